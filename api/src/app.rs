@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use common::accounts::{Caller, Keys, Mode};
-use common::clock::Clock;
-use common::crypto::KeyRing;
-use common::db::Db;
-use common::egress::Policy;
-use common::error::Error;
-use common::id::KeyId;
-use common::operations::Origin;
-use common::time::Timestamp;
-use common::webhooks::endpoints;
+use domain::accounts::{Caller, Keys, Mode};
+use domain::operations::Origin;
+use domain::webhooks::endpoints;
+use egress::Policy;
+use foundation::clock::Clock;
+use foundation::crypto::KeyRing;
+use foundation::db::Db;
+use foundation::error::Error;
+use foundation::id::KeyId;
+use foundation::time::Timestamp;
 use queue::{Publisher, Queue, Replies, Wake};
 
 use crate::limits::Limits;

@@ -14,17 +14,17 @@ use std::time::Duration;
 use axum::body::{Bytes, HttpBody};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use common::addresses::Role;
-use common::calendar::PaymentTerms;
-use common::checkout::Intent;
-use common::country::Country;
-use common::error::Error;
-use common::events::EventType;
-use common::money::{Currency, MAX_AMOUNT};
-use common::plans::Interval;
-use common::schema::{self, schema_is};
-use common::time::Timestamp;
-use common::webhooks;
+use domain::addresses::Role;
+use domain::checkout::Intent;
+use domain::events::EventType;
+use domain::plans::Interval;
+use domain::webhooks;
+use foundation::calendar::PaymentTerms;
+use foundation::country::Country;
+use foundation::error::Error;
+use foundation::money::{Currency, MAX_AMOUNT};
+use foundation::schema::{self, schema_is};
+use foundation::time::Timestamp;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
 use serde_json::Value;
 use utoipa::openapi::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
@@ -369,7 +369,7 @@ pub(crate) struct Text(pub(crate) String);
 fn text(value: &Value) -> Option<&str> {
     let text = value.as_str()?;
     let length = text.chars().count();
-    ((1..=common::customers::MAX_TEXT).contains(&length) && !text.chars().any(char::is_control)).then_some(text)
+    ((1..=domain::customers::MAX_TEXT).contains(&length) && !text.chars().any(char::is_control)).then_some(text)
 }
 
 impl<'de> Deserialize<'de> for Text {
@@ -402,7 +402,7 @@ schema_is!(ExternalId, bounded(schema::NO_CONTROL).max_length(Some(ExternalId::M
 /// The schema of a [`Text`] with this pattern.
 fn bounded(pattern: &str) -> ObjectBuilder {
     let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern));
-    text.min_length(Some(1)).max_length(Some(common::customers::MAX_TEXT))
+    text.min_length(Some(1)).max_length(Some(domain::customers::MAX_TEXT))
 }
 
 /// An e-mail address. Only an `@` between two non-empty parts is checked, and no whitespace.

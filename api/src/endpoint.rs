@@ -7,7 +7,7 @@ use axum::Router;
 use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use common::capabilities::Permission;
+use providers::capabilities::Permission;
 
 use crate::app::App;
 use crate::guard;

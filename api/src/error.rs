@@ -6,11 +6,12 @@ use axum::Json;
 use axum::http::header::{CACHE_CONTROL, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use common::accounts::AuthError;
-use common::db;
-use common::error::Error;
-use common::id::RequestId;
-use common::{public_url, schema};
+use domain::accounts::AuthError;
+use foundation::db;
+use foundation::error::Error;
+use foundation::id::RequestId;
+use foundation::public_url;
+use foundation::schema;
 use serde::Serialize;
 use utoipa::ToSchema;
 

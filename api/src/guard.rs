@@ -12,11 +12,11 @@ use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
-use common::accounts::{AuthError, Caller, KeyKind, Mode, key_id};
-use common::capabilities::Permission;
-use common::card_number::excerpt;
-use common::error::Error;
-use common::nonces;
+use domain::accounts::{AuthError, Caller, KeyKind, Mode, key_id};
+use domain::nonces;
+use foundation::card_number::excerpt;
+use foundation::error::Error;
+use providers::capabilities::Permission;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::app::App;

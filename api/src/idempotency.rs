@@ -8,9 +8,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use common::accounts::Caller;
-use common::error::Error;
-use common::idempotency::{CreationKey, EarlierRequest, IdempotencyKey, StoredResponse, CreationResult};
+use domain::accounts::Caller;
+use domain::idempotency::{CreationKey, CreationResult, EarlierRequest, IdempotencyKey, StoredResponse};
+use foundation::error::Error;
 
 use crate::app::App;
 use crate::error::{ApiError, ApiResult};

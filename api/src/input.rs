@@ -11,8 +11,8 @@ use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
-use common::capabilities::Permission;
-use common::error::Error;
+use foundation::error::Error;
+use providers::capabilities::Permission;
 use serde_json::Value;
 
 use crate::body::{self, MAX_BODY, field};

@@ -24,10 +24,15 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use common::accounts::{self, Keys};
-use common::clock::Clock;
-use common::db::Db;
-use common::{config, db, flows, public_url, queues, server, telemetry};
+use domain::accounts::{self, Keys};
+use foundation::clock::Clock;
+use foundation::config;
+use foundation::db;
+use foundation::db::Db;
+use foundation::public_url;
+use foundation::queues;
+use foundation::server;
+use foundation::telemetry;
 use queue::{Publisher, Replies};
 use tokio::net::TcpListener;
 
@@ -42,7 +47,7 @@ async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
     queues::register_posts_metrics();
-    flows::register_billing_metrics();
+    engine::register_billing_metrics();
     routes::register_failures_metrics();
     let redis = config::redis()?;
     let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "api")?;
@@ -50,9 +55,9 @@ async fn main() -> Result<()> {
     let clock = Clock::system();
     let base = config::public_url()?;
     public_url::set(base.clone());
-    let reply_channel = format!("api-{}", common::crypto::random_hex(8));
+    let reply_channel = format!("api-{}", foundation::crypto::random_hex(8));
     let (peppers, encryption) = (config::peppers()?, config::encryption_keys()?);
-    let keys = flows::Keys { encryption: encryption.clone(), peppers: Some(peppers.clone()) };
+    let keys = engine::Keys { encryption: encryption.clone(), peppers: Some(peppers.clone()) };
     let unchecked = config::keys_unchecked()?;
     let app = App {
         db: Db::new(pool.clone(), publisher.clone()),
@@ -79,7 +84,7 @@ async fn main() -> Result<()> {
     let ready = internal.clone();
     let startup_checks = async {
         if !unchecked {
-            flows::require_matching_keys(&pool, &keys).await?;
+            engine::require_matching_keys(&pool, &keys).await?;
         }
         accounts::check_public_url(&pool, &base).await?;
         ready.mark_started();
@@ -93,8 +98,13 @@ async fn main() -> Result<()> {
         internal.drain();
     };
     let publisher = app.publisher.clone();
-    let mut serving =
-        pin!(server::serve(listener, server::with_security_headers(routes::router(app), &base), listening, draining, drain_delay));
+    let mut serving = pin!(server::serve(
+        listener,
+        server::with_security_headers(routes::router(app), &base),
+        listening,
+        draining,
+        drain_delay
+    ));
     tokio::select! {
         // Requests are served while the startup checks run.
         checked = startup_checks => { checked?; serving.await }

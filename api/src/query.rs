@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
-use common::error::Error;
-use common::page::PageRequest;
+use foundation::error::Error;
+use foundation::page::PageRequest;
 
 use crate::error::ApiError;
 
@@ -42,7 +42,7 @@ impl Params {
 #[cfg(test)]
 mod tests {
     use axum::http::{Request, Uri};
-    use common::id::PaymentId;
+    use foundation::id::PaymentId;
     use proptest::prelude::*;
     use testkit::fuzz::{check, mutated, texts};
 

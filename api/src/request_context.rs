@@ -11,8 +11,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use common::clock::ClockError;
-use common::id::{self, AccountId, KeyId};
+use foundation::clock::ClockError;
+use foundation::id::{self, AccountId, KeyId};
 use tracing::Instrument;
 
 use crate::app::App;

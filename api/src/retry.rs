@@ -12,8 +12,8 @@ use axum::extract::Request;
 use axum::http::Extensions;
 use axum::middleware::Next;
 use axum::response::Response;
-use common::crypto::random_u32;
-use common::db::watch_commits;
+use foundation::crypto::random_u32;
+use foundation::db::watch_commits;
 
 use crate::body;
 use crate::error::ApiError;

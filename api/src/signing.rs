@@ -1,5 +1,5 @@
 //! Signatures of live requests: RFC 9421 HTTP Message Signatures with `hmac-sha256`, over an RFC 9530 Content-Digest
-//! (docs/signing.md). Does no I/O: the caller must check that the nonce is new.
+//! (docs/api.md, Signing). Does no I/O: the caller must check that the nonce is new.
 
 use std::collections::HashSet;
 
@@ -136,7 +136,9 @@ fn signature_base(parts: &Parts, input: &InnerList, covered: &[&str]) -> Result<
             "@query" => format!("?{}", parts.uri.query().unwrap_or_default()),
             "@authority" => field(&parts.headers, "host").unwrap_or_default().to_lowercase(),
             derived if derived.starts_with('@') => return Err("the signature covers an unsupported derived component"),
-            name => field(&parts.headers, name).ok_or("the signature covers a header that the request does not have")?,
+            name => {
+                field(&parts.headers, name).ok_or("the signature covers a header that the request does not have")?
+            }
         };
         base.push_str(&format!("\"{name}\": {value}\n"));
     }

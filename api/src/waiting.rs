@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use common::payments::{self, Payment, Status};
+use domain::payments::{self, Payment, Status};
 use queue::Waiter;
 use tokio::time::{Instant, sleep_until, timeout_at};
 

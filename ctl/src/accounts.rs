@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use common::accounts::{self, AccountSettings, Mode};
-use common::config;
-use common::console::print_error;
-use common::flows::{self, BusyAccount};
-use common::id::{AccountId, MerchantId};
-use common::money::Currency;
-use common::providers::ProviderKind;
-use common::providers::card_gateway::{self, Credentials, Settings as AtGateway};
-use common::public_url;
+use domain::accounts::{self, AccountSettings, Mode};
+use foundation::config;
+use foundation::console::print_error;
+use foundation::id::{AccountId, MerchantId};
+use foundation::money::Currency;
+use foundation::public_url;
+use operator::BusyAccount;
+use providers::ProviderKind;
+use providers::card_gateway::{self, Credentials, Settings as AtGateway};
 use serde_json::{Value, json};
 
 use crate::output::Output;
@@ -106,7 +106,7 @@ pub(crate) struct Connect {
 }
 
 fn parse_currency(text: &str) -> Result<Currency, String> {
-    text.parse().map_err(|error: common::money::UnknownCurrency| error.to_string())
+    text.parse().map_err(|error: foundation::money::UnknownCurrency| error.to_string())
 }
 
 #[derive(Args)]
@@ -265,7 +265,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         }
         Command::Busiest(args) => busiest(ctl, args).await,
         Command::Volume { id, last } => {
-            let rows = flows::volume::volume_of(&ctl.db, &ctl.clock, id, last).await?;
+            let rows = operator::volume::volume_of(&ctl.db, &ctl.clock, id, last).await?;
             let columns =
                 &["currency", "payments", "approved", "declined", "failed", "approval_rate", "captured", "refunded"];
             Ok(Output::rows("volume", &rows, columns)?)
@@ -274,7 +274,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
 }
 
 async fn busiest(ctl: &Ctl, args: Busiest) -> Result<Output> {
-    let busiest = flows::busiest_accounts(&ctl.db, args.last, args.limit).await?;
+    let busiest = operator::busiest_accounts(&ctl.db, args.last, args.limit).await?;
     let fields = vec![
         ("since", json!(busiest.since)),
         ("events", json!(busiest.events)),

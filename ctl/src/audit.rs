@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use common::audit::{self, Filter};
-use common::id::{AccountId, AuditId};
-use common::time::Timestamp;
+use domain::audit::{self, Filter};
+use foundation::id::{AccountId, AuditId};
+use foundation::time::Timestamp;
 use serde_json::json;
 
 use crate::output::Output;

@@ -2,9 +2,8 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use common::flows;
-use common::id::AccountId;
-use common::test_clocks;
+use domain::test_clocks;
+use foundation::id::AccountId;
 use serde_json::json;
 
 use crate::output::Output;
@@ -28,7 +27,7 @@ pub(crate) struct Stop {
 
 pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     let Command::Stop(Stop { account, reason }) = command;
-    let reason = reason.as_deref().map(|reason| flows::operator_text("reason", reason)).transpose()?;
+    let reason = reason.as_deref().map(|reason| operator::operator_text("reason", reason)).transpose()?;
     let mut tx = ctl.begin().await?;
     let stopped = test_clocks::stop(&mut tx, account).await?;
     let detail = json!({"at": stopped.at, "target": stopped.target, "reason": reason});

@@ -3,8 +3,9 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use common::flows::{self, BookDifference, DifferenceFilter};
-use common::id::{AccountId, DifferenceId};
+use foundation::id::{AccountId, DifferenceId};
+use operator::BookDifference;
+use operator::DifferenceFilter;
 use serde_json::json;
 
 use crate::Ctl;
@@ -58,11 +59,11 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     match command {
         Command::List(list) => {
             let filter = DifferenceFilter { all: list.all, account: list.account, limit: list.limit };
-            let rows = flows::list_differences(&ctl.db, filter).await?;
+            let rows = operator::list_differences(&ctl.db, filter).await?;
             Ok(Output::list("differences", rows.iter().map(difference), &COLUMNS))
         }
         Command::Resolve(args) => {
-            let (row, record) = flows::resolve_difference(&ctl.db, &ctl.actor, args.id, &args.reason).await?;
+            let (row, record) = operator::resolve_difference(&ctl.db, &ctl.actor, args.id, &args.reason).await?;
             let result = if record.is_some() { "resolved" } else { "already resolved; nothing was changed" };
             Ok(Output::new(vec![
                 ("id", json!(row.id)),

@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use common::db;
-use common::flows::{self, Finding, Grade, clock_off};
+use foundation::db;
+use operator::Finding;
+use operator::Grade;
+use operator::clock_off;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -32,14 +34,13 @@ pub(crate) async fn run(ctl: &Ctl) -> Result<Output> {
     }
     redis(ctl, &mut findings).await;
     // The other checks need the schema.
-    let is_usable = |finding: &Finding| {
-        !matches!(finding.check, "postgres" | "migrations") || finding.grade != Grade::Bad
-    };
+    let is_usable =
+        |finding: &Finding| !matches!(finding.check, "postgres" | "migrations") || finding.grade != Grade::Bad;
     if findings.iter().all(is_usable) {
         let examined = async {
-            let mut findings = flows::examine(&ctl.db, &ctl.clock).await?;
-            findings.extend(flows::examine_keys(&ctl.db, &ctl.keys).await?);
-            Ok::<_, common::error::Error>(findings)
+            let mut findings = operator::examine(&ctl.db, &ctl.clock).await?;
+            findings.extend(operator::examine_keys(&ctl.db, &ctl.keys).await?);
+            Ok::<_, foundation::error::Error>(findings)
         };
         match examined.await {
             Ok(examined) => findings.extend(examined),

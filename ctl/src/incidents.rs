@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use common::flows::{due as due_work, incidents};
-use common::id::AccountId;
+use foundation::id::AccountId;
+use operator::due as due_work;
+use operator::incidents;
 
 use crate::Ctl;
 use crate::output::Output;

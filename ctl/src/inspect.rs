@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use clap::Subcommand;
-use common::flows::{self, TimelineEntry};
-use common::id::{InvoiceId, PaymentId};
-use common::invoices::InvoiceView;
-use common::public_url;
+use domain::invoices::InvoiceView;
+use foundation::id::{InvoiceId, PaymentId};
+use foundation::public_url;
+use operator::TimelineEntry;
 use serde_json::{Map, Value, json};
 
 use crate::Ctl;
@@ -33,8 +33,8 @@ pub(crate) enum Invoices {
 pub(crate) async fn payments(ctl: &Ctl, command: Payments) -> Result<Output> {
     let Payments::Show { id } = command;
     // The payment may contain the URL of a cardholder authentication page.
-    public_url::set(common::config::public_url()?);
-    let history = flows::payment_history(&ctl.db, id).await?;
+    public_url::set(foundation::config::public_url()?);
+    let history = operator::payment_history(&ctl.db, id).await?;
     let incomplete = (!history.complete).then_some("the account has too many events since then; some may be missing");
     Ok(Output::new(vec![
         ("id", json!(id)),
@@ -55,9 +55,9 @@ fn entry(entry: &TimelineEntry) -> Value {
 
 pub(crate) async fn invoices(ctl: &Ctl, command: Invoices) -> Result<Output> {
     // The invoice contains the URL of its payment page.
-    public_url::set(common::config::public_url()?);
+    public_url::set(foundation::config::public_url()?);
     let Invoices::Why { id } = command;
-    let result = flows::why_invoice(&ctl.db, &ctl.clock, id).await?;
+    let result = operator::why_invoice(&ctl.db, &ctl.clock, id).await?;
     Ok(Output::new(vec![
         ("id", json!(id)),
         ("account", json!(result.invoice.account_id)),

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
-use common::accounts::{self, KeyFilter, KeyKind};
-use common::audit::Entry;
-use common::capabilities::Permission;
-use common::crypto::hex;
-use common::id::{AccountId, KeyId};
+use domain::accounts::{self, KeyFilter, KeyKind};
+use domain::audit::Entry;
+use foundation::crypto::hex;
+use foundation::id::{AccountId, KeyId};
+use providers::capabilities::Permission;
 use serde_json::json;
 
 use crate::output::Output;

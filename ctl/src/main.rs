@@ -23,17 +23,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use common::actor::Actor;
-use common::audit::{AuditedTx, Entry};
-use common::clock::Clock;
-use common::console::{self, print_error};
-use common::crypto::{KeyRing, Peppers};
-use common::db::Db;
-use common::flows::{self, Keys};
-use common::id::AccountId;
-use common::providers::{Providers, card_gateway::CardGateway, mock::Mock};
-use common::time::Timestamp;
-use common::{config, db};
+use domain::audit::{AuditedTx, Entry};
+use engine::Keys;
+use foundation::actor::Actor;
+use foundation::clock::Clock;
+use foundation::config;
+use foundation::console::{self, print_error};
+use foundation::crypto::{KeyRing, Peppers};
+use foundation::db;
+use foundation::db::Db;
+use foundation::id::AccountId;
+use foundation::time::Timestamp;
+use providers::{Providers, card_gateway::CardGateway, mock::Mock};
 use queue::Publisher;
 use serde_json::Value;
 
@@ -213,7 +214,7 @@ impl Ctl {
     /// The keys, after a check that the running processes can use what is created with them.
     async fn verified_keys(&self) -> Result<VerifiedKeys<'_>> {
         if !self.keys_unchecked
-            && let Some(mismatch) = flows::key_mismatch(&self.db, &self.keys).await?
+            && let Some(mismatch) = engine::key_mismatch(&self.db, &self.keys).await?
         {
             return Err(mismatch.into());
         }
@@ -253,7 +254,8 @@ fn duration(text: &str) -> Result<Duration, &'static str> {
     };
     let digits = number.bytes().all(|byte| byte.is_ascii_digit());
     let number: u64 = number.parse().ok().filter(|_| digits).ok_or(INVALID)?;
-    let seconds = number.checked_mul(seconds).filter(|seconds| *seconds <= 366 * 86_400).ok_or("longer than 366 days")?;
+    let seconds =
+        number.checked_mul(seconds).filter(|seconds| *seconds <= 366 * 86_400).ok_or("longer than 366 days")?;
     Ok(Duration::from_secs(seconds))
 }
 
@@ -271,7 +273,8 @@ mod tests {
         for (text, seconds) in [("0s", 0), ("90s", 90), ("30m", 1_800), ("24h", 86_400), ("366d", 31_622_400)] {
             assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for invalid in ["", "h", "24", "-1h", "+1h", "1.5h", "24H", "1w", "367d", "99999999999999999999h", "5€", "€h"] {
+        for invalid in ["", "h", "24", "-1h", "+1h", "1.5h", "24H", "1w", "367d", "99999999999999999999h", "5€", "€h"]
+        {
             assert!(duration(invalid).is_err(), "{invalid}");
         }
     }

@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use common::accounts;
-use common::capabilities::Permission;
-use common::id::AccountId;
-use common::providers::mock::{Faults, set_faults};
-use common::providers::{ProviderKind, RecoveryClass};
+use domain::accounts;
+use foundation::id::AccountId;
+use providers::capabilities::Permission;
+use providers::mock::{Faults, set_faults};
+use providers::{ProviderKind, RecoveryClass};
 use serde_json::json;
 
 use crate::output::Output;

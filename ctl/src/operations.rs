@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
-use common::flows::{self, Resolution, ResolveOptions};
-use common::id::{AccountId, OperationId};
-use common::operations::admin::{self, Filter, OperationRow};
-use common::operations::{OperationKind, State};
-use common::providers::DeclineType;
-use common::public_url;
+use domain::operations::admin::{self, Filter, OperationRow};
+use domain::operations::{OperationKind, State};
+use foundation::id::{AccountId, OperationId};
+use foundation::public_url;
+use operator::Resolution;
+use operator::ResolveOptions;
+use providers::DeclineType;
 use serde_json::json;
 
 use crate::output::Output;
@@ -93,7 +94,8 @@ pub(crate) struct Hold {
 }
 
 fn hold_duration(text: &str) -> Result<Duration, &'static str> {
-    duration(text).and_then(|time| if time <= Duration::from_secs(86_400) { Ok(time) } else { Err("longer than a day") })
+    duration(text)
+        .and_then(|time| if time <= Duration::from_secs(86_400) { Ok(time) } else { Err("longer than a day") })
 }
 
 #[derive(Args)]
@@ -179,13 +181,13 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             Ok(Output::list("operations", rows.iter().map(operation), &COLUMNS))
         }
         Command::Failures(Failures { account, limit }) => {
-            let rows = flows::incidents::recent_failures(&ctl.db, account, limit).await?;
+            let rows = operator::incidents::recent_failures(&ctl.db, account, limit).await?;
             let columns =
                 &["latest", "count", "account", "account_name", "mode", "provider", "kind", "code", "failure"];
             Ok(Output::rows("failures", &rows, columns)?)
         }
         Command::Hold(Hold { id, length, reason }) => {
-            let (reason, mut tx) = (flows::operator_text("reason", &reason)?, ctl.begin().await?);
+            let (reason, mut tx) = (operator::operator_text("reason", &reason)?, ctl.begin().await?);
             let account = admin::hold(&mut tx, id, length).await?;
             let detail = json!({"seconds": length.as_secs(), "reason": reason});
             tx.commit(&entry("operations.hold", account, id, detail)).await?;
@@ -196,7 +198,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             ]))
         }
         Command::Withhold { id, reason } => {
-            let (reason, mut tx) = (flows::operator_text("reason", &reason)?, ctl.begin().await?);
+            let (reason, mut tx) = (operator::operator_text("reason", &reason)?, ctl.begin().await?);
             let account = admin::withhold(&mut tx, id).await?;
             tx.commit(&entry("operations.withhold", account, id, json!({"reason": reason}))).await?;
             Ok(Output::new(vec![("id", json!(id)), ("account", json!(account)), ("waits_for", json!("a person"))]))
@@ -233,12 +235,15 @@ impl Resolve {
 }
 
 async fn resolve(ctl: &Ctl, args: Resolve) -> Result<Output> {
-    public_url::set(common::config::public_url()?);
+    public_url::set(foundation::config::public_url()?);
     let resolution = args.resolution()?;
     let options = ResolveOptions { dry_run: args.dry_run, stop_asking: args.stop_asking, unverified: args.unverified };
     let providers = ctl.providers()?;
-    let resolved = flows::resolve(&ctl.db, &providers, &ctl.clock, &ctl.actor, args.id, &resolution, options).await?;
-    if let (Some(_), Some(publisher), Some(channel)) = (resolved.record, ctl.db.publisher(), &resolved.performed.reply_to) {
+    let resolved =
+        operator::resolve(&ctl.db, &providers, &ctl.clock, &ctl.actor, args.id, &resolution, options).await?;
+    if let (Some(_), Some(publisher), Some(channel)) =
+        (resolved.record, ctl.db.publisher(), &resolved.performed.reply_to)
+    {
         // If the notification is lost, the waiting process polls Postgres.
         let _ = publisher.reply(channel, resolved.performed.reply_id).await;
     }

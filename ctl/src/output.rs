@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
-use common::console::{print_error, print};
+use foundation::console::{print, print_error};
 use serde::Serialize;
 use serde_json::{Map, Value};
 

@@ -3,9 +3,11 @@
 
 use anyhow::Result;
 use clap::Args;
-use common::calendar::Date;
-use common::flows::{self, AccountComparison, BookMismatch, Total};
-use common::id::AccountId;
+use foundation::calendar::Date;
+use foundation::id::AccountId;
+use operator::AccountComparison;
+use operator::BookMismatch;
+use operator::Total;
 use serde_json::{Value, json};
 
 use crate::Ctl;
@@ -27,7 +29,7 @@ fn day(text: &str) -> Result<Date, &'static str> {
 
 pub(crate) async fn run(ctl: &Ctl, args: Reconcile) -> Result<Output> {
     let providers = ctl.providers()?;
-    let comparisons = flows::compare_books(&ctl.db, &providers, args.account, args.day).await?;
+    let comparisons = operator::compare_books(&ctl.db, &providers, args.account, args.day).await?;
     let (agree, complete) = (
         comparisons.iter().all(|comparison| comparison.mismatches.is_empty()),
         comparisons.iter().all(|comparison| comparison.not_compared.is_none()),

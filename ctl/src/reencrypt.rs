@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use clap::Args;
-use common::flows;
 use serde_json::json;
 
 use crate::Ctl;
@@ -20,8 +19,8 @@ pub(crate) struct Reencrypt {
 
 pub(crate) async fn run(ctl: &Ctl, args: Reencrypt) -> Result<Output> {
     let ring = &ctl.verified_keys().await?.encryption;
-    let reencrypted = if args.dry_run { 0 } else { flows::reencrypt(&ctl.db, &ctl.actor, ring, args.batch).await? };
-    let secrets = flows::sealed_secrets(&ctl.db, ring).await?;
+    let reencrypted = if args.dry_run { 0 } else { engine::reencrypt(&ctl.db, &ctl.actor, ring, args.batch).await? };
+    let secrets = engine::sealed_secrets(&ctl.db, ring).await?;
     let unreadable = secrets.unreadable.len() as u64;
     let remaining = secrets.other + unreadable;
     let output = Output::new(vec![

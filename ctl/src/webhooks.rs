@@ -2,13 +2,13 @@
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
-use common::error::Error;
-use common::events::EventType;
-use common::id::{AccountId, WebhookDeliveryId, WebhookEndpointId};
-use common::queues;
-use common::time::Timestamp;
-use common::webhooks::replays::{ReplayFilter, replayable};
-use common::webhooks::{EndpointStatus, admin, deliveries};
+use domain::events::EventType;
+use domain::webhooks::replays::{ReplayFilter, replayable};
+use domain::webhooks::{EndpointStatus, admin, deliveries};
+use foundation::error::Error;
+use foundation::id::{AccountId, WebhookDeliveryId, WebhookEndpointId};
+use foundation::queues;
+use foundation::time::Timestamp;
 use serde_json::json;
 
 use crate::output::Output;

@@ -2,9 +2,9 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use common::flows::find::{self, Findings, Within};
-use common::id::{AccountId, InvoiceId};
-use common::time::Timestamp;
+use foundation::id::{AccountId, InvoiceId};
+use foundation::time::Timestamp;
+use operator::find::{self, Findings, Within};
 use serde_json::json;
 
 use crate::inspect::{self, Invoices, Payments};

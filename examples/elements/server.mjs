@@ -27,7 +27,7 @@ function newOrder() {
   return order;
 }
 
-// A live account signs these requests: docs/signing.md. For the timeout see docs/api.md, Time limits of a client.
+// A live account signs these requests: docs/api.md, Signing. For the timeout see docs/api.md, Time limits of a client.
 async function call(method, path, body, idempotencyKey) {
   const headers = { authorization: `Bearer ${SECRET_KEY}`, "content-type": "application/json" };
   if (idempotencyKey) headers["idempotency-key"] = idempotencyKey;

@@ -34,9 +34,8 @@ impl FromStr for Amount {
     /// Digits, optionally followed by a point and one or two digits. No sign, exponent or grouping.
     fn from_str(text: &str) -> Result<Self, InvalidAmount> {
         let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = |text: &str, max: usize| {
-            (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
-        };
+        let digits =
+            |text: &str, max: usize| (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
         if !digits(whole, MAX_DIGITS) || !digits(places, 2) {
             return Err(InvalidAmount);
         }
@@ -105,9 +104,7 @@ mod tests {
 
     #[test]
     fn amounts_are_printed_exactly() {
-        for (minor, text) in
-            [(0, "0.00"), (1, "0.01"), (13_320, "133.20"), (99_999_999_999_999, "999999999999.99")]
-        {
+        for (minor, text) in [(0, "0.00"), (1, "0.01"), (13_320, "133.20"), (99_999_999_999_999, "999999999999.99")] {
             assert_eq!(Amount::from_minor(minor).to_string(), text);
             let json = serde_json::to_string(&Amount::from_minor(minor)).expect("JSON");
             assert_eq!(json, text);

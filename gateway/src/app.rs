@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::clock::Clock;
+use foundation::clock::Clock;
 use sqlx::PgPool;
 use tokio_util::task::TaskTracker;
 

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::config::{ConfigError, INVALID_KEY, INVALID_KEYS, INVALID_URL, http_url, listed, number_or, optional, parsed, rate};
-use common::crypto::{EncryptionKey, Pepper, Secret};
+use foundation::config::{
+    ConfigError, INVALID_KEY, INVALID_KEYS, INVALID_URL, http_url, listed, number_or, optional, parsed, rate,
+};
+use foundation::crypto::{EncryptionKey, Pepper, Secret};
 use lettre::message::Mailbox;
 use url::Url;
 
@@ -34,7 +36,7 @@ pub fn public_url() -> Result<String, ConfigError> {
 /// # Errors
 /// Neither is set.
 pub fn database_url() -> Result<Secret<String>, ConfigError> {
-    role_url()?.map_or_else(common::config::database_url, Ok)
+    role_url()?.map_or_else(foundation::config::database_url, Ok)
 }
 
 /// `GATEWAY_DATABASE_URL` alone: names the role to which `gateway migrate` grants access.
@@ -98,7 +100,9 @@ pub fn mailer() -> Result<Option<Mailer>, ConfigError> {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => Err(wrong("must not be set together with GATEWAY_MAIL_FOLDER")),
         (None, Some(folder)) => Ok(Some(Mailer::folder(PathBuf::from(folder), mail_from()?))),
-        (Some(url), None) if sends_password_in_clear(&url) => Err(wrong("would send the password without TLS; add ?tls=required")),
+        (Some(url), None) if sends_password_in_clear(&url) => {
+            Err(wrong("would send the password without TLS; add ?tls=required"))
+        }
         (Some(url), None) => {
             let mailer = Mailer::smtp(&url, mail_from()?);
             mailer.map(Some).ok_or(wrong("is not a URL such as smtp://user:password@host:587?tls=required"))

@@ -129,9 +129,7 @@ impl Failure {
             Self::TooMany { seconds } => {
                 (Code::Unknown, format!("Too many requests; nothing was entered. Try again in {seconds} s").into())
             }
-            Self::Unknown => {
-                (Code::Unknown, "Unknown error: the outcome is not known yet; check the report".into())
-            }
+            Self::Unknown => (Code::Unknown, "Unknown error: the outcome is not known yet; check the report".into()),
         }
     }
 }

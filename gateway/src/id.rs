@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use common::time::Timestamp;
+use foundation::time::Timestamp;
 use ulid::Ulid;
 use uuid::Uuid;
 
 fn new_ulid(now: Timestamp) -> Uuid {
-    let random = (0..4).fold(0u128, |all, _| (all << 32) | u128::from(common::crypto::random_u32()));
+    let random = (0..4).fold(0u128, |all, _| (all << 32) | u128::from(foundation::crypto::random_u32()));
     Uuid::from_bytes(Ulid::from_parts(now.as_millisecond().unsigned_abs(), random).to_bytes())
 }
 

@@ -7,7 +7,7 @@ async fn main() -> ExitCode {
     match gateway::commands::run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            common::console::print_error(format_args!("gateway: {error:#}"));
+            foundation::console::print_error(format_args!("gateway: {error:#}"));
             ExitCode::FAILURE
         }
     }

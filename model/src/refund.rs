@@ -149,9 +149,15 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A worker claims an operation, if the unique index permits it.
-    Claim { worker: usize, operation: usize },
+    Claim {
+        worker: usize,
+        operation: usize,
+    },
     /// A worker queries the report. A lagging report may miss the newest refund.
-    LookUp { worker: usize, missed: bool },
+    LookUp {
+        worker: usize,
+        missed: bool,
+    },
     /// A worker records that it sends again.
     SendAgain(usize),
     /// A worker sends its request.
@@ -290,7 +296,10 @@ fn reached_states() -> Vec<Property<RefundModel>> {
             state.workers.iter().any(looks_up) && state.children.len() == 2
         }),
         Property::sometimes("sent again after two look-ups", |_, state: &State| {
-            state.workers.iter().any(|worker| worker.step == Step::ReadyToSend(Request { resend: true, expired: false }))
+            state
+                .workers
+                .iter()
+                .any(|worker| worker.step == Step::ReadyToSend(Request { resend: true, expired: false }))
         }),
         Property::sometimes("a late worker has the response", |_, state: &State| {
             state.workers.iter().any(|worker| {

@@ -1,4 +1,4 @@
-//! A row of `operations`, and the statements of `common/src/operations/store` that change it. Each is one atomic step,
+//! A row of `operations`, and the statements of `common/domain/src/operations/store` that change it. Each is one atomic step,
 //! because each is one SQL statement.
 
 /// The state of an operation: `operations::State` without `claimed`, which charges do not use.

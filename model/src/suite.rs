@@ -91,7 +91,8 @@ pub fn flawed_charges() -> Vec<(ChargeModel, Symptom)> {
         (of(Class::LookupOnly).with_flaw(Flaw::RequeueUnfenced), Symptom::Breaks(ONE_CHARGE)),
         (forgetting(2).with_flaw(Flaw::RefusalUnfenced), Symptom::Breaks(FAILED_IS_FAILED)),
         (
-            ChargeModel { reconciles: true, ..without_deadline(Class::LookupOnly, 2) }.with_flaw(Flaw::KeepSecondCharge),
+            ChargeModel { reconciles: true, ..without_deadline(Class::LookupOnly, 2) }
+                .with_flaw(Flaw::KeepSecondCharge),
             Symptom::GetsStuck,
         ),
         (without_deadline(Class::LookupOnly, 2), Symptom::Breaks(ONE_STANDS)),

@@ -122,7 +122,9 @@ impl Running {
         };
         match timeout(CLOSE_TIMEOUT, close).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(queue, %error, "could not release entries that were not started; they are redelivered"),
+            Ok(Err(error)) => {
+                warn!(queue, %error, "could not release entries that were not started; they are redelivered")
+            }
             Err(_) => warn!(queue, "Redis did not respond at the stop; unacknowledged entries are redelivered"),
         }
     }

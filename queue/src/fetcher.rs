@@ -177,7 +177,10 @@ impl Fetcher {
         self.meter.reclaimed.increment(claimed.len() as u64);
         for (entry, _, _, deliveries) in idle.iter().filter(|(.., deliveries)| deliveries + 1 >= REDELIVERY_LIMIT) {
             self.meter.redelivery_limit_exceeded.increment(1);
-            warn!(queue = self.queue.name(), entry, deliveries, "an entry was delivered many times and is delivered again");
+            warn!(
+                queue = self.queue.name(),
+                entry, deliveries, "an entry was delivered many times and is delivered again"
+            );
         }
         Ok(claimed)
     }

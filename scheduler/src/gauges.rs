@@ -1,12 +1,16 @@
 //! Gauges of the whole system, for dashboards and alerts. They are read from the tables, so no process's end loses
 //! them.
 
-use common::db;
-use common::error::Result;
-use common::operations::{self, State};
-use common::providers::ProviderKind;
-use common::webhooks::{DisabledReason, dispatch};
-use common::{flows, invoices, payment_links, queues, recurring_invoices, subscriptions};
+use domain::invoices;
+use domain::operations::{self, State};
+use domain::payment_links;
+use domain::recurring_invoices;
+use domain::subscriptions;
+use domain::webhooks::{DisabledReason, dispatch};
+use foundation::db;
+use foundation::error::Result;
+use foundation::queues;
+use providers::ProviderKind;
 
 use crate::schedule::Scheduler;
 
@@ -40,7 +44,8 @@ async fn publish_operations(scheduler: &Scheduler) -> Result<()> {
         metrics::gauge!("payments_operations_oldest_age_seconds", "state" => state.name())
             .set(or_zero(row.map(|row| row.oldest_seconds)));
         if state == State::Unknown {
-            metrics::gauge!("payments_operations_in_manual_review").set(or_zero(row.map(|row| row.for_a_person as f64)));
+            metrics::gauge!("payments_operations_in_manual_review")
+                .set(or_zero(row.map(|row| row.for_a_person as f64)));
         } else {
             metrics::gauge!("payments_background_operations_oldest_age_seconds", "state" => state.name())
                 .set(or_zero(row.map(|row| row.oldest_in_background_seconds)));
@@ -50,7 +55,7 @@ async fn publish_operations(scheduler: &Scheduler) -> Result<()> {
 }
 
 async fn publish_anomalies(scheduler: &Scheduler) -> Result<()> {
-    let charges = flows::second_charges_last_hour(&scheduler.db).await?;
+    let charges = engine::second_charges_last_hour(&scheduler.db).await?;
     for provider in ProviderKind::ALL {
         let row = charges.iter().find(|row| row.provider == provider);
         metrics::gauge!("payments_duplicate_charges_last_hour", "provider" => provider.name())
@@ -60,8 +65,8 @@ async fn publish_anomalies(scheduler: &Scheduler) -> Result<()> {
         metrics::gauge!("payments_reversals_refused_last_hour", "provider" => provider.name())
             .set(row.map_or(0, |row| row.kept) as f64);
     }
-    metrics::gauge!("payments_orphans_last_hour").set(flows::orphans_last_hour(&scheduler.db).await? as f64);
-    for (difference, count) in flows::open_differences(&scheduler.db).await? {
+    metrics::gauge!("payments_orphans_last_hour").set(engine::orphans_last_hour(&scheduler.db).await? as f64);
+    for (difference, count) in engine::open_differences(&scheduler.db).await? {
         metrics::gauge!("payments_book_differences_unresolved", "difference" => difference.name()).set(count as f64);
     }
     Ok(())

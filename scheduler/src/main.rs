@@ -7,9 +7,13 @@ mod schedule;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use common::clock::Clock;
-use common::db::Db;
-use common::{config, db, flows, public_url, queues, telemetry};
+use foundation::clock::Clock;
+use foundation::config;
+use foundation::db;
+use foundation::db::Db;
+use foundation::public_url;
+use foundation::queues;
+use foundation::telemetry;
 use queue::Publisher;
 
 use crate::schedule::Scheduler;
@@ -23,7 +27,7 @@ async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
     queues::register_posts_metrics();
-    flows::register_billing_metrics();
+    engine::register_billing_metrics();
     schedule::register_metrics();
     public_url::set(config::public_url()?);
     let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "scheduler")?;

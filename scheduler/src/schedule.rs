@@ -26,17 +26,22 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::accounts::Scope;
-use common::clock::Clock;
-use common::db::Db;
-use common::error::Result;
-use common::flows::{COLLECTION_BATCH, RECURRING_BATCH};
-use common::operations::{self, Origin, SWEEP_BATCH};
-use common::payment_links::{self, EXPIRY_BATCH};
-use common::payments::{self, INQUIRY_BATCH};
-use common::proof::failpoint;
-use common::webhooks::dispatch::{self, CLOSING_BATCH};
-use common::{checkout, events, flows, nonces, queues, test_clocks};
+use domain::accounts::Scope;
+use domain::checkout;
+use domain::events;
+use domain::nonces;
+use domain::operations::{self, Origin, SWEEP_BATCH};
+use domain::payment_links::{self, EXPIRY_BATCH};
+use domain::payments::{self, INQUIRY_BATCH};
+use domain::test_clocks;
+use domain::webhooks::dispatch::{self, CLOSING_BATCH};
+use engine::COLLECTION_BATCH;
+use engine::RECURRING_BATCH;
+use foundation::clock::Clock;
+use foundation::db::Db;
+use foundation::error::Result;
+use foundation::proof::failpoint;
+use foundation::queues;
 use queue::{Publisher, Queue, Wake};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -286,7 +291,7 @@ impl Scheduler {
 
     /// Starts at most `batch` attempts and returns how many invoices were due.
     async fn collect(&self, scope: Scope, batch: i64) -> Result<i64> {
-        let collecting = flows::collect_due_invoices(&self.db, scope, batch, &Origin::default()).await?;
+        let collecting = engine::collect_due_invoices(&self.db, scope, batch, &Origin::default()).await?;
         self.hand_out(queues::COLLECTIONS, collecting.begun.iter().map(|begun| begun.operation.uuid())).await?;
         Ok(i64::try_from(collecting.due).unwrap_or(i64::MAX))
     }
@@ -308,7 +313,7 @@ impl Scheduler {
     /// Runs the work that is due by test clocks ahead of real time, account by account. A failure affects only its
     /// account.
     async fn run_due_work_of_advanced_clocks(&self) -> Result<()> {
-        for ahead in flows::advanced_clocks_with_due_work(&self.db).await? {
+        for ahead in engine::advanced_clocks_with_due_work(&self.db).await? {
             if let Err(error) = self.run_due_work(Scope::Account(ahead.account, ahead.now)).await {
                 tracing::error!(account = %ahead.account, %error, "could not run the work due by a test clock; the next tick retries it");
             }
@@ -317,8 +322,8 @@ impl Scheduler {
     }
 
     async fn run_due_work(&self, account: Scope) -> Result<()> {
-        flows::run_due_recurring_invoices(&self.db, account, RECURRING_BATCH).await?;
-        flows::run_due_subscriptions(&self.db, account, BILLING_BATCH).await?;
+        engine::run_due_recurring_invoices(&self.db, account, RECURRING_BATCH).await?;
+        engine::run_due_subscriptions(&self.db, account, BILLING_BATCH).await?;
         if !self.collections_held {
             let capacity = MAX_COLLECTIONS - operations::count_background(&self.db, MAX_COLLECTIONS).await?;
             // Most of the capacity is reserved for accounts without a test clock.
@@ -335,7 +340,7 @@ impl Scheduler {
 
     async fn hand_out_reconciliations(&self) -> Result<()> {
         loop {
-            let due = flows::take_due_reconciliations(&self.db).await?;
+            let due = engine::take_due_reconciliations(&self.db).await?;
             self.hand_out(queues::RECONCILIATIONS, due.provider_accounts.iter().map(|id| id.uuid())).await?;
             if !due.more {
                 return Ok(());
@@ -347,7 +352,7 @@ impl Scheduler {
         for _ in 0..BILLING_BATCHES_PER_TICK {
             let scope = Scope::all_accounts(&self.db).await?;
             // A subscription that missed several cycles gets its next one in the next batch.
-            if flows::run_due_subscriptions(&self.db, scope, BILLING_BATCH).await? == 0 || stopping.is_cancelled() {
+            if engine::run_due_subscriptions(&self.db, scope, BILLING_BATCH).await? == 0 || stopping.is_cancelled() {
                 break;
             }
         }
@@ -377,7 +382,7 @@ impl Scheduler {
     async fn run_recurring_invoices(&self, stopping: &CancellationToken) -> Result<()> {
         for _ in 0..BILLING_BATCHES_PER_TICK {
             let scope = Scope::all_accounts(&self.db).await?;
-            let due = flows::run_due_recurring_invoices(&self.db, scope, RECURRING_BATCH).await?;
+            let due = engine::run_due_recurring_invoices(&self.db, scope, RECURRING_BATCH).await?;
             // A recurring invoice that missed several cycles gets its next one in the next batch.
             if due == 0 || stopping.is_cancelled() {
                 break;
@@ -418,8 +423,10 @@ impl Scheduler {
     }
 
     async fn clean_up(&self) -> Result<()> {
-        batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || checkout::delete_expired_sessions(&self.db, CLEANUP_BATCH)).await?;
-        batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || checkout::delete_expired_tokens(&self.db, CLEANUP_BATCH)).await?;
+        batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || checkout::delete_expired_sessions(&self.db, CLEANUP_BATCH))
+            .await?;
+        batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || checkout::delete_expired_tokens(&self.db, CLEANUP_BATCH))
+            .await?;
         batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || nonces::delete_expired(&self.db, CLEANUP_BATCH)).await
     }
 }

@@ -54,7 +54,11 @@ pub(crate) async fn ctl_output(program: &Path, environment: &Environment, argume
 }
 
 /// As [`ctl_output`], but standard output is a pipe whose reading end is already closed.
-pub(crate) async fn ctl_with_closed_stdout(program: &Path, environment: &Environment, arguments: &[&str]) -> Result<CommandOutput> {
+pub(crate) async fn ctl_with_closed_stdout(
+    program: &Path,
+    environment: &Environment,
+    arguments: &[&str],
+) -> Result<CommandOutput> {
     let (reader, writer) = std::io::pipe().context("cannot create a pipe")?;
     drop(reader);
     let mut command = Command::new(program);

@@ -224,7 +224,8 @@ impl Cluster {
     pub(crate) async fn migrate_to(&mut self, programs: &Programs) -> Result<()> {
         run(&programs.path("migrate")?, &self.roles.migration_environment(), &[]).await?;
         if self.of_kind(ProcessKind::Gateway).count() > 0 {
-            run(&programs.path(ProcessKind::Gateway.name())?, &self.roles.migration_environment(), &["migrate"]).await?;
+            run(&programs.path(ProcessKind::Gateway.name())?, &self.roles.migration_environment(), &["migrate"])
+                .await?;
         }
         self.programs = programs.clone();
         Ok(())

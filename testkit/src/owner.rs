@@ -39,7 +39,8 @@ impl Owner {
     /// /root.
     pub(crate) fn reachable(&self, requested: &Path) -> Result<PathBuf> {
         let requested = std::path::absolute(requested)?;
-        let can_traverse = |above: &Path| fs::metadata(above).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0);
+        let can_traverse =
+            |above: &Path| fs::metadata(above).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0);
         let above: Vec<&Path> = requested.ancestors().skip(1).filter(|above| above.exists()).collect();
         if self.other.is_none() || above.into_iter().all(can_traverse) {
             return Ok(requested);
@@ -71,7 +72,8 @@ impl Owner {
     /// Makes the owner the owner of one of our files or directories.
     pub(crate) fn hand_over(&self, path: &Path) -> Result<()> {
         if let Some((user, group)) = self.other {
-            chown(path, Some(user), Some(group)).with_context(|| format!("cannot change the owner of {}", path.display()))?;
+            chown(path, Some(user), Some(group))
+                .with_context(|| format!("cannot change the owner of {}", path.display()))?;
         }
         Ok(())
     }

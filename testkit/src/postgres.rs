@@ -237,8 +237,11 @@ impl Launch {
     }
 
     fn prepare<'a>(&self, command: &'a mut Command) -> Result<&'a mut Command> {
-        let output =
-            OpenOptions::new().create(true).append(true).open(self.log()).context("cannot write the log of Postgres")?;
+        let output = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log())
+            .context("cannot write the log of Postgres")?;
         self.owner.run(command.current_dir(&self.home));
         // The environment may set another cluster's time zone, port or options.
         for name in ["PGPORT", "PGHOST", "PGDATA", "PGTZ", "PGOPTIONS"] {

@@ -54,7 +54,8 @@ impl Prometheus {
         fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
         fs::write(directory.join("prometheus.yml"), configuration)?;
         let log = directory.join("prometheus.log");
-        let output = OpenOptions::new().create(true).append(true).open(&log).context("cannot write the log of Prometheus")?;
+        let output =
+            OpenOptions::new().create(true).append(true).open(&log).context("cannot write the log of Prometheus")?;
         let address = format!("127.0.0.1:{}", ports::free()?);
         let mut command = tool.program("prometheus");
         command.args(["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn"]);

@@ -91,7 +91,12 @@ fn licences_sources_and_versions_conform_to_deny_toml() {
     for package in &ours {
         for dependency in package["dependencies"].as_array().expect("a list") {
             let is_ours = dependency["path"].is_string();
-            assert!(is_ours || dependency["req"] != "*", "{} accepts any version of {}", package["name"], dependency["name"]);
+            assert!(
+                is_ours || dependency["req"] != "*",
+                "{} accepts any version of {}",
+                package["name"],
+                dependency["name"]
+            );
         }
     }
     assert!(ours.len() >= 8, "only {} packages of the workspace", ours.len());

@@ -127,7 +127,8 @@ fn locks_that_wait_lock_one_row_or_follow_ordered_ids() -> Result<()> {
     for text in statements()? {
         for lock in LOCKS {
             for (at, _) in text.match_indices(lock) {
-                let skips = until_closing_parenthesis(&text[at..]).split_whitespace().take(8).any(|word| word == "SKIP");
+                let skips =
+                    until_closing_parenthesis(&text[at..]).split_whitespace().take(8).any(|word| word == "SKIP");
                 // The SELECT that this lock clause ends.
                 let select = text[..at].rfind("SELECT ").map_or("", |begin| &text[begin..at]);
                 let table = select.split(" FROM ").nth(1).and_then(|rest| rest.split_whitespace().next());

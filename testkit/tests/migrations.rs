@@ -107,8 +107,10 @@ fn is_compatible(statement: &str, new_tables: &[String]) -> bool {
                 let constant = default.is_none_or(|text| !text.contains('('));
                 constant && (!column.contains("NOT NULL") || default.is_some())
             };
-            let incompatible = ["DROP", "RENAME", "ALTER", "REFERENCES", "UNIQUE", "PRIMARY", "GENERATED", "CONSTRAINT"];
-            rest.join(" ").split("ADD COLUMN").all(is_compatible_column) && !rest.iter().any(|word| incompatible.contains(word))
+            let incompatible =
+                ["DROP", "RENAME", "ALTER", "REFERENCES", "UNIQUE", "PRIMARY", "GENERATED", "CONSTRAINT"];
+            rest.join(" ").split("ADD COLUMN").all(is_compatible_column)
+                && !rest.iter().any(|word| incompatible.contains(word))
         }
         ["INSERT", "INTO", table, ..] | ["COMMENT", "ON", _, table, ..] => is_new(table),
         ["GRANT", ..] | ["ALTER", "FUNCTION", ..] => true,
@@ -151,7 +153,8 @@ fn violations(text: &str) -> Vec<String> {
         .collect();
     let without_transaction = text.starts_with("-- no-transaction");
     if without_transaction != text.contains(" CONCURRENTLY ") || (without_transaction && statements.len() != 1) {
-        violations.push("CONCURRENTLY needs a file that begins with -- no-transaction and has one statement".to_owned());
+        violations
+            .push("CONCURRENTLY needs a file that begins with -- no-transaction and has one statement".to_owned());
     }
     violations
 }

@@ -79,21 +79,6 @@ fn literal(text: &str) -> Option<&str> {
 
 // --- the code -----------------------------------------------------------------------------------------------------------
 
-/// The modules of `common` with the rank of their group, as its lib.rs lists them: a comment, then the group.
-fn ranks() -> BTreeMap<String, usize> {
-    let mut rank = 0;
-    let mut ranks = BTreeMap::new();
-    for line in read("common/src/lib.rs").lines() {
-        if line.starts_with("// ") {
-            rank += 1;
-        } else if let Some(module) = line.strip_prefix("pub mod ") {
-            ranks.insert(module.trim_end_matches(';').to_owned(), rank);
-        }
-    }
-    assert_eq!(rank, 4, "foundation, mechanisms, slices, flows");
-    ranks
-}
-
 /// Every `crate::…` path of a file: its first module and what follows, with `{…}` taken apart.
 fn crate_paths(code: &str) -> Vec<String> {
     paths_of(code, "crate::")
@@ -123,49 +108,72 @@ fn paths_of(code: &str, root: &str) -> Vec<String> {
     paths
 }
 
+/// The crates of the workspace that a crate may use, lowest layer first. What is not listed may use nothing of ours but `queue`.
+const LAYERS: [(&str, &[&str]); 6] = [
+    ("foundation", &["queue"]),
+    ("egress", &["foundation"]),
+    ("providers", &["foundation", "egress"]),
+    ("domain", &["foundation", "egress", "providers"]),
+    ("engine", &["foundation", "providers", "domain", "queue"]),
+    ("operator", &["foundation", "providers", "domain", "engine"]),
+];
+
+/// The crates of the workspace in the section `[dependencies]` of a manifest.
+fn own_dependencies(manifest: &str) -> BTreeSet<String> {
+    let text = read(manifest);
+    let section =
+        text.split("\n[").find_map(|section| section.strip_prefix("dependencies]")).unwrap_or_default().to_owned();
+    let names = section.lines().map(|line| word(line.trim()).to_owned());
+    names.filter(|name| name == "queue" || LAYERS.iter().any(|(layer, _)| layer == name)).collect()
+}
+
 #[test]
-fn a_module_of_common_uses_its_own_group_and_those_above_it() {
-    let ranks = ranks();
+fn crates_depend_on_lower_layers_only() {
+    let mut wrong = Vec::new();
+    for (layer, allowed) in LAYERS {
+        let used = own_dependencies(&format!("common/{layer}/Cargo.toml"));
+        wrong.extend(
+            used.iter().filter(|name| !allowed.contains(&name.as_str())).map(|name| format!("{layer} uses {name}")),
+        );
+    }
+    for program in ["api", "worker", "scheduler", "gateway"] {
+        if own_dependencies(&format!("{program}/Cargo.toml")).contains("operator") {
+            wrong.push(format!("{program} uses operator, which is for ctl"));
+        }
+    }
+    let gateway = own_dependencies("gateway/Cargo.toml");
+    let allowed = ["foundation", "queue"];
+    wrong.extend(
+        gateway.iter().filter(|name| !allowed.contains(&name.as_str())).map(|name| format!("gateway uses {name}")),
+    );
+    verdict("layers", LAYERS.len(), 6, &wrong);
+}
+
+/// Another resource's SQL is reached through its module, never directly.
+#[test]
+fn no_module_uses_another_modules_store() {
     let (mut seen, mut wrong) = (0, Vec::new());
     for (path, text) in rust_files() {
-        let Some(inside) = path.strip_prefix("common/src/").filter(|inside| *inside != "lib.rs") else { continue };
-        let own = inside.split('/').next().unwrap_or_default().trim_end_matches(".rs");
-        let own_rank = ranks.get(own).unwrap_or_else(|| panic!("{path} is in no module that lib.rs lists"));
-        for used in crate_paths(&without_comments(&text).replace("$crate::", "crate::")) {
+        let Some(inside) = path.strip_prefix("common/").filter(|inside| !inside.ends_with("src/lib.rs")) else {
+            continue;
+        };
+        let own = inside.split('/').nth(2).unwrap_or_default().trim_end_matches(".rs");
+        let code = without_comments(&text);
+        for used in crate_paths(&code).into_iter().chain(paths_of(&code, "domain::")) {
             seen += 1;
             let module = word(&used);
-            match ranks.get(module) {
-                Some(rank) if rank > own_rank => wrong.push(format!("{path} reaches up to crate::{used}")),
-                Some(_) if module != own && used[module.len()..].starts_with("::store") => {
-                    wrong.push(format!("{path} enters the store of {module}"));
-                }
-                Some(_) => {}
-                None => wrong.push(format!("{path} uses crate::{used}, which lib.rs does not list")),
+            if module != own && used[module.len()..].starts_with("::store") {
+                wrong.push(format!("{path} uses the store of {module}"));
             }
         }
     }
-    verdict("rank order of common/src/lib.rs", seen, 150, &wrong);
+    verdict("paths between modules", seen, 150, &wrong);
 }
 
 #[test]
 fn crate_paths_are_parsed_in_every_form() {
     let code = "use crate::id::A;\nuse crate::{b, c::{D, E},\n f::g};\nlet x = crate::money::Money { minor: 1 };";
     assert_eq!(crate_paths(code), ["id::A", "b", "c::{D,E}", "f::g", "money::Money"]);
-}
-
-#[test]
-fn the_gateway_shares_the_foundations_alone() {
-    let ranks = ranks();
-    let (mut seen, mut wrong) = (0, Vec::new());
-    for (path, text) in rust_files().filter(|(path, _)| path.starts_with("gateway/")) {
-        for used in paths_of(&without_comments(&text), "common::") {
-            seen += 1;
-            if ranks.get(word(&used)) != Some(&1) {
-                wrong.push(format!("{path} uses common::{used}"));
-            }
-        }
-    }
-    verdict("what the gateway uses of common", seen, 40, &wrong);
 }
 
 #[test]
@@ -203,7 +211,9 @@ fn no_file_exceeds_the_line_limit() {
     let files = files();
     let long = |(path, text): (&String, &String)| {
         let lines = text.lines().count();
-        (lines > MAX_LINES).then(|| format!("{path} has {lines} lines"))
+        // A reference is searched and not read from beginning to end.
+        let limit = if path == "docs/api.md" { 600 } else { MAX_LINES };
+        (lines > limit).then(|| format!("{path} has {lines} lines"))
     };
     let wrong: Vec<_> = files.iter().filter_map(long).collect();
     verdict("files over 500 lines", files.len(), 80, &wrong);
@@ -332,8 +342,8 @@ fn table(path: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_event_operation_and_status_is_documented() {
-    documented("event types", &table("common/src/events.rs"), 12, "docs/webhooks.md");
-    documented("operations", &table("common/src/capabilities.rs"), 13, "docs/api.md");
+    documented("event types", &table("common/domain/src/events.rs"), 12, "docs/webhooks.md");
+    documented("operations", &table("common/providers/src/capabilities.rs"), 13, "docs/api.md");
     for (slice, statuses, document) in [
         ("payments", 12, "docs/api.md"),
         ("invoices", 5, "docs/billing.md"),
@@ -342,7 +352,7 @@ fn every_event_operation_and_status_is_documented() {
         ("payment_links", 4, "docs/billing.md"),
         ("webhooks", 8, "docs/webhooks.md"),
     ] {
-        let status = read(&format!("common/src/{slice}/status.rs"));
+        let status = read(&format!("common/domain/src/{slice}/status.rs"));
         let names = after(&status, "=> \"").filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect();
         documented(&format!("statuses of {slice}"), &names, statuses, document);
     }
@@ -352,7 +362,8 @@ fn every_event_operation_and_status_is_documented() {
 fn every_environment_variable_is_documented() {
     let is_variable =
         |name: &str| name.len() > 3 && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') && name.contains('_');
-    let code = without_comments(&read("common/src/config.rs")) + &without_comments(&read("common/src/telemetry.rs"));
+    let code = without_comments(&read("common/foundation/src/config.rs"))
+        + &without_comments(&read("common/foundation/src/telemetry.rs"));
     let names: BTreeSet<_> =
         code.split('"').skip(1).step_by(2).filter(|name| is_variable(name)).map(str::to_owned).collect();
     documented("environment variables", &names, 9, "docs/operations.md");
@@ -381,7 +392,7 @@ fn every_metric_is_documented() {
             names.extend(after(&code, macro_name).filter_map(literal).map(str::to_owned));
         }
     }
-    let help = read("common/src/telemetry/help.rs");
+    let help = read("common/foundation/src/telemetry/help.rs");
     let all = || names.union(&of_gateway);
     let without: Vec<_> = all()
         .filter(|name| !help.contains(&format!("(\"{name}\", \"")))
@@ -434,7 +445,10 @@ fn the_image_uses_the_pinned_rust_version() {
         "the Dockerfile does not use Rust {version}"
     );
     let minor = version.rsplit_once('.').map_or(version, |(minor, _)| minor);
-    assert!(read("Cargo.toml").contains(&format!("rust-version = \"{minor}\"")), "rust-version in Cargo.toml is not {minor}");
+    assert!(
+        read("Cargo.toml").contains(&format!("rust-version = \"{minor}\"")),
+        "rust-version in Cargo.toml is not {minor}"
+    );
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::operations::{self, OVERDUE};
-use common::webhooks::dispatch;
+use domain::operations::{self, OVERDUE};
+use domain::webhooks::dispatch;
 use futures_util::{FutureExt, StreamExt, stream};
 use queue::{Publisher, Wake};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -138,10 +138,11 @@ impl<'a> FallbackPoller<'a> {
         let stopping = self.polls.stopping.clone();
         let mut slots = stopping.run_until_cancelled(acquire_free_slots(&self.slots)).await?;
         let limit = slots.num_permits();
-        let due = operations::take_overdue(&self.work.db, self.background, min_delay, limit).await.unwrap_or_else(|error| {
-            tracing::error!(%error, "could not query due operations; trying again");
-            Vec::new()
-        });
+        let due =
+            operations::take_overdue(&self.work.db, self.background, min_delay, limit).await.unwrap_or_else(|error| {
+                tracing::error!(%error, "could not query due operations; trying again");
+                Vec::new()
+            });
         self.more = due.len() == limit;
         if !due.is_empty() && !min_delay.is_zero() {
             tracing::warn!(count = due.len(), "took operations that no scheduler handed out in time");

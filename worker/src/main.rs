@@ -9,16 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use common::clock::Clock;
-use common::crypto::KeyRing;
-use common::db::Db;
-use common::egress::Egress;
-use common::error::Error;
-use common::flows;
-use common::id::{AccountId, OperationId, PaymentId, ProviderAccountId, WebhookEndpointId};
-use common::providers::{Providers, RETRY_LIMIT, card_gateway::CardGateway, mock::Mock};
-use common::webhooks::dispatch::ATTEMPT_TIMEOUT;
-use common::{config, db, public_url, queues, telemetry};
+use domain::webhooks::dispatch::ATTEMPT_TIMEOUT;
+use egress::Egress;
+use foundation::clock::Clock;
+use foundation::config;
+use foundation::crypto::KeyRing;
+use foundation::db;
+use foundation::db::Db;
+use foundation::error::Error;
+use foundation::id::{AccountId, OperationId, PaymentId, ProviderAccountId, WebhookEndpointId};
+use foundation::public_url;
+use foundation::queues;
+use foundation::telemetry;
+use providers::{Providers, RETRY_LIMIT, card_gateway::CardGateway, mock::Mock};
 use queue::{Pool, Publisher, Queue, Redis, Wake};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -51,13 +54,14 @@ async fn main() -> Result<()> {
     telemetry::init_logs();
     let metrics = telemetry::init_metrics()?;
     queues::register_posts_metrics();
-    flows::register_payments_metrics();
-    flows::register_billing_metrics();
-    flows::report_accounts(config::metrics_accounts()?);
+    engine::register_payments_metrics();
+    engine::register_reconciliation_metrics();
+    engine::register_billing_metrics();
+    engine::report_accounts(config::metrics_accounts()?);
     webhooks::register_metrics();
     public_url::set(config::public_url()?);
     let redis = config::redis()?;
-    let keys = flows::Keys { encryption: config::encryption_keys()?, peppers: None };
+    let keys = engine::Keys { encryption: config::encryption_keys()?, peppers: None };
     let unchecked = config::keys_unchecked()?;
     let (work, dispatcher) = assemble(&redis, &keys.encryption)?;
 
@@ -67,7 +71,7 @@ async fn main() -> Result<()> {
     if !unchecked {
         // With the wrong keys it could not decrypt the secrets that sign webhooks.
         tokio::select! {
-            checked = flows::require_matching_keys(&work.db, &keys) => checked?,
+            checked = engine::require_matching_keys(&work.db, &keys) => checked?,
             () = telemetry::shutdown_signal() => return Ok(()),
         }
     }
@@ -183,7 +187,7 @@ impl Work {
         let id = OperationId::from_uuid(wake.id);
         let span = tracing::info_span!("operation", operation = %id, request_id = wake.request_id);
         async {
-            match flows::perform(&self.db, &self.providers, &self.clock, id).await {
+            match engine::perform(&self.db, &self.providers, &self.clock, id).await {
                 Ok(Some(done)) => {
                     tracing::info!("operation finished");
                     self.notify(done).await;
@@ -199,7 +203,7 @@ impl Work {
     }
 
     /// Notifies the waiting API process. If the notification is lost, that process polls Postgres.
-    async fn notify(&self, done: flows::Performed) {
+    async fn notify(&self, done: engine::Performed) {
         let Some(channel) = done.reply_to else { return };
         if let Err(error) = self.publisher.reply(&channel, done.reply_id).await {
             tracing::warn!(%error, "could not notify the waiting request; it polls Postgres");
@@ -208,16 +212,18 @@ impl Work {
 
     async fn reconcile(self: Arc<Self>, wake: Wake) {
         let id = ProviderAccountId::from_uuid(wake.id);
-        if let Err(error) = flows::reconcile(&self.db, &self.providers, &self.clock, id).await {
+        if let Err(error) = engine::reconcile(&self.db, &self.providers, &self.clock, id).await {
             tracing::error!(provider_account = %id, %error, "could not reconcile the statement; trying again in a minute");
         }
     }
 
     async fn advance_clock(self: Arc<Self>, wake: Wake) {
         let id = AccountId::from_uuid(wake.id);
-        match flows::advance_clock(&self.db, &self.providers, &self.clock, id).await {
+        match engine::advance_clock(&self.db, &self.providers, &self.clock, id).await {
             Ok(()) => {}
-            Err(Error::Conflict(_)) => tracing::info!(account = %id, "another worker advances the test clock, or the advance has ended"),
+            Err(Error::Conflict(_)) => {
+                tracing::info!(account = %id, "another worker advances the test clock, or the advance has ended")
+            }
             Err(error) => {
                 tracing::error!(account = %id, %error, "could not advance the test clock; trying again when the lease expires");
             }
@@ -226,7 +232,7 @@ impl Work {
 
     async fn inquire(self: Arc<Self>, wake: Wake) {
         let id = PaymentId::from_uuid(wake.id);
-        if let Err(error) = flows::inquire(&self.db, &self.providers, &self.clock, id).await {
+        if let Err(error) = engine::inquire(&self.db, &self.providers, &self.clock, id).await {
             tracing::error!(payment = %id, %error, "could not update the charge's status; trying again in half a minute");
         }
     }

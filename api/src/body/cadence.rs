@@ -1,8 +1,8 @@
 //! The fields of a recurring invoice's schedule.
 
-use common::calendar::{Cadence, MAX_INTERVAL, Unit};
-use common::recurring_invoices::IssueMode;
-use common::schema::{self, schema_is};
+use domain::recurring_invoices::IssueMode;
+use foundation::calendar::{Cadence, MAX_INTERVAL, Unit};
+use foundation::schema::{self, schema_is};
 use serde::de::{Deserialize, Deserializer};
 
 use super::strict;

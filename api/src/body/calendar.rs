@@ -1,7 +1,7 @@
 //! Calendar dates and time zones.
 
-use common::calendar::{Date, TimeZone};
-use common::schema::{self, schema_is};
+use foundation::calendar::{Date, TimeZone};
+use foundation::schema::{self, schema_is};
 use serde::de::{Deserialize, Deserializer};
 
 use super::strict;

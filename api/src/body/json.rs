@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use common::card_number::excerpt;
-use common::error::Error;
+use foundation::card_number::excerpt;
+use foundation::error::Error;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 

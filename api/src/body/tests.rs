@@ -51,7 +51,7 @@ fn only_known_enum_values_are_accepted() {
     field::<PlanInterval>(&["month"], |read, value| *value == read.0.name());
     field::<Terms>(&["net_30"], |read, value| *value == read.0.name());
     field::<InvoiceMode>(&["auto_send"], |read, value| *value == read.0.name());
-    field::<CadenceUnit>(&["monthly"], |read, value| *value == common::calendar::Cadence::unit_name(read.0));
+    field::<CadenceUnit>(&["monthly"], |read, value| *value == foundation::calendar::Cadence::unit_name(read.0));
 }
 
 #[test]

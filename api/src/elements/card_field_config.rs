@@ -1,8 +1,8 @@
 //! How a browser exchanges a card for a token.
 
-use common::accounts::{Mode, Payee};
-use common::checkout::FieldSession;
-use common::providers::ProviderKind;
+use domain::accounts::{Mode, Payee};
+use domain::checkout::FieldSession;
+use providers::ProviderKind;
 use url::Url;
 
 use crate::app::App;

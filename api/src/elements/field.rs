@@ -10,8 +10,8 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use common::checkout;
-use common::error::Error;
+use domain::checkout;
+use foundation::error::Error;
 
 use super::scripts::FIELD;
 use super::{CardFieldConfig, INPUTS_STYLE, inputs};

@@ -16,7 +16,7 @@ pub(crate) fn inputs() -> String {
     use std::fmt::Write as _;
 
     let mut countries = String::new();
-    for country in common::country::Country::all() {
+    for country in foundation::country::Country::all() {
         let _ = write!(countries, "<option value=\"{country}\">{country}</option>");
     }
     include_str!("inputs.html").replace("{countries}", &countries)

@@ -1,5 +1,5 @@
 //! Rate limits (docs/api.md, Rate limits): requests per key, requests per client address to pages and browser routes,
-//! and requests per address whose key is not known to be valid. `common::rate_limits` stores the buckets.
+//! and requests per address whose key is not known to be valid. `foundation::rate_limits` stores the buckets.
 //!
 //! All visitors of a shop share the bucket of its publishable key, so rejected requests must not use it up: it is
 //! charged after every check that does not need it, in one step with the address's share of it, and gets its token back
@@ -13,9 +13,9 @@
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use common::accounts::{Caller, Rate};
-use common::config::ApiLimits;
-use common::rate_limits::{Bucket, RateLimits, Acquisition};
+use domain::accounts::{Caller, Rate};
+use foundation::config::ApiLimits;
+use foundation::rate_limits::{Acquisition, Bucket, RateLimits};
 
 /// Bursts per address, in seconds of its rate.
 const PAGES_BURST: u32 = 5;
@@ -84,7 +84,9 @@ impl Limits {
         let acquisition = self.buckets.acquire(&buckets).await;
         match acquisition {
             Acquisition::Refused { by, .. } if by + 1 < buckets.len() => decision(Policy::Address, share, acquisition),
-            Acquisition::Refused { .. } | Acquisition::Allowed { .. } => decision(Policy::Key, caller.rate, acquisition),
+            Acquisition::Refused { .. } | Acquisition::Allowed { .. } => {
+                decision(Policy::Key, caller.rate, acquisition)
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use common::page::ListView;
+use foundation::page::ListView;
 
 use super::schemas::of_body;
 
@@ -90,7 +90,7 @@ impl OperationDoc {
         self = self.response::<T>(200, description);
         self.response_schemas.push((name.clone(), ListView::<T>::schema()));
         self.response = Some(ResponseDoc { status: 200, description, schema: name });
-        let limit = json!({"type": "integer", "minimum": 1, "maximum": common::page::MAX_LIMIT, "default": common::page::DEFAULT_LIMIT});
+        let limit = json!({"type": "integer", "minimum": 1, "maximum": foundation::page::MAX_LIMIT, "default": foundation::page::DEFAULT_LIMIT});
         self.parameter("query", "limit", false, "The page size.", limit).parameter(
             "query",
             "startingAfter",

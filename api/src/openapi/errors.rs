@@ -254,8 +254,7 @@ impl ErrorDoc {
         if let Some(extra) = extra {
             headers.insert(extra.to_owned(), json!({"$ref": format!("#/components/headers/{extra}")}));
         }
-        let detail =
-            json!({"type": "object", "properties": {"code": {"enum": self.codes}}, "required": self.required});
+        let detail = json!({"type": "object", "properties": {"code": {"enum": self.codes}}, "required": self.required});
         let schema = json!({"allOf": [
             {"$ref": "#/components/schemas/Error"},
             {"type": "object", "properties": {"error": detail}},
@@ -269,7 +268,7 @@ impl ErrorDoc {
 pub(super) fn of(endpoint: &Endpoint) -> Map<String, Value> {
     let by_access = match endpoint.access {
         Access::AnySecret => vec!["Unauthenticated", "WrongKindOfKey"],
-        Access::Browser(common::capabilities::Permission::CheckoutSessionsCreate) => {
+        Access::Browser(providers::capabilities::Permission::CheckoutSessionsCreate) => {
             vec!["OriginRefused", "Forbidden", "NotSupported"]
         }
         Access::Secret(_) | Access::TestSecret(_) | Access::Browser(_) => {

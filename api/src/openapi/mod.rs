@@ -1,5 +1,5 @@
 //! The OpenAPI 3.1 document at `/openapi.json` and its HTML page at `/docs`. Both are built at startup from the route
-//! table and the request and response structs (docs/architecture.md, The document of the API).
+//! table and the request and response structs (docs/architecture.md, OpenAPI document).
 
 pub(crate) mod doc;
 mod errors;
@@ -197,7 +197,7 @@ fn links(names: &[&str], all: &[Endpoint]) -> Value {
 mod tests {
     use std::collections::BTreeSet;
 
-    use common::capabilities::Permission;
+    use providers::capabilities::Permission;
 
     use super::*;
     use crate::routes::endpoints;
@@ -262,7 +262,7 @@ mod tests {
         let body = &document["components"]["schemas"]["PaymentCreate"];
         assert_eq!(body["required"], json!(["amount", "currency"]));
         assert_eq!(body["properties"]["amount"]["type"], "integer");
-        assert_eq!(body["properties"]["amount"]["maximum"], common::money::MAX_AMOUNT);
+        assert_eq!(body["properties"]["amount"]["maximum"], foundation::money::MAX_AMOUNT);
         assert_eq!(body["properties"]["capture"]["type"], json!(["boolean", "null"]));
         let payment = &document["components"]["schemas"]["Payment"];
         assert_eq!(payment["properties"]["card"]["$ref"], "#/components/schemas/Card");

@@ -9,14 +9,14 @@ mod subscriptions;
 mod test_clock;
 pub(crate) use payment_links::*;
 
-use common::addresses::AddressView;
-use common::customers::CustomerView;
-use common::id::{AddressId, CustomerId, PaymentId, PaymentMethodId, PlanId, WebhookDeliveryId, WebhookEndpointId};
-use common::idempotency::MAX_KEY;
-use common::payment_methods::PaymentMethodView;
-use common::payments::{PaymentView, RefundView};
-use common::plans::PlanView;
-use common::webhooks::{DeletedEndpointView, DeliveryStatus, DeliveryView, EndpointView};
+use domain::addresses::AddressView;
+use domain::customers::CustomerView;
+use domain::idempotency::MAX_KEY;
+use domain::payment_methods::PaymentMethodView;
+use domain::payments::{PaymentView, RefundView};
+use domain::plans::PlanView;
+use domain::webhooks::{DeletedEndpointView, DeliveryStatus, DeliveryView, EndpointView};
+use foundation::id::{AddressId, CustomerId, PaymentId, PaymentMethodId, PlanId, WebhookDeliveryId, WebhookEndpointId};
 use serde_json::{Value, json};
 use utoipa::PartialSchema;
 

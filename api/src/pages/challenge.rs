@@ -10,9 +10,11 @@ use axum::http::header::{LOCATION, REFRESH};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use common::flows::{self, Challenge, PageKind, ReturnTo};
-use common::payments::{self, Payment, Status};
-use common::queues;
+use domain::payments::{self, Payment, Status};
+use engine::Challenge;
+use engine::PageKind;
+use engine::ReturnTo;
+use foundation::queues;
 use queue::Wake;
 use tokio::time::{Instant, sleep};
 use url::Url;
@@ -38,7 +40,7 @@ pub(super) fn router() -> Router<App> {
 
 /// Redirects to the provider while the challenge is open.
 async fn start(app: &App, token: &str) -> Result<Response, ErrorPage> {
-    let challenge = flows::challenge(&app.db, token).await?;
+    let challenge = engine::challenge(&app.db, token).await?;
     match (&challenge.payment.challenge_url, challenge.payment.status) {
         (Some(url), Status::RequiresAction) => Ok(redirect(url)),
         _ => Ok(redirect_back(&challenge)),
@@ -47,7 +49,7 @@ async fn start(app: &App, token: &str) -> Result<Response, ErrorPage> {
 
 /// Handles the return from the provider; anyone can open this URL.
 async fn finish(app: &App, token: &str, RequestId(request_id): RequestId) -> Result<Response, ErrorPage> {
-    let mut challenge = flows::challenge(&app.db, token).await?;
+    let mut challenge = engine::challenge(&app.db, token).await?;
     if challenge.payment.status == Status::RequiresAction {
         let request_id = Some(request_id.to_string());
         app.push(queues::MONEY, Wake { id: challenge.operation.uuid(), request_id });

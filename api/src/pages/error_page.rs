@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use common::error::Error;
+use foundation::error::Error;
 
 use super::html::{Text, page};
 use crate::error::ApiError;
@@ -27,10 +27,9 @@ impl IntoResponse for ErrorPage {
     fn into_response(self) -> Response {
         let status = self.0.status();
         let (title, message) = match status {
-            StatusCode::NOT_FOUND => (
-                "Nothing to pay here",
-                "This address is not valid. Please check that you have the complete address.",
-            ),
+            StatusCode::NOT_FOUND => {
+                ("Nothing to pay here", "This address is not valid. Please check that you have the complete address.")
+            }
             StatusCode::METHOD_NOT_ALLOWED => {
                 ("This did not work", "Please open the page in a browser and pay with the button on it.")
             }

@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
-use common::error::Error;
+use foundation::error::Error;
 
 use crate::error::ApiError;
 use crate::retry::read_body;

@@ -1,7 +1,7 @@
 //! Messages about failed payments for cardholders.
 
-use common::flows::PageState;
-use common::payments::{Payment, Status};
+use domain::payments::{Payment, Status};
+use engine::PageState;
 
 /// The outcome of a payment that did not pay the page, and what the payer can do. `None` for other payments.
 pub(super) fn of_payment(payment: &Payment, state: PageState) -> Option<[&'static str; 2]> {

@@ -21,13 +21,17 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use common::egress::is_public;
-use common::error::Error;
-use common::flows::{self, PageAddress, PageKind, PageState, PayOutcome, PaySubmission};
-use common::id::PaymentId;
-use common::operations::Origin;
-use common::payments::Payment;
-use common::queues;
+use domain::operations::Origin;
+use domain::payments::Payment;
+use egress::is_public;
+use engine::PageAddress;
+use engine::PageKind;
+use engine::PageState;
+use engine::PayOutcome;
+use engine::PaySubmission;
+use foundation::error::Error;
+use foundation::id::PaymentId;
+use foundation::queues;
 use queue::Wake;
 
 use self::error_page::ErrorPage;
@@ -102,7 +106,7 @@ async fn render(
     status: StatusCode,
     form: FormState<'_>,
 ) -> Result<Response, ErrorPage> {
-    let page = flows::open_page(&app.db, address, payment, app.clock.now()).await?;
+    let page = engine::open_page(&app.db, address, payment, app.clock.now()).await?;
     let card_field_config = CardFieldConfig::of_payee(app, &page.payee);
     let (title, body) = view::render(&page, card_field_config.as_ref(), form);
     let title = html::Text(&title);
@@ -149,7 +153,7 @@ async fn pay(
     // The address of a load balancer says nothing about the payer.
     let payer_address = is_public(payer).then(|| payer.to_string());
     let origin = Origin { payer_address, ..app.origin(request_id, None) };
-    match flows::pay_page(&app.db, address, submission, &origin, &app.encryption, app.clock.now()).await {
+    match engine::pay_page(&app.db, address, submission, &origin, &app.encryption, app.clock.now()).await {
         Ok(PayOutcome::Begun(payment, operation)) => {
             let waiter = app.replies.register(payment.id.uuid());
             app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
@@ -204,7 +208,7 @@ async fn payment_response(
         return Ok(sender.response(StatusCode::OK, reply));
     }
     if sender == Sender::Script {
-        let page = flows::open_page(&app.db, address, Some(payment.id), app.clock.now()).await?;
+        let page = engine::open_page(&app.db, address, Some(payment.id), app.clock.now()).await?;
         let lines = messages::of_payment(payment, page.state).filter(|_| page.state == PageState::Open);
         if let Some(lines) = lines {
             return Ok(sender.response(StatusCode::OK, Reply::ShowMessage(&lines)));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use common::accounts::{Mode, Payee};
+use domain::accounts::{Mode, Payee};
 
 use super::html::MerchantText;
 use super::totals::Totals;

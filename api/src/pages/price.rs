@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use common::money::{Currency, Money};
+use foundation::money::{Currency, Money};
 
 /// Symbols that mean exactly one currency.
 const SYMBOLS: [(&str, &str); 18] = [

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
-use common::flows::{PageState, PayPage, Payable};
-use common::modifiers::Parts;
-use common::payments::{Payment, Status};
+use domain::modifiers::Parts;
+use domain::payments::{Payment, Status};
+use engine::PageState;
+use engine::PayPage;
+use engine::Payable;
 
 use super::html::{MerchantText, Text};
 use super::price::Price;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use common::flows::PayPage;
-use common::modifiers::Parts;
-use common::money::Currency;
+use domain::modifiers::Parts;
+use engine::PayPage;
+use foundation::money::Currency;
 
 use super::price::Price;
 

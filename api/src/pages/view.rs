@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
-use common::accounts::{Mode, Payee};
-use common::flows::{PageState, PayPage, Payable};
-use common::invoices::Invoice;
-use common::payment_links::PaymentLink;
-use common::payments::{Payment, Status};
+use domain::accounts::{Mode, Payee};
+use domain::invoices::Invoice;
+use domain::payment_links::PaymentLink;
+use domain::payments::{Payment, Status};
+use engine::PageState;
+use engine::PayPage;
+use engine::Payable;
 
 use super::html::{MerchantText, Text};
 use super::messages;

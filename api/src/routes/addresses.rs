@@ -1,11 +1,10 @@
 //! /v1/addresses
 
 use axum::extract::State;
-use common::addresses::{self, AddressChange, AddressView, Details, NewAddress};
-use common::customers;
-use common::flows;
-use common::id::{AddressId, CustomerId};
-use common::page::ListView;
+use domain::addresses::{self, AddressChange, AddressView, Details, NewAddress};
+use domain::customers;
+use foundation::id::{AddressId, CustomerId};
+use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -57,7 +56,7 @@ pub(super) async fn create(
     let line1 = required("line1", change.line1)?;
     let country = required("country", change.country)?;
     let new = NewAddress { customer_id: CustomerId::from_request(&customer)?, line1, country, details: change.details };
-    let creation = flows::create_address(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
+    let creation = engine::create_address(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
     respond(&app, creation, |address| created(AddressView::new(address, caller.livemode())))
 }
 
@@ -67,7 +66,8 @@ pub(super) async fn update(
     Path(id): Path<String>,
     Body { fields, .. }: Body<AddressFields>,
 ) -> ApiResult {
-    let address = addresses::update(&app.db, caller.account_id, AddressId::from_request(&id)?, fields.into_change()).await?;
+    let address =
+        addresses::update(&app.db, caller.account_id, AddressId::from_request(&id)?, fields.into_change()).await?;
     Ok(ok(AddressView::new(&address, caller.livemode())))
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn set_default(
     Body { fields, .. }: Body<RoleField>,
 ) -> ApiResult {
     let role = required("type", fields.role)?.0;
-    let address = flows::set_default_address(&app.db, &caller, AddressId::from_request(&id)?, role).await?;
+    let address = engine::set_default_address(&app.db, &caller, AddressId::from_request(&id)?, role).await?;
     Ok(ok(AddressView::new(&address, caller.livemode())))
 }
 

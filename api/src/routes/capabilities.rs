@@ -1,8 +1,8 @@
 //! GET /v1/capabilities: every operation and whether this key may call it.
 
 use axum::response::Response;
-use common::capabilities::{Grants, Permission, State};
-use common::schema;
+use foundation::schema;
+use providers::capabilities::{Grants, Permission, State};
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -3,9 +3,9 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::ORIGIN;
-use common::checkout::{self, Intent};
-use common::schema;
-use common::time::Timestamp;
+use domain::checkout::{self, Intent};
+use foundation::schema;
+use foundation::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::ObjectBuilder;

@@ -1,11 +1,10 @@
 //! POST /v1/invoices/scheduler/run: collects the due invoices of one test account, as the scheduler does, and waits.
 
 use axum::extract::State;
-use common::accounts::Scope;
-use common::flows;
-use common::id::{AccountId, PaymentId};
-use common::payments::{self, Status};
-use common::queues;
+use domain::accounts::Scope;
+use domain::payments::{self, Status};
+use foundation::id::{AccountId, PaymentId};
+use foundation::queues;
 use queue::Wake;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -38,7 +37,7 @@ pub(super) async fn run(
 ) -> ApiResult {
     let origin = app.origin(request_id, Some(caller.key_id));
     let scope = Scope::Account(caller.account_id, app.now(&caller).await?);
-    let collecting = flows::collect_due_invoices(&app.db, scope, BATCH, &origin).await?;
+    let collecting = engine::collect_due_invoices(&app.db, scope, BATCH, &origin).await?;
     // All payments are queued before the first is awaited, so they share one timeout.
     let mut waiting = Vec::with_capacity(collecting.begun.len());
     for begun in &collecting.begun {

@@ -1,12 +1,11 @@
 //! /v1/customers
 
 use axum::extract::State;
-use common::customers::{self, CustomFields, CustomerChange, CustomerView, NewCustomer};
-use common::error::Error;
-use common::flows;
-use common::id::CustomerId;
-use common::page::ListView;
-use common::schema;
+use domain::customers::{self, CustomFields, CustomerChange, CustomerView, NewCustomer};
+use foundation::error::Error;
+use foundation::id::CustomerId;
+use foundation::page::ListView;
+use foundation::schema;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -63,7 +62,7 @@ pub(super) async fn create(
         external_id: fields.external_id.flatten().map(|text| text.0),
         custom_fields: custom_fields(fields.custom_fields)?.unwrap_or_default(),
     };
-    let creation = flows::create_customer(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
+    let creation = engine::create_customer(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
     respond(&app, creation, |customer| created(CustomerView::new(customer, caller.livemode())))
 }
 

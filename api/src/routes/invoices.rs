@@ -1,12 +1,11 @@
 //! /v1/invoices
 
 use axum::extract::State;
-use common::calendar::PaymentTerms;
-use common::error::Error;
-use common::flows;
-use common::id::{CustomerId, InvoiceId, PaymentMethodId};
-use common::invoices::{self, AttemptView, Bill, Due, InvoiceView, Item, NewInvoice};
-use common::page::ListView;
+use domain::invoices::{self, AttemptView, Bill, Due, InvoiceView, Item, NewInvoice};
+use foundation::calendar::PaymentTerms;
+use foundation::error::Error;
+use foundation::id::{CustomerId, InvoiceId, PaymentMethodId};
+use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -107,7 +106,7 @@ pub(super) async fn create(
         customer_id: CustomerId::from_request(&customer)?,
         cycle: None,
     };
-    let creation = flows::create_invoice(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
+    let creation = engine::create_invoice(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
     respond(&app, creation, |invoice| created(InvoiceView::new(invoice)))
 }
 
@@ -126,7 +125,8 @@ pub(super) async fn issue(
     Path(id): Path<String>,
 ) -> ApiResult {
     let invoice =
-        invoices::issue_draft(&app.db, caller.account_id, InvoiceId::from_request(&id)?, app.now(&caller).await?).await?;
+        invoices::issue_draft(&app.db, caller.account_id, InvoiceId::from_request(&id)?, app.now(&caller).await?)
+            .await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
@@ -135,7 +135,8 @@ pub(super) async fn void(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> ApiResult {
-    let invoice = flows::void_invoice(&app.db, &caller, InvoiceId::from_request(&id)?, app.now(&caller).await?).await?;
+    let invoice =
+        engine::void_invoice(&app.db, &caller, InvoiceId::from_request(&id)?, app.now(&caller).await?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
@@ -158,7 +159,7 @@ pub(super) async fn schedule(
     let id = InvoiceId::from_request(&id)?;
     let card = fields.payment_method_id.map(|card| PaymentMethodId::from_request(&card.0));
     let now = app.now(&caller).await?;
-    let invoice = flows::schedule_invoice(&app.db, &caller, id, collect_at, card.transpose()?, now).await?;
+    let invoice = engine::schedule_invoice(&app.db, &caller, id, collect_at, card.transpose()?, now).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 
@@ -167,7 +168,7 @@ pub(super) async fn cancel_schedule(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> ApiResult {
-    let invoice = flows::cancel_schedule(&app.db, &caller, InvoiceId::from_request(&id)?).await?;
+    let invoice = engine::cancel_schedule(&app.db, &caller, InvoiceId::from_request(&id)?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 

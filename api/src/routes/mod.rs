@@ -21,7 +21,7 @@ pub(crate) mod webhook_endpoints;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use common::capabilities::Permission as Op;
+use providers::capabilities::Permission as Op;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;

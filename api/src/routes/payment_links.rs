@@ -1,12 +1,11 @@
 //! /v1/payment_links
 
 use axum::extract::State;
-use common::accounts;
-use common::flows;
-use common::id::PaymentLinkId;
-use common::money::Money;
-use common::page::ListView;
-use common::payment_links::{self, NewPaymentLink, PaymentLinkView};
+use domain::accounts;
+use domain::payment_links::{self, NewPaymentLink, PaymentLinkView};
+use foundation::id::PaymentLinkId;
+use foundation::money::Money;
+use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -46,7 +45,8 @@ pub(super) async fn create(
         description: fields.description.map(|text| text.0),
         expires_at: fields.expires_at.map(|instant| instant.0),
     };
-    let creation = flows::create_payment_link(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
+    let creation =
+        engine::create_payment_link(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
     respond(&app, creation, |link| created(PaymentLinkView::new(link)))
 }
 
@@ -55,8 +55,9 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> ApiResult {
-    let link = payment_links::retrieve(&app.db, caller.account_id, PaymentLinkId::from_request(&id)?, app.now(&caller).await?)
-        .await?;
+    let link =
+        payment_links::retrieve(&app.db, caller.account_id, PaymentLinkId::from_request(&id)?, app.now(&caller).await?)
+            .await?;
     Ok(ok(PaymentLinkView::new(&link)))
 }
 
@@ -66,7 +67,8 @@ pub(super) async fn cancel(
     Path(id): Path<String>,
 ) -> ApiResult {
     let link =
-        payment_links::cancel(&app.db, caller.account_id, PaymentLinkId::from_request(&id)?, app.now(&caller).await?).await?;
+        payment_links::cancel(&app.db, caller.account_id, PaymentLinkId::from_request(&id)?, app.now(&caller).await?)
+            .await?;
     Ok(ok(PaymentLinkView::new(&link)))
 }
 

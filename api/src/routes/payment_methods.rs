@@ -2,16 +2,16 @@
 
 use axum::extract::State;
 use axum::response::IntoResponse;
-use common::customers;
-use common::error::Error;
-use common::flows::{self, NewCard};
-use common::id::{CustomerId, PaymentMethodId};
-use common::idempotency::{EarlierRequest, CreationResult};
-use common::operations;
-use common::page::ListView;
-use common::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
-use common::providers::FailureCode;
-use common::queues;
+use domain::customers;
+use domain::idempotency::{CreationResult, EarlierRequest};
+use domain::operations;
+use domain::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
+use engine::NewCard;
+use foundation::error::Error;
+use foundation::id::{CustomerId, PaymentMethodId};
+use foundation::page::ListView;
+use foundation::queues;
+use providers::FailureCode;
 use queue::Wake;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -47,11 +47,13 @@ pub(super) async fn create(
     let new = NewCard { customer_id: CustomerId::from_request(&customer)?, payment_token };
     let origin = app.origin(request_id, Some(caller.key_id));
     let now = app.now(&caller).await?;
-    let creation = flows::save_card(&app.db, &caller, &new, &origin, &app.encryption, idempotent.key(), now).await?;
+    let creation = engine::save_card(&app.db, &caller, &new, &origin, &app.encryption, idempotent.key(), now).await?;
     let (id, is_earlier) = match &creation {
         CreationResult::New((id, _)) => (*id, false),
         CreationResult::Earlier(EarlierRequest::SavingCard(id)) => (*id, true),
-        CreationResult::Earlier(EarlierRequest::Completed(_)) => return respond(&app, creation, |_| ApiError::internal().into_response()),
+        CreationResult::Earlier(EarlierRequest::Completed(_)) => {
+            return respond(&app, creation, |_| ApiError::internal().into_response());
+        }
     };
     let waiter = app.replies.register(id.uuid());
     if let CreationResult::New((_, operation)) = creation {
@@ -113,6 +115,6 @@ pub(super) async fn set_default(
     Path(id): Path<String>,
 ) -> ApiResult {
     let id = PaymentMethodId::from_request(&id)?;
-    let card = flows::set_default(&app.db, &caller, id, app.now(&caller).await?).await?;
+    let card = engine::set_default(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(PaymentMethodView::new(&card)))
 }

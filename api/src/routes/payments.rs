@@ -3,17 +3,20 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use common::accounts::Caller;
-use common::capabilities::Permission;
-use common::error::Error;
-use common::flows::{self, Change, Funding, PaymentRequest, TakenPayment};
-use common::id::PaymentId;
-use common::idempotency::IdempotencyKey;
-use common::money::Money;
-use common::page::ListView;
-use common::payments::idempotency;
-use common::payments::{self, Payment, PaymentView, RefundView, Status};
-use common::queues;
+use domain::accounts::Caller;
+use domain::idempotency::IdempotencyKey;
+use domain::payments::idempotency;
+use domain::payments::{self, Payment, PaymentView, RefundView, Status};
+use engine::Change;
+use engine::Funding;
+use engine::PaymentRequest;
+use engine::TakenPayment;
+use foundation::error::Error;
+use foundation::id::PaymentId;
+use foundation::money::Money;
+use foundation::page::ListView;
+use foundation::queues;
+use providers::capabilities::Permission;
 use queue::Wake;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -58,7 +61,7 @@ pub(super) async fn create(
         caller.require(Permission::PaymentsAuthorize)?;
     }
     let origin = app.origin(request_id, Some(caller.key_id));
-    match flows::take_payment(&app.db, &caller, &request, &origin, &app.encryption, app.now(&caller).await?).await? {
+    match engine::take_payment(&app.db, &caller, &request, &origin, &app.encryption, app.now(&caller).await?).await? {
         TakenPayment::New(payment, operation) => {
             let waiter = app.replies.register(payment.id.uuid());
             app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
@@ -156,13 +159,14 @@ pub(super) async fn void(
 async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change<'_>, request_id: RequestId) -> ApiResult {
     let origin = app.origin(request_id, Some(caller.key_id));
     let changing =
-        flows::change_payment(&app.db, caller, PaymentId::from_request(id)?, change, &origin, app.now(caller).await?).await?;
+        engine::change_payment(&app.db, caller, PaymentId::from_request(id)?, change, &origin, app.now(caller).await?)
+            .await?;
     let (mut payment, mut refunds) = (changing.payment, vec![]);
     let waiter = app.replies.register(payment.id.uuid());
     app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
     let mut waiting = Waiting::new(waiter);
     while waiting.next_poll().await {
-        match flows::change_outcome(&app.db, &payment, changing.operation).await {
+        match engine::change_outcome(&app.db, &payment, changing.operation).await {
             Ok(Some(changed)) => {
                 (payment, refunds) = changed;
                 break;
@@ -194,9 +198,15 @@ pub(super) async fn refund(
     let external_id = fields.external_id.map(|id| id.0);
     let change = Change::Refund(fields.amount.map(|amount| amount.0), external_id.as_deref());
     let origin = app.origin(request_id, Some(caller.key_id));
-    let changing =
-        flows::change_payment(&app.db, &caller, PaymentId::from_request(&id)?, change, &origin, app.now(&caller).await?)
-            .await?;
+    let changing = engine::change_payment(
+        &app.db,
+        &caller,
+        PaymentId::from_request(&id)?,
+        change,
+        &origin,
+        app.now(&caller).await?,
+    )
+    .await?;
     let refund = changing.refund.ok_or_else(|| Error::internal(format!("{} has no refund", changing.operation)))?;
     let response = accepted(RefundView::new(&refund, &changing.payment));
     if changing.is_earlier {

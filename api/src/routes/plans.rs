@@ -1,11 +1,10 @@
 //! /v1/plans
 
 use axum::extract::State;
-use common::flows;
-use common::id::PlanId;
-use common::money::Money;
-use common::page::ListView;
-use common::plans::{self, Creation, NewPlan, PlanView};
+use domain::plans::{self, Creation, NewPlan, PlanView};
+use foundation::id::PlanId;
+use foundation::money::Money;
+use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -47,7 +46,7 @@ pub(super) async fn create(
         interval_count: fields.interval_count.map_or(1, |count| count.0),
     };
     let livemode = caller.livemode();
-    let creation = flows::create_plan(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
+    let creation = engine::create_plan(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
     respond(&app, creation, |plan| match plan {
         Creation::New(plan) => created(PlanView::new(plan, livemode)),
         Creation::Existing(plan) => ok(PlanView::new(plan, livemode)),

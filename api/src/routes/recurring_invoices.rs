@@ -1,22 +1,21 @@
 //! /v1/recurring_invoices
 
 use axum::extract::State;
-use common::calendar::PaymentTerms;
-use common::error::Error;
-use common::flows;
-use common::id::RecurringInvoiceId;
-use common::page::ListView;
-use common::recurring_invoices::{
+use domain::recurring_invoices::{
     self, IssueMode, NewRecurringInvoice, RecurringInvoiceChange, RecurringInvoiceView, SentCadence, Template,
 };
+use foundation::calendar::PaymentTerms;
+use foundation::error::Error;
+use foundation::id::RecurringInvoiceId;
+use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::invoices::{ItemFields, items};
 use crate::app::App;
 use crate::body::{
-    Body, CadenceInterval, CadenceUnit, CurrencyCode, Day, DayOfMonth, Flag, InvoiceMode, NonNegativeAmount,
-    Reference, Row, Terms, Text, required, rows,
+    Body, CadenceInterval, CadenceUnit, CurrencyCode, Day, DayOfMonth, Flag, InvoiceMode, NonNegativeAmount, Reference,
+    Row, Terms, Text, required, rows,
 };
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
@@ -137,7 +136,7 @@ pub(super) async fn create(
         template: required("template", fields.template)?,
     };
     let now = app.now(&caller).await?;
-    let creation = flows::create_recurring_invoice(&app.db, &caller, new, idempotent.key(), now).await?;
+    let creation = engine::create_recurring_invoice(&app.db, &caller, new, idempotent.key(), now).await?;
     respond(&app, creation, |recurring| created(RecurringInvoiceView::new(recurring)))
 }
 
@@ -146,7 +145,8 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> ApiResult {
-    let recurring = recurring_invoices::retrieve(&app.db, caller.account_id, RecurringInvoiceId::from_request(&id)?).await?;
+    let recurring =
+        recurring_invoices::retrieve(&app.db, caller.account_id, RecurringInvoiceId::from_request(&id)?).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
 }
 
@@ -164,7 +164,7 @@ pub(super) async fn update(
 ) -> ApiResult {
     let (change, now) = (fields.into_change()?, app.now(&caller).await?);
     let id = RecurringInvoiceId::from_request(&id)?;
-    let recurring = flows::update_recurring_invoice(&app.db, &caller, id, change, now).await?;
+    let recurring = engine::update_recurring_invoice(&app.db, &caller, id, change, now).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
 }
 
@@ -184,7 +184,7 @@ pub(super) async fn resume(
     Path(id): Path<String>,
 ) -> ApiResult {
     let id = RecurringInvoiceId::from_request(&id)?;
-    let recurring = flows::resume_recurring_invoice(&app.db, &caller, id, app.now(&caller).await?).await?;
+    let recurring = engine::resume_recurring_invoice(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
 }
 

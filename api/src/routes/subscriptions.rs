@@ -1,11 +1,10 @@
 //! /v1/subscriptions
 
 use axum::extract::State;
-use common::calendar::TimeZone;
-use common::flows;
-use common::id::{CustomerId, PaymentMethodId, PlanId, SubscriptionId};
-use common::page::ListView;
-use common::subscriptions::{self, NewSubscription, SubscriptionView};
+use domain::subscriptions::{self, NewSubscription, SubscriptionView};
+use foundation::calendar::TimeZone;
+use foundation::id::{CustomerId, PaymentMethodId, PlanId, SubscriptionId};
+use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -46,7 +45,8 @@ pub(super) async fn create(
         start_at: fields.start_at.map(|day| day.0),
         timezone: fields.timezone.map_or(TimeZone::UTC, |zone| zone.0),
     };
-    let creation = flows::create_subscription(&app.db, &caller, &new, idempotent.key(), app.now(&caller).await?).await?;
+    let creation =
+        engine::create_subscription(&app.db, &caller, &new, idempotent.key(), app.now(&caller).await?).await?;
     respond(&app, creation, |subscription| created(SubscriptionView::new(subscription)))
 }
 
@@ -65,7 +65,7 @@ pub(super) async fn cancel(
     Path(id): Path<String>,
 ) -> ApiResult {
     let id = SubscriptionId::from_request(&id)?;
-    let subscription = flows::cancel_subscription(&app.db, &caller, id, app.now(&caller).await?).await?;
+    let subscription = engine::cancel_subscription(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(SubscriptionView::new(&subscription)))
 }
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use common::id::AccountId;
-use common::test_clocks::{self, TestClock, TestClockView};
-use common::time::Timestamp;
+use domain::test_clocks::{self, TestClock, TestClockView};
+use foundation::id::AccountId;
+use foundation::time::Timestamp;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;

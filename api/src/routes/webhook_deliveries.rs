@@ -1,12 +1,12 @@
 //! /v1/webhook_deliveries
 
 use axum::extract::State;
-use common::error::Error;
-use common::id::{WebhookDeliveryId, WebhookEndpointId};
-use common::page::ListView;
-use common::queues;
-use common::webhooks::deliveries::{self, Filter};
-use common::webhooks::{DeliveryStatus, DeliveryView};
+use domain::webhooks::deliveries::{self, Filter};
+use domain::webhooks::{DeliveryStatus, DeliveryView};
+use foundation::error::Error;
+use foundation::id::{WebhookDeliveryId, WebhookEndpointId};
+use foundation::page::ListView;
+use foundation::queues;
 use queue::Wake;
 
 use crate::app::App;

@@ -1,11 +1,10 @@
 //! /v1/webhook_endpoints
 
 use axum::extract::State;
-use common::flows;
-use common::id::WebhookEndpointId;
-use common::page::ListView;
-use common::webhooks::endpoints::{self, EndpointChange, EndpointUrl, NewEndpoint};
-use common::webhooks::{DeletedEndpointView, EndpointView};
+use domain::webhooks::endpoints::{self, EndpointChange, EndpointUrl, NewEndpoint};
+use domain::webhooks::{DeletedEndpointView, EndpointView};
+use foundation::id::WebhookEndpointId;
+use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -52,7 +51,8 @@ pub(super) async fn create(
         enabled_events: fields.enabled_events.into_iter().flatten().map(|name| name.0).collect(),
     };
     let now = app.clock.now();
-    let creation = flows::create_webhook_endpoint(&app.db, &app.encryption, &caller, new, idempotent.key(), now).await?;
+    let creation =
+        engine::create_webhook_endpoint(&app.db, &app.encryption, &caller, new, idempotent.key(), now).await?;
     respond(&app, creation, |endpoint| created(EndpointView::with_secret(endpoint, caller.livemode())))
 }
 
@@ -86,7 +86,8 @@ pub(super) async fn rotate_secret(
     Path(id): Path<String>,
 ) -> ApiResult {
     let endpoint =
-        endpoints::rotate_secret(&*app.db, &app.encryption, caller.account_id, WebhookEndpointId::from_request(&id)?).await?;
+        endpoints::rotate_secret(&*app.db, &app.encryption, caller.account_id, WebhookEndpointId::from_request(&id)?)
+            .await?;
     Ok(ok(EndpointView::with_secret(&endpoint, caller.livemode())))
 }
 

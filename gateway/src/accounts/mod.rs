@@ -1,14 +1,14 @@
 //! Accounts: credentials and settings of merchants.
 
 mod fee;
-mod view;
 mod store;
+mod view;
 
 use std::time::Duration;
 
-use common::calendar::TimeZone;
-use common::crypto::{Pepper, Secret, random_hex, random_u32};
-use common::time::Timestamp;
+use foundation::calendar::TimeZone;
+use foundation::crypto::{Pepper, Secret, random_hex, random_u32};
+use foundation::time::Timestamp;
 use md5::{Digest, Md5};
 use sqlx::{PgConnection, PgPool};
 
@@ -283,7 +283,7 @@ fn new_keys(username: &str) -> Keys {
 
 /// MD5 of the user name and the secret key, as the contract defines it. It identifies the account but proves nothing.
 fn app_key(username: &str, secret_key: &str) -> String {
-    common::crypto::hex(&Md5::digest(format!("{username}{secret_key}")))
+    foundation::crypto::hex(&Md5::digest(format!("{username}{secret_key}")))
 }
 
 /// Uniformly distributed characters of a 64-character alphabet.
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn every_currency_has_two_places() {
         for code in CURRENCIES {
-            assert_eq!(code.parse::<common::money::Currency>().expect(code).exponent(), 2, "{code}");
+            assert_eq!(code.parse::<foundation::money::Currency>().expect(code).exponent(), 2, "{code}");
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use common::calendar::TimeZone;
-use common::time::Timestamp;
+use foundation::calendar::TimeZone;
+use foundation::time::Timestamp;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use super::{Account, CURRENCIES, Settings};

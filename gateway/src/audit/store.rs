@@ -1,6 +1,6 @@
 //! SQL of the audit log.
 
-use common::time::Timestamp;
+use foundation::time::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};

@@ -6,7 +6,7 @@ use aes::Aes128;
 use aes::cipher::{Block, BlockCipherDecrypt, KeyInit};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use common::crypto::Secret;
+use foundation::crypto::Secret;
 
 /// Longer than any card number's ciphertext.
 const MAX_BYTES: usize = 64;

@@ -10,8 +10,8 @@ pub mod vault;
 
 use std::fmt;
 
-use common::calendar::Date;
-use common::crypto::{Secret, sha256};
+use foundation::calendar::Date;
+use foundation::crypto::{Secret, sha256};
 use serde::{Deserialize, Serialize};
 
 pub use brand::Brand;
@@ -141,7 +141,7 @@ impl TokenHash {
 
     /// The encryption context of a ciphertext in this token's row.
     pub fn context(&self, what: &str) -> String {
-        format!("{what}:{}", common::crypto::hex(&self.0))
+        format!("{what}:{}", foundation::crypto::hex(&self.0))
     }
 }
 

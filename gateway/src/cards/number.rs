@@ -1,4 +1,4 @@
-use common::crypto::Secret;
+use foundation::crypto::Secret;
 
 use super::Brand;
 

@@ -1,7 +1,7 @@
 //! The keys that encrypt card numbers and accounts' secret keys at rest. The current key encrypts; it and former keys
 //! decrypt. A ciphertext begins with the id of its key.
 
-use common::crypto::{EncryptionKey, Secret};
+use foundation::crypto::{EncryptionKey, Secret};
 
 /// First byte of every ciphertext with a key id.
 const MARKER: u8 = 1;

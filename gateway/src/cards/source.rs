@@ -1,10 +1,10 @@
 //! The card to be charged, from one of the contract's inputs.
 
-use common::calendar::Date;
-use common::crypto::Secret;
+use foundation::calendar::Date;
+use foundation::crypto::Secret;
 
 use super::number::digits;
-use super::{Expiry, MaskedCard, Holder, CardNumber, SecurityCode, TokenHash, ecb, vault};
+use super::{CardNumber, Expiry, Holder, MaskedCard, SecurityCode, TokenHash, ecb, vault};
 use crate::accounts::Account;
 use crate::app::App;
 use crate::failure::{Code, Failure, Result};
@@ -88,7 +88,12 @@ pub fn is_encrypted(form: &Form, inputs: CardInputs) -> Result<bool> {
 ///
 /// # Errors
 /// 02
-pub async fn number(app: &App, account: &Account, form: &Form, inputs: CardInputs) -> Result<(CardNumber, Option<proxy::ProxyHash>)> {
+pub async fn number(
+    app: &App,
+    account: &Account,
+    form: &Form,
+    inputs: CardInputs,
+) -> Result<(CardNumber, Option<proxy::ProxyHash>)> {
     let text = form.get("creditcard_number").ok_or(Code::Card.refuse())?;
     let number = match is_encrypted(form, inputs) {
         Ok(true) => decrypt(app, account, text).map(|number| (number, None)),
@@ -136,7 +141,11 @@ fn decrypt(app: &App, account: &Account, text: &str) -> Option<CardNumber> {
 }
 
 /// A number with a wrong check digit may be a proxy number; those never have a valid one.
-async fn plain_or_proxy(app: &App, account: &Account, text: &str) -> Result<Option<(CardNumber, Option<proxy::ProxyHash>)>> {
+async fn plain_or_proxy(
+    app: &App,
+    account: &Account,
+    text: &str,
+) -> Result<Option<(CardNumber, Option<proxy::ProxyHash>)>> {
     if let Some(number) = CardNumber::parse(text) {
         return Ok(Some((number, None)));
     }

@@ -1,10 +1,10 @@
 //! SQL of the vault and of capture fields' tokens.
 
-use common::time::Timestamp;
+use foundation::time::Timestamp;
 use sqlx::types::Json;
 use sqlx::{PgConnection, PgPool};
 
-use super::{Brand, MaskedCard, Holder, TokenHash};
+use super::{Brand, Holder, MaskedCard, TokenHash};
 use crate::id::AccountId;
 
 /// A stored card: in the vault or under a capture field's token.

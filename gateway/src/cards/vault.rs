@@ -1,11 +1,11 @@
 //! The vault of stored cards, and the use of capture fields' tokens.
 
-use common::crypto::random_hex;
-use common::time::Timestamp;
+use foundation::crypto::random_hex;
+use foundation::time::Timestamp;
 use sqlx::PgPool;
 
 use super::source::Funding;
-use super::{MaskedCard, Holder, KeyRing, CardNumber, SecurityCode, TokenHash, store};
+use super::{CardNumber, Holder, KeyRing, MaskedCard, SecurityCode, TokenHash, store};
 use crate::failure::{Code, Failure, Result};
 use crate::id::AccountId;
 
@@ -59,7 +59,7 @@ pub async fn store(
     let token = format!("{CARD_PREFIX}{}", random_hex(16));
     let hash = TokenHash::of(&token);
     let number = key.seal(funding.number.expose(), &number_context(&hash));
-    let mut tx = common::db::begin(db).await?;
+    let mut tx = foundation::db::begin(db).await?;
     if let Some(spent) = funding.field_token {
         let stored_as = key.seal(&token, &stored_as_context(&spent));
         if !store::spend_field_token(&mut tx, account, spent, Some(&stored_as)).await? {
@@ -79,7 +79,9 @@ pub async fn find_stored(db: &PgPool, key: &KeyRing, account: AccountId, token: 
     let hash = TokenHash::of(token);
     let Some(row) = store::find_field_token(db, account, hash).await? else { return Ok(None) };
     let Some(sealed) = &row.stored_as else { return Ok(None) };
-    let token = key.open(sealed, &stored_as_context(&hash)).ok_or(Failure::NotEntered("the stored card was encrypted under another key"))?;
+    let token = key
+        .open(sealed, &stored_as_context(&hash))
+        .ok_or(Failure::NotEntered("the stored card was encrypted under another key"))?;
     Ok(Some(StoredCard { token: token.expose().clone(), masked_card: masked_card(&row)? }))
 }
 

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use common::actor::Actor;
-use common::calendar::TimeZone;
-use common::clock::Clock;
-use common::email::is_email;
+use foundation::actor::Actor;
+use foundation::calendar::TimeZone;
+use foundation::clock::Clock;
+use foundation::email::is_email;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use super::checked_keys;
-use crate::accounts::{self, Account, CURRENCIES, Keys, Settings, HUNDRED_PERCENT};
+use crate::accounts::{self, Account, CURRENCIES, HUNDRED_PERCENT, Keys, Settings};
 use crate::amount::Amount;
 use crate::audit;
 use crate::cards::Brand;
@@ -115,7 +115,11 @@ fn origin(text: &str) -> Result<String, String> {
 
 fn currency(text: &str) -> Result<String, String> {
     let upper = text.to_ascii_uppercase();
-    if CURRENCIES.contains(&upper.as_str()) { Ok(upper) } else { Err(format!("must be one of {}", CURRENCIES.join(", "))) }
+    if CURRENCIES.contains(&upper.as_str()) {
+        Ok(upper)
+    } else {
+        Err(format!("must be one of {}", CURRENCIES.join(", ")))
+    }
 }
 
 fn brand(text: &str) -> Result<Option<Brand>, String> {
@@ -169,11 +173,12 @@ impl AccountArgs {
 
 /// Runs a subcommand. A change and its audit record are committed together.
 pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<Value> {
-    let mut tx = common::db::begin(db).await?;
+    let mut tx = foundation::db::begin(db).await?;
     let (action, username, printed) = match command {
         Command::Create(create) => {
             let now = Clock::system().now();
-            let keys = accounts::create(&mut tx, &checked_keys(db).await?, &create.username, &create.settings(), now).await;
+            let keys =
+                accounts::create(&mut tx, &checked_keys(db).await?, &create.username, &create.settings(), now).await;
             let keys = keys.context("cannot create the account; the user name may be taken")?;
             ("account.create", create.username.clone(), Some(keys_json(&create.username, &keys)))
         }
@@ -184,7 +189,8 @@ pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<
             ("account.set", set.username, None)
         }
         Command::RotateKeys(rotate) => {
-            let keys = accounts::rotate_keys(&mut tx, &checked_keys(db).await?, &rotate.username, rotate.grace()).await?;
+            let keys =
+                accounts::rotate_keys(&mut tx, &checked_keys(db).await?, &rotate.username, rotate.grace()).await?;
             let keys = keys.with_context(|| format!("account {} does not exist", rotate.username))?;
             ("account.rotate_keys", rotate.username.clone(), Some(keys_json(&rotate.username, &keys)))
         }
@@ -194,8 +200,10 @@ pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<
         }
     };
     // The record has the resulting settings and no key.
-    let account =
-        accounts::by_username(&mut tx, &username).await?.map(|account| account_json(&account)).context("the account was deleted")?;
+    let account = accounts::by_username(&mut tx, &username)
+        .await?
+        .map(|account| account_json(&account))
+        .context("the account was deleted")?;
     audit::record(&mut tx, actor.name()?, action, Some(&username), &account).await?;
     tx.commit().await?;
     let Some(mut keys) = printed else { return Ok(account) };

@@ -6,9 +6,9 @@ mod serve;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use common::actor::Actor;
-use common::console::print;
-use common::db;
+use foundation::actor::Actor;
+use foundation::console::print;
+use foundation::db;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
@@ -95,7 +95,7 @@ pub async fn run() -> Result<()> {
     match cli.command.unwrap_or(Command::Serve) {
         Command::Serve => serve::serve().await,
         Command::Migrate => {
-            let (owner, role) = (common::config::database_url()?, config::role_url()?);
+            let (owner, role) = (foundation::config::database_url()?, config::role_url()?);
             migrations::run(owner.expose(), role.as_ref().map(|url| url.expose().as_str())).await?;
             Ok(print("the schema is up to date")?)
         }
@@ -146,7 +146,7 @@ async fn record(db: &PgPool, actor: &Actor, detail: &Value) -> Result<()> {
 /// The keys, unless they do not match the stored data: nothing created with wrong keys would be usable.
 async fn checked_keys(db: &PgPool) -> Result<CryptoKeys> {
     let crypto = crypto_keys()?;
-    if !common::config::keys_unchecked()?
+    if !foundation::config::keys_unchecked()?
         && let Some(wrong) = key_check::key_mismatch(db, &crypto).await?
     {
         return Err(wrong.into());

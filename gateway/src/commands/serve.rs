@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use common::clock::Clock;
-use common::{db, server, telemetry};
+use foundation::clock::Clock;
+use foundation::db;
+use foundation::server;
+use foundation::telemetry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,10 +29,10 @@ pub(super) async fn serve() -> Result<()> {
     receipts::register_metrics();
     transactions::outcome::register_metrics();
     let url = config::database_url()?;
-    let pool = db::pool(&url, common::config::database_pool(DATABASE_POOL)?, "gateway")?;
+    let pool = db::pool(&url, foundation::config::database_pool(DATABASE_POOL)?, "gateway")?;
     // The acquirer counts as a remote system, so it shares no connections with its caller.
     let books = db::pool(&url, DATABASE_POOL / 4, "acquirer")?;
-    let (crypto, redis) = (crypto_keys()?, common::config::redis_if_any()?);
+    let (crypto, redis) = (crypto_keys()?, foundation::config::redis_if_any()?);
     let app = App {
         rate_limits: Arc::new(RateLimits::new(redis.as_ref(), config::rates()?, crypto.pepper.clone())),
         db: pool.clone(),
@@ -43,11 +45,11 @@ pub(super) async fn serve() -> Result<()> {
         stall_detector: StallDetector::default(),
     };
 
-    let (drain_delay, listening) = (common::config::drain_delay()?, common::config::listener()?);
-    let unchecked = common::config::keys_unchecked()?;
+    let (drain_delay, listening) = (foundation::config::drain_delay()?, foundation::config::listener()?);
+    let unchecked = foundation::config::keys_unchecked()?;
     let mut stopped = Box::pin(telemetry::shutdown_signal());
     let internal = telemetry::Internal::new(pool.clone(), metrics).starting();
-    let (bind, metrics_bind) = (config::bind()?, common::config::metrics_bind()?);
+    let (bind, metrics_bind) = (config::bind()?, foundation::config::metrics_bind()?);
     let metrics_address = internal.clone().serve(metrics_bind).await.context("METRICS_BIND")?;
     if !unchecked {
         tokio::select! {

@@ -62,6 +62,8 @@ async fn read(body: Body, deadline: Deadline) -> Result<Bytes, BodyError> {
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
         Ok(Err(_)) => Err(BodyError(StatusCode::BAD_REQUEST, "The form was incomplete; nothing was entered".into())),
-        Err(_) => Err(BodyError(StatusCode::REQUEST_TIMEOUT, "The form took too long to arrive; nothing was entered".into())),
+        Err(_) => {
+            Err(BodyError(StatusCode::REQUEST_TIMEOUT, "The form took too long to arrive; nothing was entered".into()))
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Fields shared by sale, authorize, unreferenced refund and wallet sale, checked in the order of their codes.
 
-use common::country::Country;
-use common::email::is_email;
+use foundation::country::Country;
+use foundation::email::is_email;
 use url::Url;
 
 use super::Form;
@@ -68,12 +68,18 @@ pub(crate) fn currency(account: &Account, text: Option<&str>) -> Result<String> 
 }
 
 /// Details for display, and who gets a receipt: A1 with the field's name, then 21.
-pub(super) fn details(form: &Form, payer: Payer, holder: &Holder, groups: FieldGroups) -> Result<(Details, ReceiptRequest)> {
+pub(super) fn details(
+    form: &Form,
+    payer: Payer,
+    holder: &Holder,
+    groups: FieldGroups,
+) -> Result<(Details, ReceiptRequest)> {
     let zip_code = match form.text("zip_code")?.or_else(|| holder.zip_code.clone()) {
         Some(zip_code) => zip_code,
         None => return Err(Failure::field("zip_code", "is missing")),
     };
-    let receipts = ReceiptRequest { cardholder: form.flag("email_receipt")?, merchant: form.flag("emailReceiptDBAEmail")? };
+    let receipts =
+        ReceiptRequest { cardholder: form.flag("email_receipt")?, merchant: form.flag("emailReceiptDBAEmail")? };
     let billing = Address {
         company_name: form.text("company_name")?,
         first_name: payer.first_name?,

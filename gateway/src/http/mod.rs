@@ -1,10 +1,10 @@
 //! The HTTP API: forms in, envelopes out. `OPERATIONS` lists every script.
 
+mod access_log;
 mod body;
 pub mod envelope;
 mod fields;
 mod form;
-mod access_log;
 mod operations;
 pub mod public;
 pub mod rate_limits;
@@ -26,7 +26,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
 pub use envelope::Reply;
-pub(crate) use fields::{amount, currency, check_profanity, name, check_brand};
+pub(crate) use fields::{amount, check_brand, check_profanity, currency, name};
 pub use form::Form;
 
 use crate::accounts::{self, Account};

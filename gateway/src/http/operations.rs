@@ -1,6 +1,6 @@
 //! The operations that enter or change something: parse the fields in the order of the codes, run one command, respond.
 
-use super::envelope::{TransactionReply, SUCCESS};
+use super::envelope::{SUCCESS, TransactionReply};
 use super::fields::{self, FieldGroups, Payer};
 use super::{Call, Reply};
 use crate::amount::Amount;
@@ -35,9 +35,11 @@ pub(super) async fn sale(call: Call) -> Result<Reply> {
     };
     let (amounts, charged) = charge(&call, &operation).await?;
     Ok(Reply::new(&match charged {
-        ChargeResult::Approved(id) => {
-            TransactionReply { total_amount: Some(amounts.total), convenience_fee: Some(amounts.fee), ..TransactionReply::new(id) }
-        }
+        ChargeResult::Approved(id) => TransactionReply {
+            total_amount: Some(amounts.total),
+            convenience_fee: Some(amounts.fee),
+            ..TransactionReply::new(id)
+        },
         ChargeResult::Challenged(id, url) => challenged(id, url),
     }))
 }
@@ -70,7 +72,11 @@ pub(super) async fn credit(call: Call) -> Result<Reply> {
 }
 
 fn challenged(id: TransactionId, url: String) -> TransactionReply {
-    TransactionReply { description: "Pending cardholder authentication", redirect_url: Some(url), ..TransactionReply::new(id) }
+    TransactionReply {
+        description: "Pending cardholder authentication",
+        redirect_url: Some(url),
+        ..TransactionReply::new(id)
+    }
 }
 
 /// The charged total and the fee included in it.
@@ -169,7 +175,8 @@ pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
         details,
     };
     let Amounts { total, fee } = Amounts::of(&new);
-    let (ChargeResult::Approved(id) | ChargeResult::Challenged(id, _)) = enter::charge(app, account, new, *deadline).await?;
+    let (ChargeResult::Approved(id) | ChargeResult::Challenged(id, _)) =
+        enter::charge(app, account, new, *deadline).await?;
     // The contract has no fee here, so the field is sent only if there is one.
     let fee = (fee > Amount::ZERO).then_some(fee);
     Ok(Reply::new(&TransactionReply { total_amount: Some(total), convenience_fee: fee, ..TransactionReply::new(id) }))

@@ -10,9 +10,9 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::crypto::{Pepper, hex};
-use common::network::client_network;
-use common::rate_limits::{Bucket, RateLimits as Buckets, Acquisition};
+use foundation::crypto::{Pepper, hex};
+use foundation::network::client_network;
+use foundation::rate_limits::{Acquisition, Bucket, RateLimits as Buckets};
 
 use super::Form;
 use crate::failure::{Failure, Result};

@@ -1,7 +1,7 @@
 //! SQL of the operators' queries.
 
-use common::calendar::Date;
-use common::time::Timestamp;
+use foundation::calendar::Date;
+use foundation::time::Timestamp;
 use serde::Serialize;
 use sqlx::PgPool;
 

@@ -3,8 +3,8 @@
 
 mod store;
 
-use common::config::{self, ConfigError};
-use common::crypto::hex;
+use foundation::config::{self, ConfigError};
+use foundation::crypto::hex;
 use sqlx::PgPool;
 
 use crate::accounts::{CryptoKeys, secret_key_context};
@@ -24,8 +24,7 @@ pub async fn key_mismatch(db: &PgPool, crypto: &CryptoKeys) -> Result<Option<Con
     let card = |(hash, sealed): &(TokenHash, Vec<u8>)| ring.open(sealed, &vault::number_context(hash)).is_some();
     let nothing = secrets.is_empty() && cards.is_empty();
     if !nothing && !secrets.iter().any(secret) && !cards.iter().any(card) {
-        let problem =
-            "decrypts nothing of the stored data, and neither does GATEWAY_OLD_CARD_KEYS (docs/rotation.md, Wrong keys)";
+        let problem = "decrypts nothing of the stored data, and neither does GATEWAY_OLD_CARD_KEYS (docs/rotation.md, Wrong keys)";
         return Ok(Some(ConfigError { name: "GATEWAY_CARD_KEY", problem }));
     }
     let problem = "matches none of the stored hashes (docs/rotation.md, Wrong keys)";

@@ -6,8 +6,8 @@ mod store;
 
 use std::time::Duration;
 
-use common::calendar::Date;
-use common::time::Timestamp;
+use foundation::calendar::Date;
+use foundation::time::Timestamp;
 use sqlx::PgConnection;
 
 use crate::accounts::{Account, CryptoKeys};
@@ -70,7 +70,8 @@ pub async fn check(
         return Err(Code::TransactionLimit.refuse());
     }
     if let Some(ip) = new.client_ip {
-        let since = Timestamp::from_millisecond(now.as_millisecond() - ADDRESS_WINDOW.as_millis() as i64).unwrap_or(now);
+        let since =
+            Timestamp::from_millisecond(now.as_millisecond() - ADDRESS_WINDOW.as_millis() as i64).unwrap_or(now);
         let max = account.hourly_per_address;
         if store::count_from_address(db, account.id, &ip.to_string(), since, max).await? >= i64::from(max) {
             return Err(Code::AddressLimit.refuse());

@@ -1,7 +1,7 @@
 //! SQL of the limits.
 
-use common::calendar::Date;
-use common::time::Timestamp;
+use foundation::calendar::Date;
+use foundation::time::Timestamp;
 use sqlx::PgConnection;
 
 use crate::id::{AccountId, TransactionId};

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use common::time::Timestamp;
+use foundation::time::Timestamp;
 use lettre::message::header::{ContentType, MIME_VERSION_1_0};
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::extension::ClientId;
@@ -86,7 +86,8 @@ impl Mailer {
                 let (folder, name, bytes) = (folder.clone(), email.id.clone(), message.formatted());
                 let written = tokio::task::spawn_blocking(move || write(&folder, &name, &bytes)).await;
                 let written = written.map_err(|_| SendError::transient("writing the file was interrupted"))?;
-                written.map_err(|error| SendError::transient(&format!("cannot write into the folder: {}", error.kind())))
+                written
+                    .map_err(|error| SendError::transient(&format!("cannot write into the folder: {}", error.kind())))
             }
         }
     }

@@ -9,12 +9,12 @@ mod store;
 
 use std::time::Duration;
 
-use common::crypto::{hex, random_u32};
-use common::time::Timestamp;
+use foundation::crypto::{hex, random_u32};
+use foundation::time::Timestamp;
 use sqlx::PgPool;
 
 use crate::accounts::CryptoKeys;
-use crate::cards::{KeyRing, CardNumber};
+use crate::cards::{CardNumber, KeyRing};
 use crate::failure::{Failure, Result};
 use crate::id::AccountId;
 

@@ -1,6 +1,6 @@
 //! SQL of proxy numbers.
 
-use common::time::Timestamp;
+use foundation::time::Timestamp;
 use sqlx::PgPool;
 
 use crate::id::AccountId;

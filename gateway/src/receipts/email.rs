@@ -45,7 +45,7 @@ const fn heading(kind: TransactionKind) -> &'static str {
 mod tests {
     use super::*;
     use crate::cards::Brand;
-    use common::time::Timestamp;
+    use foundation::time::Timestamp;
 
     #[test]
     fn a_receipt_lists_amounts_card_and_merchant() {

@@ -1,7 +1,7 @@
 //! SQL of receipts.
 
-use common::calendar::TimeZone;
-use common::time::Timestamp;
+use foundation::calendar::TimeZone;
+use foundation::time::Timestamp;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
@@ -37,7 +37,11 @@ pub(super) struct ReceiptData {
 }
 
 /// One row per requested recipient with an address.
-pub(super) async fn insert(db: &mut PgConnection, id: TransactionId, request: ReceiptRequest) -> Result<(), sqlx::Error> {
+pub(super) async fn insert(
+    db: &mut PgConnection,
+    id: TransactionId,
+    request: ReceiptRequest,
+) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "INSERT INTO gateway.receipts (transaction_id, addressee, email, due_at)
          SELECT id, 'cardholder', details->>'email', clock_timestamp() FROM gateway.transactions WHERE id = $1 AND $2

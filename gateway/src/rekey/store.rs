@@ -27,7 +27,7 @@ macro_rules! column {
                 skipped: &mut Vec<$key>,
                 reseal: &(dyn Fn(&$key, &[u8]) -> Option<Vec<u8>> + Sync),
             ) -> Result<Batch, sqlx::Error> {
-                let mut tx = common::db::begin(db).await?;
+                let mut tx = foundation::db::begin(db).await?;
                 let rows = sqlx::query!(
                     r#"SELECT key AS "key!", sealed AS "sealed!" FROM (SELECT "#
                         + $id

@@ -3,8 +3,8 @@
 mod store;
 mod view;
 
-use common::calendar::Date;
-use common::time::Timestamp;
+use foundation::calendar::Date;
+use foundation::time::Timestamp;
 use serde::Serialize;
 
 use crate::failure::{Code, Result};

@@ -2,7 +2,7 @@
 //!
 //! Each filter has its own statements, so that each is read along an index: by reference, by id, or by time.
 
-use common::time::Timestamp;
+use foundation::time::Timestamp;
 use sqlx::PgPool;
 use sqlx::types::Json;
 

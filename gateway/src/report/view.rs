@@ -1,6 +1,6 @@
 //! A transaction in the report: all fields are strings, empty where there is no value.
 
-use common::time::Timestamp;
+use foundation::time::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ mod store;
 
 pub use page::{decide, not_found, show, too_many, unavailable};
 
-use common::crypto::random_hex;
+use foundation::crypto::random_hex;
 
 use crate::accounts::Account;
 use crate::acquirer::cards::{self, CardBehavior};

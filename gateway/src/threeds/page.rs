@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::http::Form;
 use crate::id::TransactionId;
 use crate::transactions::enter::{self, declined};
-use crate::transactions::outcome::{self, TransactionStatus, Outcome};
+use crate::transactions::outcome::{self, Outcome, TransactionStatus};
 use crate::transactions::{State, reason};
 
 const PAGE: &str = include_str!("page.html");

@@ -6,13 +6,13 @@ mod store;
 
 use std::time::Duration;
 
-use common::country::Country;
+use foundation::country::Country;
 use serde::Serialize;
 
 use crate::accounts;
 use crate::app::App;
 use crate::cards::source::{expiry, security_code};
-use crate::cards::{MaskedCard, Holder, CardNumber, TokenHash, vault};
+use crate::cards::{CardNumber, Holder, MaskedCard, TokenHash, vault};
 use crate::failure::{Code, Failure, Result};
 use crate::http::envelope::SUCCESS;
 use crate::http::{Form, Reply};
@@ -25,7 +25,7 @@ struct Created {
     code: &'static str,
     description: &'static str,
     card_token: String,
-    expires_at: common::time::Timestamp,
+    expires_at: foundation::time::Timestamp,
     card_type: &'static str,
     credit_card_number: String,
     card_expiry_date: String,

@@ -3,8 +3,8 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use common::crypto::{Secret, hex, hmac_sha256, random_hex};
-use common::time::Timestamp;
+use foundation::crypto::{Secret, hex, hmac_sha256, random_hex};
+use foundation::time::Timestamp;
 use serde::Serialize;
 
 use crate::cards::MaskedCard;
@@ -30,7 +30,12 @@ struct Payload {
 }
 
 /// A new token for a card, signed under the account's 16-character secret key.
-pub(super) fn sign(secret_key: &Secret<String>, masked_card: &MaskedCard, issued: Timestamp, expires: Timestamp) -> String {
+pub(super) fn sign(
+    secret_key: &Secret<String>,
+    masked_card: &MaskedCard,
+    issued: Timestamp,
+    expires: Timestamp,
+) -> String {
     let payload = Payload {
         n: random_hex(16),
         i: issued.as_millisecond().div_euclid(1_000),

@@ -1,10 +1,10 @@
 //! SQL that creates capture fields' tokens. Their use is in `cards/store.rs`.
 
-use common::time::Timestamp;
+use foundation::time::Timestamp;
 use sqlx::PgPool;
 use sqlx::types::Json;
 
-use crate::cards::{Brand, MaskedCard, Holder, TokenHash};
+use crate::cards::{Brand, Holder, MaskedCard, TokenHash};
 use crate::id::AccountId;
 
 pub(super) struct NewToken<'a> {

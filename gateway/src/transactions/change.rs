@@ -83,7 +83,7 @@ async fn enter(app: &App, account: &Account, change: &Change, id: TransactionId,
 
 /// Concurrent requests pass the earlier check together; the constraint decides between them.
 fn map_violation(error: sqlx::Error) -> Failure {
-    match common::db::violated_constraint(&error) {
+    match foundation::db::violated_constraint(&error) {
         Some("child_references_pkey") => Code::Duplicate.refuse(),
         Some(_) | None => error.into(),
     }

@@ -1,7 +1,7 @@
 //! Charges: entered in one transaction, sent to the acquirer, then finished. Once a charge is entered, every failure is
 //! reported as an unknown outcome; the report shows the actual one.
 
-use common::time::Timestamp;
+use foundation::time::Timestamp;
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use super::outcome::{self, Outcome};
@@ -14,7 +14,7 @@ use crate::failure::{Code, Failure, Result};
 use crate::id::TransactionId;
 use crate::limits::{self, Period};
 use crate::proxy;
-use crate::threeds::{self, Challenge, Authentication};
+use crate::threeds::{self, Authentication, Challenge};
 
 /// A wallet token can be used once.
 const TOKEN_USED: &str = "the wallet's token was used before";
@@ -36,14 +36,17 @@ pub async fn charge(app: &App, account: &Account, new: NewCharge, deadline: Dead
     let authentication = threeds::authentication(account, &new)?;
     let now = app.clock.now();
     let id = TransactionId::new(now);
-    let challenge = (authentication == Authentication::Challenge).then(|| threeds::new_challenge(app, id, &new.funding.number));
+    let challenge =
+        (authentication == Authentication::Challenge).then(|| threeds::new_challenge(app, id, &new.funding.number));
     enter(app, account, id, &new, challenge.as_ref(), now, deadline).await?;
     if let Some(challenge) = challenge {
         return Ok(ChargeResult::Challenged(id, challenge.url));
     }
     let outcome = match authentication {
         Authentication::Decline(why, auth_code) => Outcome::declined(why, auth_code),
-        Authentication::NotRequired | Authentication::Challenge => submit(app, id, &new).await.ok_or(Failure::Unknown)?,
+        Authentication::NotRequired | Authentication::Challenge => {
+            submit(app, id, &new).await.ok_or(Failure::Unknown)?
+        }
     };
     let status = outcome::finish(app, id, &outcome).await.map_err(|error| outcome::unresolved(id, &error))?;
     match status.state {
@@ -79,7 +82,7 @@ async fn submit(app: &App, id: TransactionId, new: &NewCharge) -> Option<Outcome
 /// Begins a transaction with an idle timeout: Postgres aborts it if the process is suspended, so that the process
 /// cannot commit it when it resumes.
 pub(super) async fn begin(app: &App) -> Result<Transaction<'static, Postgres>> {
-    let mut tx = common::db::begin(&app.db).await?;
+    let mut tx = foundation::db::begin(&app.db).await?;
     store::set_timeouts(&mut tx, IDLE_TIMEOUT, LOCK_TIMEOUT).await?;
     Ok(tx)
 }
@@ -136,7 +139,7 @@ async fn check_unused(db: &mut PgConnection, account: &Account, new: &NewCharge)
 
 /// Concurrent requests pass the earlier checks together; the constraints decide between them.
 fn map_violation(error: sqlx::Error) -> Failure {
-    match common::db::violated_constraint(&error) {
+    match foundation::db::violated_constraint(&error) {
         Some("transactions_reference") => Code::Duplicate.refuse(),
         Some("transactions_wallet_token") => declined(TOKEN_USED),
         Some(_) | None => error.into(),
@@ -167,7 +170,8 @@ pub async fn confirm(app: &App, id: TransactionId) -> Result<outcome::Transactio
     let number = threeds::open_number(app, id, &confirmed.number);
     let outcome = match number {
         Some(number) => {
-            let response = app.acquirer.charge(id.uuid(), &number).await.map_err(|error| outcome::unresolved(id, &error))?;
+            let response =
+                app.acquirer.charge(id.uuid(), &number).await.map_err(|error| outcome::unresolved(id, &error))?;
             Outcome::of(&response, Some(cards::avs_response(&confirmed.zip_code)), None)
         }
         None => Outcome::failed(reason::NOT_PROCESSED),

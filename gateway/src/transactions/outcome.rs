@@ -1,7 +1,7 @@
 //! Finishing a transaction: its row, the parent's sums, limits, guards and receipts, in one database transaction. The
 //! row's state decides: only the first caller finishes it, a later one gets the stored outcome.
 
-use common::time::Timestamp;
+use foundation::time::Timestamp;
 
 use super::{State, TransactionKind, reason, store};
 use crate::acquirer::{AcquirerResponse, Verdict, cards};
@@ -68,16 +68,28 @@ pub async fn finish(app: &App, id: TransactionId, outcome: &Outcome) -> Result<T
 ///
 /// # Errors
 /// Database errors.
-pub async fn finish_challenge(app: &App, id: TransactionId, outcome: &Outcome) -> Result<TransactionStatus, sqlx::Error> {
+pub async fn finish_challenge(
+    app: &App,
+    id: TransactionId,
+    outcome: &Outcome,
+) -> Result<TransactionStatus, sqlx::Error> {
     finish_from(app, id, State::Challenged, outcome).await
 }
 
-async fn finish_from(app: &App, id: TransactionId, from: State, outcome: &Outcome) -> Result<TransactionStatus, sqlx::Error> {
+async fn finish_from(
+    app: &App,
+    id: TransactionId,
+    from: State,
+    outcome: &Outcome,
+) -> Result<TransactionStatus, sqlx::Error> {
     let now = app.clock.now();
-    let mut tx = common::db::begin(&app.db).await?;
+    let mut tx = foundation::db::begin(&app.db).await?;
     let transaction = store::lock_transaction(&mut tx, id).await?;
     if transaction.state != from {
-        return Ok(TransactionStatus { state: transaction.state, reason: reason_of(transaction.state, transaction.reason) });
+        return Ok(TransactionStatus {
+            state: transaction.state,
+            reason: reason_of(transaction.state, transaction.reason),
+        });
     }
     let approved = outcome.state == State::Approved;
     let settles_at = settles_at(&transaction, approved, now);
@@ -95,7 +107,8 @@ async fn finish_from(app: &App, id: TransactionId, from: State, outcome: &Outcom
         }
     }
     if approved && app.mailer.is_some() {
-        let request = ReceiptRequest { cardholder: transaction.receipt_cardholder, merchant: transaction.receipt_merchant };
+        let request =
+            ReceiptRequest { cardholder: transaction.receipt_cardholder, merchant: transaction.receipt_merchant };
         receipts::enqueue(&mut tx, id, request).await?;
     }
     tx.commit().await?;

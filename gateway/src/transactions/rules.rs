@@ -1,7 +1,7 @@
 //! Which captures, voids and refunds a charge allows. Pure functions, called under the parent's row lock; the schema's
 //! constraints enforce the same rules.
 
-use common::time::Timestamp;
+use foundation::time::Timestamp;
 
 use super::{State, TransactionKind};
 use crate::amount::Amount;

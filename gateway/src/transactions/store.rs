@@ -1,7 +1,7 @@
 //! SQL of transactions, except for the report.
 
-use common::calendar::{Date, TimeZone};
-use common::time::Timestamp;
+use foundation::calendar::{Date, TimeZone};
+use foundation::time::Timestamp;
 use sqlx::types::Json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -264,7 +264,10 @@ pub(super) async fn insert_child(
 }
 
 /// Locks a transaction, after its parent.
-pub(super) async fn lock_transaction(db: &mut PgConnection, id: TransactionId) -> Result<LockedTransaction, sqlx::Error> {
+pub(super) async fn lock_transaction(
+    db: &mut PgConnection,
+    id: TransactionId,
+) -> Result<LockedTransaction, sqlx::Error> {
     sqlx::query!(
         "SELECT id FROM gateway.transactions
          WHERE id = (SELECT parent_id FROM gateway.transactions WHERE id = $1) FOR NO KEY UPDATE",
@@ -357,7 +360,7 @@ pub(super) async fn status(db: &PgPool, id: TransactionId) -> Result<(State, Opt
 
 /// Moves a challenged charge to `in_progress`, once and only in time, and removes the card number from the row.
 pub(super) async fn confirm(db: &PgPool, id: TransactionId) -> Result<Option<ConfirmedCharge>, sqlx::Error> {
-    let mut tx = common::db::begin(db).await?;
+    let mut tx = foundation::db::begin(db).await?;
     let charge = sqlx::query!(
         r#"SELECT number AS "number!", details AS "details: Json<Details>" FROM gateway.transactions
            WHERE id = $1 AND state = 'challenged' AND challenge_ends_at > clock_timestamp() FOR NO KEY UPDATE"#,

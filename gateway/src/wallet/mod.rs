@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use common::crypto::{hex, random_hex, sha256};
-use common::time::Timestamp;
+use foundation::crypto::{hex, random_hex, sha256};
+use foundation::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use crate::accounts::{self, Account, CURRENCIES, CryptoKeys};
 use crate::amount::Amount;
 use crate::app::App;
 use crate::cards::source::{Funding, Source};
-use crate::cards::{Expiry, MaskedCard, Holder, CardNumber};
+use crate::cards::{CardNumber, Expiry, Holder, MaskedCard};
 use crate::failure::{Code, Result};
 use crate::http::{Form, Reply};
 use crate::id::TransactionId;
@@ -134,7 +134,8 @@ pub fn open(app: &App, account: &Account, text: &str) -> Result<OpenedToken> {
 fn verify(crypto: &CryptoKeys, account: &Account, text: &str, now: Timestamp) -> Option<OpenedToken> {
     let token: Token = serde_json::from_str(text).ok()?;
     let signature = hex(&crypto.pepper.hash(&signed_text(&token)));
-    if !bool::from(signature.as_bytes().ct_eq(token.signature.as_bytes())) || !account.has_app_key(&token.identify_key) {
+    if !bool::from(signature.as_bytes().ct_eq(token.signature.as_bytes())) || !account.has_app_key(&token.identify_key)
+    {
         return None;
     }
     let id: Uuid = token.transaction_id.parse().ok()?;

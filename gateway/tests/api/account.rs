@@ -19,6 +19,9 @@ async fn an_account_sees_its_settings_and_no_keys() {
     let displayed = world.post("account.php", &world.keys_of(&other)).await;
     assert_eq!((displayed.text("username"), &displayed.0["convenience_fee_percent"]), ("other", &0.into()));
     world.post("account.php", &world.keys().with("username", "unknown")).await.expect_error("01", "");
-    world.post("account.php", &world.keys_of(&other).with("api_key", &world.account.api_key)).await.expect_error("09", "");
+    world
+        .post("account.php", &world.keys_of(&other).with("api_key", &world.account.api_key))
+        .await
+        .expect_error("09", "");
     assert_eq!(world.number("SELECT count(*) FROM gateway.transactions").await, 0);
 }

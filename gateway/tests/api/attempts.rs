@@ -91,7 +91,10 @@ async fn unsupported_content_types_are_named() {
             let reply: Value = response.json().await.expect("JSON");
             let description = reply["response"]["description"].as_str().expect("text");
             assert_eq!(reply["response"]["code"], "UN", "{reply}");
-            assert!(description.contains(named) && description.contains("application/x-www-form-urlencoded"), "{reply}");
+            assert!(
+                description.contains(named) && description.contains("application/x-www-form-urlencoded"),
+                "{reply}"
+            );
             assert!(!description.contains("boundary"), "{reply}");
         }
     }

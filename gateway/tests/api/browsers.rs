@@ -171,7 +171,11 @@ async fn the_field_reports_errors(world: &World, results: &Value) {
         );
         assert!(result["displayed"].as_str().is_some_and(|text| !text.is_empty()), "{results}");
     }
-    assert_eq!((&results["broken"]["message"]["type"], &results["broken"]["invalid"]), (&json!("error"), &json!([])), "{results}");
+    assert_eq!(
+        (&results["broken"]["message"]["type"], &results["broken"]["invalid"]),
+        (&json!("error"), &json!([])),
+        "{results}"
+    );
     let valid = &results["valid"];
     assert_eq!((&valid["displayed"], &valid["invalid"]), (&json!(""), &json!([])), "{results}");
     assert_eq!(valid["message"]["origin"], "https://shop.example", "{results}");

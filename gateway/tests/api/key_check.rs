@@ -14,7 +14,7 @@ fn keys(card_key: &str, pepper: &str) -> Builder {
 
 async fn does_not_start(world: &mut World, variable: &str) {
     let refused = world.cluster.add(ProcessKind::Gateway).await.map(drop).expect_err("it does not start");
-    assert!(format!("{refused:#}").contains("it ended (exit status: 1)"), "{refused:#}");
+    assert!(format!("{refused:#}").contains("it exited (exit status: 1)"), "{refused:#}");
     let log = world.cluster.processes().last().expect("it was added").log();
     assert!(log.contains(&format!("environment variable {variable}:")) && log.contains("rotation.md"), "{log}");
     assert!(!log.contains("is listening") && !log.contains(&key("e")[..16]), "{log}");

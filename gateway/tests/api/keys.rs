@@ -39,8 +39,8 @@ async fn are_valid(world: &World, account: &Account) {
     world.post("sale.php", &sealed).await.is("00");
     let token = world.post_public("field_token", &field(account)).await.is("00").text("card_token").to_owned();
     let (text, signature) = token.rsplit_once('.').expect("a signature");
-    let expected = common::crypto::hmac_sha256(account.secret_key.as_bytes(), text.as_bytes());
-    assert_eq!(signature, common::crypto::hex(&expected), "the token is verifiable with the keys of its app key");
+    let expected = foundation::crypto::hmac_sha256(account.secret_key.as_bytes(), text.as_bytes());
+    assert_eq!(signature, foundation::crypto::hex(&expected), "the token is verifiable with the keys of its app key");
     let form = of(world.charge(GOOD), account).with("card_token", &token);
     let by_token = ["creditcard_number", "expire_month", "expire_year", "cvv"].into_iter().fold(form, Form::without);
     world.post("sale.php", &by_token).await.is("00");

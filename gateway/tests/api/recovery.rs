@@ -53,7 +53,11 @@ async fn a_kill_before_the_acquirer_received_the_request_ends_as_failed() {
         kill(&world)
     });
     world.cluster.gateway(0).restart().await.expect("restarted");
-    assert_eq!(status(&world, "lost").await, ("FAIL".into(), "in progress".into()), "reported as in progress until it is resolved");
+    assert_eq!(
+        status(&world, "lost").await,
+        ("FAIL".into(), "in progress".into()),
+        "reported as in progress until it is resolved"
+    );
     world.post("sale.php", &form).await.expect_error("26", "");
     make_recovery_due(&world).await;
     wait_until("the outcome", async || (status(&world, "lost").await.1 == "not processed").then_some(())).await;
@@ -139,7 +143,8 @@ async fn a_suspended_request_has_no_effect_when_it_resumes() {
             wait_until_entered(&world, "slept").await;
             signal(world.cluster.gateway_pid(1), "-STOP");
             make_recovery_due(&world).await;
-            wait_until("the outcome", async || (status(&world, "slept").await.1 == "not processed").then_some(())).await;
+            wait_until("the outcome", async || (status(&world, "slept").await.1 == "not processed").then_some(()))
+                .await;
             signal(world.cluster.gateway_pid(1), "-CONT");
         };
         tokio::join!(sent, paused).0.expect("a response")
@@ -178,7 +183,10 @@ async fn requests_not_entered_in_time_are_refused_and_never_entered() {
     let sold = world.post("sale.php", &world.charge(GOOD)).await;
     let mut held = other.begin().await.expect("a transaction");
     sqlx::query("SELECT 1 FROM gateway.transactions FOR UPDATE").execute(&mut *held).await.expect("the rows are held");
-    world.post("void.php", &world.keys().with("transaction_id", sold.id())).await.expect_error("A2", "nothing was entered");
+    world
+        .post("void.php", &world.keys().with("transaction_id", sold.id()))
+        .await
+        .expect_error("A2", "nothing was entered");
     held.rollback().await.expect("rolled back");
     world.post("void.php", &world.keys().with("transaction_id", sold.id())).await.is("00");
 }
@@ -202,7 +210,10 @@ async fn a_request_received_while_suspended_is_refused() {
     assert_eq!(body["response"]["code"], "A1", "{body}");
     assert!(world.report(&[("reference_id", "stale")]).await.is_empty());
     // After a second it serves again.
-    wait_until("the gateway to accept requests again", async || (world.post("sale.php", &form).await.code() == "00").then_some(())).await;
+    wait_until("the gateway to accept requests again", async || {
+        (world.post("sale.php", &form).await.code() == "00").then_some(())
+    })
+    .await;
     world.cluster.gateway(0).terminate().await.expect("the process ends");
 }
 

@@ -144,7 +144,10 @@ async fn challenges_depend_on_operation_card_and_settings() {
     };
     // A sale requires a return URL; an authorization without one is declined.
     world.post("sale.php", &challenge(&world).without("3ds_redirect_url")).await.expect_error("A1", "3ds_redirect_url");
-    world.post("sale.php", &challenge(&world).with("3ds_redirect_url", "shop")).await.expect_error("A1", "3ds_redirect_url");
+    world
+        .post("sale.php", &challenge(&world).with("3ds_redirect_url", "shop"))
+        .await
+        .expect_error("A1", "3ds_redirect_url");
     world
         .post("sale.php", &challenge(&world).with("3ds_redirect_url", "javascript:1"))
         .await

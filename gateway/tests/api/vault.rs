@@ -167,8 +167,9 @@ async fn a_failed_charge_of_another_account_does_not_bind_a_proxy_number() {
     let other = world.add_account("other", &["--currency", "EUR", "--three-ds", "false"]).await;
     let theirs = |form: Form| form.with("username", &other.username).with("api_key", &other.api_key);
     for number in [DECLINED, GOOD] {
-        let made =
-            world.post_public("proxynization", &world.browser().without("app_key").with("creditcard_number", number)).await;
+        let made = world
+            .post_public("proxynization", &world.browser().without("app_key").with("creditcard_number", number))
+            .await;
         let proxy = made.is("A01").text("proxy_number");
         // Refused for the currency, refused for a field, and an inquiry, which charges nothing.
         world.post("sale.php", &theirs(world.charge(proxy))).await.expect_error("10", "");
@@ -203,12 +204,13 @@ async fn a_field_token_is_verifiable_with_the_accounts_secret_key() {
     use base64::Engine;
     let world = World::new().await;
     let field = card(world.browser(), "5555555555554444").with("cvv", "917");
-    let (first, second) = (world.post_public("field_token", &field).await, world.post_public("field_token", &field).await);
+    let (first, second) =
+        (world.post_public("field_token", &field).await, world.post_public("field_token", &field).await);
     let token = first.is("00").text("card_token");
     assert!(token.len() <= 300 && second.text("card_token") != token);
     let (text, signature) = token.split_once('.').expect("a signature");
-    let expected = common::crypto::hmac_sha256(world.account.secret_key.as_bytes(), text.as_bytes());
-    assert_eq!(signature, common::crypto::hex(&expected));
+    let expected = foundation::crypto::hmac_sha256(world.account.secret_key.as_bytes(), text.as_bytes());
+    assert_eq!(signature, foundation::crypto::hex(&expected));
     let payload = base64::prelude::BASE64_URL_SAFE_NO_PAD.decode(text.strip_prefix("fld_").expect("its prefix"));
     let payload: serde_json::Value = serde_json::from_slice(&payload.expect("base64")).expect("JSON");
     let mut keys: Vec<_> = payload.as_object().expect("an object").keys().map(String::as_str).collect();

@@ -51,7 +51,10 @@ async fn a_wallet_token_pays_the_confirmed_amount_once() {
     assert_eq!((record["transaction_source"].as_str(), record["reference_id"].as_str()), (Some("WALLET"), Some("w")));
     world.post("wallet_sale.php", &form).await.expect_error("26", "");
     world.post("wallet_sale.php", &form.without("reference_id")).await.expect_error("F", "used before");
-    world.post("wallet_sale.php", &sale(&world, "x").without("signature_token")).await.expect_error("A1", "signature_token");
+    world
+        .post("wallet_sale.php", &sale(&world, "x").without("signature_token"))
+        .await
+        .expect_error("A1", "signature_token");
 }
 
 #[tokio::test(flavor = "multi_thread")]

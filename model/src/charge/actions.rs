@@ -18,7 +18,9 @@ impl ChargeModel {
     fn merchant_actions(&self, state: &State, actions: &mut Vec<Action>) {
         let has_no_open_operation = !state.row.state.is_open();
         match state.invoice {
-            Invoice::Open | Invoice::CheckedUnlocked if state.row.state == RowState::Absent => actions.push(Action::Begin),
+            Invoice::Open | Invoice::CheckedUnlocked if state.row.state == RowState::Absent => {
+                actions.push(Action::Begin)
+            }
             Invoice::Open | Invoice::CheckedUnlocked | Invoice::Voided | Invoice::ChargedAfterVoid => {}
         }
         match state.invoice {
@@ -54,13 +56,24 @@ impl ChargeModel {
         }
     }
 
-    fn request_actions(&self, state: &State, worker: usize, request: Request, reference: u8, actions: &mut Vec<Action>) {
+    fn request_actions(
+        &self,
+        state: &State,
+        worker: usize,
+        request: Request,
+        reference: u8,
+        actions: &mut Vec<Action>,
+    ) {
         // The provider does not process expired requests.
         let decisions = if request.expired { &[] } else { self.decisions(state, reference) };
         for &decision in decisions {
             actions.extend([true, false].map(|received| Action::Deliver { worker, decision, received }));
         }
-        actions.extend([Action::LoseRequest(worker), Action::NotProcessed(worker), Action::NotProcessedInBackground(worker)]);
+        actions.extend([
+            Action::LoseRequest(worker),
+            Action::NotProcessed(worker),
+            Action::NotProcessedInBackground(worker),
+        ]);
         actions.push(Action::TimeOut(worker));
     }
 

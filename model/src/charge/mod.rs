@@ -181,7 +181,10 @@ pub enum Action {
     /// A worker takes an id and claims the row (`operations::claim`).
     Claim(usize),
     /// A worker queries the provider. A lagging report may miss a recent charge.
-    LookUp { worker: usize, missed: bool },
+    LookUp {
+        worker: usize,
+        missed: bool,
+    },
     /// A worker records that it sends again (`operations::sending_again`).
     SendAgain(usize),
     /// A worker sends its request.
@@ -220,7 +223,10 @@ pub enum Action {
     /// Enough time has passed that no earlier request can be processed any more.
     RequestsExpire,
     /// The provider decides about a challenged charge.
-    Decide { charge: usize, approved: bool },
+    Decide {
+        charge: usize,
+        approved: bool,
+    },
     /// A second charge is reversed.
     Reverse(usize),
     /// The statement is read (`reconcile::compare`).

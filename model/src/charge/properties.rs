@@ -119,7 +119,8 @@ fn reached_in_class_a() -> Vec<Property<ChargeModel>> {
 fn reached_by_look_ups() -> Vec<Property<ChargeModel>> {
     vec![
         Property::sometimes("not found, and in flight", |_, state: &State| {
-            state.abandoned[0] > 0 && any_step(state, |step| step == Step::LeavingUnknown(UnknownReason::MayStillArrive))
+            state.abandoned[0] > 0
+                && any_step(state, |step| step == Step::LeavingUnknown(UnknownReason::MayStillArrive))
         }),
         Property::sometimes("not found, and charged", |_, state: &State| {
             approvals(state) > 0 && any_step(state, |step| step == Step::LeavingUnknown(UnknownReason::NotFound))

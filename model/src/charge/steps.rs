@@ -30,8 +30,11 @@ impl ChargeModel {
             Action::Deliver { worker, decision, received } => {
                 let Step::Waiting(request, reference) = state.workers[worker].step else { return };
                 let reply = self.receive(state, reference, decision);
-                state.workers[worker].step =
-                    if received { self.on_reply(request, &reply) } else { Step::LeavingUnknown(UnknownReason::NoResponse) };
+                state.workers[worker].step = if received {
+                    self.on_reply(request, &reply)
+                } else {
+                    Step::LeavingUnknown(UnknownReason::NoResponse)
+                };
             }
             Action::LoseRequest(at) => state.workers[at].step = Step::LeavingUnknown(UnknownReason::NoResponse),
             Action::NotProcessed(at) => self.not_processed(state, at),

@@ -33,7 +33,8 @@ impl RefundModel {
     fn worker_actions(&self, state: &State, at: usize, worker: Worker, actions: &mut Vec<Action>) {
         match worker.step {
             Step::Idle => {
-                let may_claim = |&operation: &usize| self.index_permits(state, operation) && claimable(state, operation);
+                let may_claim =
+                    |&operation: &usize| self.index_permits(state, operation) && claimable(state, operation);
                 actions.extend((0..2).filter(may_claim).map(|operation| Action::Claim { worker: at, operation }));
             }
             Step::LookingUp(_, recorded) | Step::ConfirmingRefusal(recorded) => {
@@ -44,7 +45,9 @@ impl RefundModel {
                 }
             }
             Step::SendingAgain => actions.push(Action::SendAgain(at)),
-            Step::ReadyToSend(_) if in_flight(state, worker.operation) <= self.workers => actions.push(Action::Send(at)),
+            Step::ReadyToSend(_) if in_flight(state, worker.operation) <= self.workers => {
+                actions.push(Action::Send(at))
+            }
             Step::ReadyToSend(_) => {}
             Step::Waiting(request) => {
                 // The provider does not process expired requests.
@@ -53,7 +56,9 @@ impl RefundModel {
                 }
                 actions.extend([Action::LoseRequest(at), Action::NotProcessed(at), Action::TimeOut(at)]);
             }
-            Step::Done(_) | Step::NotProcessed | Step::Refused | Step::LeavingUnknown(_) => actions.push(Action::Write(at)),
+            Step::Done(_) | Step::NotProcessed | Step::Refused | Step::LeavingUnknown(_) => {
+                actions.push(Action::Write(at))
+            }
         }
         if worker.step != Step::Idle {
             actions.push(Action::Crash(at));

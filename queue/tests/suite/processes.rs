@@ -110,7 +110,8 @@ async fn a_process_paused_past_the_visibility_timeout_continues() {
     // Both continue.
     let later: Vec<Uuid> = ids(25).split_off(5);
     rig.publisher.push(QUEUE, &wakes(&later)).await.unwrap();
-    eventually("all later entries are handled", async || list_len(&rig, "finished").await + finished.distinct() == 30).await;
+    eventually("all later entries are handled", async || list_len(&rig, "finished").await + finished.distinct() == 30)
+        .await;
     eventually("nothing is left", async || rig.publisher.depth(QUEUE).await.unwrap().pending == 0).await;
     drop(process);
     consumer.stop().await;

@@ -55,19 +55,28 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let bytes = size::per_payment(&size_before, &size::table_sizes(cluster.database_url()).await?);
     println!("bytes per payment, including indexes: {bytes:.0?}");
     let memory = usage::memory_mib(&measured_processes);
-    let notes =
-        format!("with {COMPARISON_CLIENTS} clients; memory after the loads\n{}", report::processes(&cpu_at_32, &memory));
+    let notes = format!(
+        "with {COMPARISON_CLIENTS} clients; memory after the loads\n{}",
+        report::processes(&cpu_at_32, &memory)
+    );
     let hops = hop::milliseconds(&cluster.redis.url()).await?;
     let (hop_p50, hop_p99) = (hop::percentile(&hops, 50), hop::percentile(&hops, 99));
     println!("queue alone, from push to handler, one at a time: p50 {hop_p50:.3} ms, p99 {hop_p99:.3} ms");
     let floor = floor::per_second(cluster.database_url(), directory.path(), COMPARISON_CLIENTS, seconds).await?;
     let ratio = at_32 / floor;
-    println!("floor: pgbench writes the same rows and commits {floor:.0} times per second with {COMPARISON_CLIENTS} clients");
+    println!(
+        "floor: pgbench writes the same rows and commits {floor:.0} times per second with {COMPARISON_CLIENTS} clients"
+    );
     println!("ratio with {COMPARISON_CLIENTS} clients: {ratio:.2}");
     let cpu_ms = cpu_at_32.values().sum::<f64>() * 1000.0;
     let row = |what: String, ours, floor, goal| Row { bench: "payments", what, ours, floor, goal };
     let rows = vec![
-        row(format!("payments/s with {COMPARISON_CLIENTS} clients, vs. pgbench"), at_32, Some(floor), Goal::AtLeast(0.5)),
+        row(
+            format!("payments/s with {COMPARISON_CLIENTS} clients, vs. pgbench"),
+            at_32,
+            Some(floor),
+            Goal::AtLeast(0.5),
+        ),
         row(format!("CPU ms per payment with {COMPARISON_CLIENTS} clients"), cpu_ms, None, Goal::None),
         row("bytes per payment, including indexes".to_owned(), bytes.values().sum(), None, Goal::None),
         row("p50 ms of a queue hop".to_owned(), hop_p50, None, Goal::AtMost(2.0)),

@@ -61,7 +61,9 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     }
     let floor = floor::per_second(cluster.database_url(), directory.path(), FLOOR_CLIENTS, seconds).await?;
     let ratio = collected / floor;
-    println!("collected {collected:.0} of {DUE} due invoices per second; floor of payments {floor:.0}/s; ratio {ratio:.2}");
+    println!(
+        "collected {collected:.0} of {DUE} due invoices per second; floor of payments {floor:.0}/s; ratio {ratio:.2}"
+    );
     let row = |what: String, ours, floor, goal| Row { bench: "scheduler", what, ours, floor: Some(floor), goal };
     let rows = vec![
         row(format!("ms per tick, {MANY} vs. {FEW} invoices"), many, few, Goal::AtMost(1.5)),
@@ -148,7 +150,8 @@ async fn metrics(cluster: &Cluster) -> Result<String> {
     let mut metrics = String::new();
     for index in 0..SCHEDULERS {
         let url = cluster.metrics_url(ProcessKind::Scheduler, index);
-        metrics.push_str(&reqwest::get(format!("{url}/metrics")).await.context("cannot read the metrics")?.text().await?);
+        metrics
+            .push_str(&reqwest::get(format!("{url}/metrics")).await.context("cannot read the metrics")?.text().await?);
     }
     Ok(metrics)
 }

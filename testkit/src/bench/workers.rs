@@ -57,7 +57,10 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
             single_worker = per_second;
         }
         let (p50, p99) = (measurement.percentile(50), measurement.percentile(99));
-        println!("{count:>7} {clients:>8} {per_second:>11.1} {p50:>8.0} {p99:>8.0} {:>7.2}", per_second / single_worker);
+        println!(
+            "{count:>7} {clients:>8} {per_second:>11.1} {p50:>8.0} {p99:>8.0} {:>7.2}",
+            per_second / single_worker
+        );
         loads.push(json!({
             "workers": count, "clients": clients, "payments_per_second": per_second, "p50_ms": p50, "p99_ms": p99,
             "of_one": per_second / single_worker,

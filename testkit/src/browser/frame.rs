@@ -226,10 +226,21 @@ impl<'a> Frame<'a> {
         for (depth, frame_element) in self.path.iter().enumerate() {
             let outer = Self { tab: self.tab, path: self.path[..depth].to_vec() };
             let (context, remote_object) = Box::pin(outer.remote_object(frame_element)).await?;
-            let node = self.tab.devtools().call(&context.session, "DOM.describeNode", json!({"objectId": remote_object})).await?;
-            id = node["node"]["frameId"].as_str().with_context(|| format!("{frame_element} contains no document"))?.to_owned();
+            let node = self
+                .tab
+                .devtools()
+                .call(&context.session, "DOM.describeNode", json!({"objectId": remote_object}))
+                .await?;
+            id = node["node"]["frameId"]
+                .as_str()
+                .with_context(|| format!("{frame_element} contains no document"))?
+                .to_owned();
         }
-        self.tab.devtools().events().context_of(&id).with_context(|| format!("no document is loaded in {:?}", self.path))
+        self.tab
+            .devtools()
+            .events()
+            .context_of(&id)
+            .with_context(|| format!("no document is loaded in {:?}", self.path))
     }
 
     /// The remote object id of an element.

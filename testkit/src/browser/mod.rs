@@ -153,7 +153,8 @@ impl Browser {
     /// # Errors
     /// When the body of a request could not be read.
     pub async fn leaks(&self) -> Result<Vec<String>> {
-        wait_until("the bodies of all requests", async || Ok(self.devtools.events().has_all_bodies().then_some(()))).await?;
+        wait_until("the bodies of all requests", async || Ok(self.devtools.events().has_all_bodies().then_some(())))
+            .await?;
         let (secrets, trusted_origins) = (lock(&self.secrets).clone(), lock(&self.trusted_origins).clone());
         let mut leaks = Vec::new();
         for request in self.requests() {

@@ -64,7 +64,12 @@ pub(super) async fn first_target(devtools: &DevTools) -> Result<Option<String>> 
 
 impl Tab {
     /// The tab of a target, once its session exists.
-    pub(super) async fn of(devtools: &Arc<DevTools>, target: String, device: Device, screenshots: PathBuf) -> Result<Self> {
+    pub(super) async fn of(
+        devtools: &Arc<DevTools>,
+        target: String,
+        device: Device,
+        screenshots: PathBuf,
+    ) -> Result<Self> {
         let session = wait_until("a tab", async || Ok(devtools.events().session_of(&target))).await?;
         let tab = Self { devtools: Arc::clone(devtools), target, session, device, screenshots, scripts_enabled: true };
         tab.resize(device).await?;
@@ -151,10 +156,9 @@ impl Tab {
     /// # Errors
     /// When it does not load in time.
     pub async fn wait_until_loaded(&self) -> Result<()> {
-        wait_until(
-            "a loaded page",
-            async || Ok((self.top().value("document.readyState").await? == "complete").then_some(())),
-        )
+        wait_until("a loaded page", async || {
+            Ok((self.top().value("document.readyState").await? == "complete").then_some(()))
+        })
         .await
     }
 
@@ -214,7 +218,8 @@ impl Tab {
         let metrics = self.call("Page.getLayoutMetrics", json!({})).await?;
         let size = &metrics["cssContentSize"];
         let clip = json!({"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1});
-        let screenshot = json!({"format": "png", "optimizeForSpeed": true, "captureBeyondViewport": true, "clip": clip});
+        let screenshot =
+            json!({"format": "png", "optimizeForSpeed": true, "captureBeyondViewport": true, "clip": clip});
         let screenshot = match self.call("Page.captureScreenshot", screenshot.clone()).await {
             Ok(screenshot) => screenshot,
             Err(_) => self.call("Page.captureScreenshot", screenshot).await?,

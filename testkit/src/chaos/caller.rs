@@ -83,7 +83,13 @@ impl Caller {
     }
 
     /// Sends one request and logs it with its response. Sometimes the client times out early.
-    pub(super) async fn call(&mut self, method: Method, path: &str, key: Option<&str>, body: Value) -> Option<Response> {
+    pub(super) async fn call(
+        &mut self,
+        method: Method,
+        path: &str,
+        key: Option<&str>,
+        body: Value,
+    ) -> Option<Response> {
         let api = self.api();
         let client = self.clients[api].clone();
         let client = key.and_then(|key| client.header("idempotency-key", key).ok()).unwrap_or(client);
@@ -117,7 +123,8 @@ impl Caller {
         body: Value,
         bytes: Option<Vec<u8>>,
     ) -> Option<Response> {
-        let times_out_early = method == Method::POST && self.random.percent(4) && !self.world.full_timeouts.load(Ordering::Relaxed);
+        let times_out_early =
+            method == Method::POST && self.random.percent(4) && !self.world.full_timeouts.load(Ordering::Relaxed);
         let timeout = if times_out_early { Duration::from_millis(self.random.between(20, 1500)) } else { TIMEOUT };
         let request = format!("{method} {path}");
         let sent = self.world.clock.now();
@@ -142,7 +149,13 @@ impl Caller {
     }
 
     /// Retries until the status is below 500. Only for requests that are safe to repeat.
-    pub(super) async fn call_with_retries(&mut self, method: Method, path: &str, key: Option<&str>, body: Value) -> Option<Response> {
+    pub(super) async fn call_with_retries(
+        &mut self,
+        method: Method,
+        path: &str,
+        key: Option<&str>,
+        body: Value,
+    ) -> Option<Response> {
         for _ in 0..MAX_ATTEMPTS {
             if let Some(response) = self.call(method.clone(), path, key, body.clone()).await
                 && response.status < 500

@@ -32,11 +32,30 @@ impl SystemConfig {
     /// The full system with all rules.
     pub(super) const FULL: Self = Self {
         size: Size { apis: 3, workers: 4, schedulers: 2, gateways: 2 },
-        shops: &[ShopKind::Mock('A'), ShopKind::Mock('B'), ShopKind::Mock('C'), ShopKind::Gateway, ShopKind::Clock('A'), ShopKind::Clock('B')],
+        shops: &[
+            ShopKind::Mock('A'),
+            ShopKind::Mock('B'),
+            ShopKind::Mock('C'),
+            ShopKind::Gateway,
+            ShopKind::Moved,
+            ShopKind::Clock('A'),
+            ShopKind::Clock('B'),
+        ],
         latency: "700",
         disk: true,
         environment: &[],
         failpoints: "",
         dropped_constraints: &[],
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fault that affects no merchant would still count as injected.
+    #[test]
+    fn the_full_system_has_a_merchant_for_every_fault() {
+        assert!(SystemConfig::FULL.shops.contains(&ShopKind::Moved));
+    }
 }

@@ -191,7 +191,9 @@ async fn ledger(db: &PgPool, world: &World) -> Result<Vec<LedgerLine>> {
          FROM mock.transactions WHERE account = $1 ORDER BY created_at";
     let mut all = Vec::new();
     for (shop, accounts) in world.shops.iter().enumerate() {
-        for (provider, query, at_gateway) in [(accounts.gateway_account_id, AT_GATEWAY, true), (accounts.mock_account_id, AT_MOCK, false)] {
+        for (provider, query, at_gateway) in
+            [(accounts.gateway_account_id, AT_GATEWAY, true), (accounts.mock_account_id, AT_MOCK, false)]
+        {
             let Some(provider) = provider else { continue };
             for row in sqlx::query_as::<_, Row>(query).bind(provider).fetch_all(db).await? {
                 let (id, kind, parent, reference, approved, interrupted, voided, amount, fee, currency, at) = row;
@@ -258,7 +260,9 @@ async fn pending(world: &World, shop: usize) -> Result<BTreeSet<(usize, String, 
     let endpoints = list(&api, "/v1/webhook_endpoints").await?;
     for delivery in list(&api, "/v1/webhook_deliveries?status=pending").await? {
         let endpoint = endpoints.iter().find(|endpoint| endpoint["id"] == delivery["endpointId"]);
-        let number = endpoint.and_then(|endpoint| endpoint["url"].as_str()?.rsplit('/').next()?.parse().ok()).unwrap_or(usize::MAX);
+        let number = endpoint
+            .and_then(|endpoint| endpoint["url"].as_str()?.rsplit('/').next()?.parse().ok())
+            .unwrap_or(usize::MAX);
         let [event, kind] =
             ["eventId", "eventType"].map(|field| delivery[field].as_str().unwrap_or_default().to_owned());
         pending.insert((number, event, kind));

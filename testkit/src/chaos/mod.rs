@@ -87,7 +87,11 @@ pub async fn command(arguments: &[String]) -> Result<()> {
     }
     let options = options(arguments)?;
     let seed = options.run.plan.seed;
-    let run_result = if options.run.plan.load.is_zero() { None } else { Some(run_and_keep_evidence(&options.run, &folder, "report").await?) };
+    let run_result = if options.run.plan.load.is_zero() {
+        None
+    } else {
+        Some(run_and_keep_evidence(&options.run, &folder, "report").await?)
+    };
     let unexpected = mutants::run_all(&options.mutants, options.controls, seed, &folder).await?;
     if let Some(run_result) = run_result {
         ensure!(run_result.violations == 0, "{} invariant violations", run_result.violations);
@@ -112,7 +116,8 @@ async fn run_and_keep_evidence(run: &Run, folder: &Path, name: &str) -> Result<R
 
 async fn run_phases(run: &Run, system: &mut System, world: &Arc<World>, report_path: &Path) -> Result<RunResult> {
     if run.previous.is_some() {
-        let unsupported = Fault::NEWLY_SUPPORTED.map(|fault| (fault, "the previous release may not support it".to_owned()));
+        let unsupported =
+            Fault::NEWLY_SUPPORTED.map(|fault| (fault, "the previous release may not support it".to_owned()));
         system.left_out.extend(unsupported);
     }
     let left_out = system.left_out.clone();
@@ -230,6 +235,7 @@ fn options(arguments: &[String]) -> Result<Options> {
     if run.plan.load >= LONG {
         run.timeout = 2 * TIMEOUT;
     }
-    run.minimums = Minimums { lost_responses: (minutes * LOST_RESPONSES_PER_MINUTE).max(1), late_sends: (minutes / 3).max(1) };
+    run.minimums =
+        Minimums { lost_responses: (minutes * LOST_RESPONSES_PER_MINUTE).max(1), late_sends: (minutes / 3).max(1) };
     Ok(Options { run, mutants, controls })
 }

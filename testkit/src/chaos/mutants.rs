@@ -138,7 +138,13 @@ pub(super) const ALL: &[Mutant] = &[
         &[Mock('A')],
         &[]
     ),
-    mutant!("token", "a token is spent in the transaction of its payment", &["one charge for each payment without"], &[Mock('A')], &[]),
+    mutant!(
+        "token",
+        "a token is spent in the transaction of its payment",
+        &["one charge for each payment without"],
+        &[Mock('A')],
+        &[]
+    ),
     mutant!(
         "event",
         "state and event are written in one transaction",
@@ -270,7 +276,12 @@ pub(super) async fn run_scene(arguments: &[String], folder: &Path) -> Result<()>
 type Violations = BTreeMap<String, usize>;
 
 /// Runs the scenes of these mutants, prints the results, and returns a description of each unexpected one.
-pub(super) async fn run_all(mutants: &[&'static Mutant], controls: bool, seed: u64, folder: &Path) -> Result<Vec<String>> {
+pub(super) async fn run_all(
+    mutants: &[&'static Mutant],
+    controls: bool,
+    seed: u64,
+    folder: &Path,
+) -> Result<Vec<String>> {
     if mutants.is_empty() {
         return Ok(Vec::new());
     }
@@ -279,7 +290,8 @@ pub(super) async fn run_all(mutants: &[&'static Mutant], controls: bool, seed: u
     let modes: &[&str] = if controls { &["without", "with"] } else { &["without"] };
     let scenes: Vec<_> = mutants.iter().flat_map(|mutant| modes.iter().map(|mode| (mutant.rule, *mode))).collect();
     let results = stream::iter(scenes).map(|(rule, mode)| async move {
-        let violations = run_scene_process(rule, mode, seed, folder).await.with_context(|| format!("{rule}, {mode}"))?;
+        let violations =
+            run_scene_process(rule, mode, seed, folder).await.with_context(|| format!("{rule}, {mode}"))?;
         anyhow::Ok(((rule, mode), violations))
     });
     let violations: BTreeMap<_, Violations> = results.buffer_unordered(CONCURRENT_SCENES).try_collect().await?;
@@ -287,8 +299,10 @@ pub(super) async fn run_all(mutants: &[&'static Mutant], controls: bool, seed: u
     let mut report = Vec::new();
     for mutant in mutants {
         let violations_without_rule = &violations[&(mutant.rule, "without")];
-        let violations_with_rule = violations.get(&(mutant.rule, "with")).map(|violations| violations.values().sum::<usize>());
-        let caught = violations_without_rule.keys().any(|invariant| mutant.harm.iter().any(|harm| invariant.starts_with(harm)));
+        let violations_with_rule =
+            violations.get(&(mutant.rule, "with")).map(|violations| violations.values().sum::<usize>());
+        let caught =
+            violations_without_rule.keys().any(|invariant| mutant.harm.iter().any(|harm| invariant.starts_with(harm)));
         let verdict = if caught { "caught" } else { "NOT CAUGHT" };
         println!("\n{:<12} {verdict:<10}  disabled rule: {}", mutant.rule, mutant.guarantee);
         for (invariant, count) in violations_without_rule {
@@ -341,7 +355,7 @@ mod tests {
 
     #[test]
     fn every_rule_that_can_be_disabled_has_a_scene() {
-        let switches = include_str!("../../../common/src/proof/switch.rs");
+        let switches = include_str!("../../../common/foundation/src/proof/switch.rs");
         let list = switches.split_once("rules! {").and_then(|(_, rest)| rest.split_once("\n}")).expect("a list").0;
         let switches: BTreeSet<&str> = list.split('"').skip(1).step_by(2).collect();
         // The lock order is tested by a journey, where two commands contend often enough.

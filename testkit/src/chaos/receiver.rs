@@ -59,7 +59,9 @@ async fn accept(listener: TcpListener, deliveries: Deliveries, clock: Clock) {
     let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(connections.spawn(serve(stream, Arc::clone(&deliveries), Arc::clone(&already_failed), clock))),
+            Ok((stream, _)) => {
+                drop(connections.spawn(serve(stream, Arc::clone(&deliveries), Arc::clone(&already_failed), clock)))
+            }
             Err(_) => sleep(Duration::from_millis(10)).await,
         }
         while connections.try_join_next().is_some() {}
@@ -89,7 +91,12 @@ fn behavior(endpoint: usize, event: &str, already_failed: &Mutex<BTreeSet<(usize
     if endpoint % 2 == 1 && is_first_attempt(behavior != Behavior::Accepts) { behavior } else { Behavior::Accepts }
 }
 
-async fn serve(mut stream: TcpStream, deliveries: Deliveries, already_failed: Arc<Mutex<BTreeSet<(usize, String)>>>, clock: Clock) {
+async fn serve(
+    mut stream: TcpStream,
+    deliveries: Deliveries,
+    already_failed: Arc<Mutex<BTreeSet<(usize, String)>>>,
+    clock: Clock,
+) {
     let mut buffer = Vec::with_capacity(4096);
     loop {
         match stream.read_buf(&mut buffer).await {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     check::Finding,
-    evidence::{LedgerLine, Evidence},
+    evidence::{Evidence, LedgerLine},
     faults::FaultLog,
     schedule::{Fault, Plan},
     upgrade::Observations,
@@ -124,7 +124,8 @@ impl Report<'_> {
             .filter(|(fault, _)| !self.left_out.contains_key(fault))
             .map(|(fault, name)| (*name, self.fault_log.counts.get(fault).copied().unwrap_or(0)))
             .collect();
-        let left_out: BTreeMap<&str, &String> = self.left_out.iter().map(|(fault, reason)| (fault.name(), reason)).collect();
+        let left_out: BTreeMap<&str, &String> =
+            self.left_out.iter().map(|(fault, reason)| (fault.name(), reason)).collect();
         let invariants: Vec<Value> = self.findings.iter().map(|finding| json!({
             "invariant": finding.invariant, "checked": finding.checked, "apart": finding.exceptions, "violations": finding.violations,
         })).collect();

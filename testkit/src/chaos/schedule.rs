@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{random::Random, config::SystemConfig};
+use super::{config::SystemConfig, random::Random};
 
 const WORKERS: usize = SystemConfig::FULL.size.workers;
 
@@ -249,7 +249,8 @@ pub(super) fn steps(plan: &Plan, left_out: &BTreeMap<Fault, String>) -> Vec<Step
         }
         unavailable_workers.retain(|(_, until)| *until > at);
         if let Some(worker) = worker_of(fault, target) {
-            let available = (0..WORKERS).find(|offset| !unavailable_workers.iter().any(|(other, _)| *other == (worker + offset) % WORKERS));
+            let available = (0..WORKERS)
+                .find(|offset| !unavailable_workers.iter().any(|(other, _)| *other == (worker + offset) % WORKERS));
             let offset = available.unwrap_or(0);
             target += step * offset;
             if fault != KillWorker {
@@ -322,13 +323,20 @@ mod tests {
         for kind in 0..PROCESS_KINDS {
             assert!(clock_steps.iter().any(|step| step.target % PROCESS_KINDS == kind), "{kind} of {clock_steps:?}");
         }
-        assert!(clock_steps.iter().all(|step| (step.fault == ClockSlight) == (step.shift.abs() < 2000)), "{clock_steps:?}");
+        assert!(
+            clock_steps.iter().all(|step| (step.fault == ClockSlight) == (step.shift.abs() < 2000)),
+            "{clock_steps:?}"
+        );
         assert!(all.iter().all(|step| step.fault.sets_clock() || step.shift == 0));
         for stopped in all.iter().filter(|step| step.fault == StopWorker) {
             let during = |step: &&Step| step.at > stopped.at && step.at < stopped.at + stopped.duration;
             let same = |step: &Step| worker_of(step.fault, step.target) == Some(stopped.target % WORKERS);
             assert!(!all.iter().filter(during).any(same), "{stopped:?}");
         }
-        assert!(all.len() >= Fault::ALL.len(), "a short run includes every kind of fault; this one has only {} steps", all.len());
+        assert!(
+            all.len() >= Fault::ALL.len(),
+            "a short run includes every kind of fault; this one has only {} steps",
+            all.len()
+        );
     }
 }

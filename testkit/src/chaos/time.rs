@@ -71,7 +71,10 @@ mod tests {
     #[test]
     fn formatted_timestamps_parse_back() {
         assert_eq!(format_timestamp(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(parse_timestamp("2024-02-29T12:34:56.789Z").map(format_timestamp).as_deref(), Some("2024-02-29T12:34:56.789Z"));
+        assert_eq!(
+            parse_timestamp("2024-02-29T12:34:56.789Z").map(format_timestamp).as_deref(),
+            Some("2024-02-29T12:34:56.789Z")
+        );
         assert_eq!(days("2000-03-01"), Some(11_017));
         for day in (-1000..60_000).step_by(7) {
             assert_eq!(days(&date(day)), Some(day));

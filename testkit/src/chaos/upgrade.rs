@@ -59,7 +59,11 @@ impl Observations {
 }
 
 /// Runs the first part. Afterwards every process runs the previous release again, on the new schema.
-pub(super) async fn run_without_faults(system: &mut System, world: &World, previous: &Programs) -> Result<Observations> {
+pub(super) async fn run_without_faults(
+    system: &mut System,
+    world: &World,
+    previous: &Programs,
+) -> Result<Observations> {
     let (began, current, mut observations) = (Instant::now(), Programs::own()?, Observations::default());
     let health_endpoints = HealthEndpoints::of(system, world)?;
     world.full_timeouts.store(true, Ordering::Relaxed);

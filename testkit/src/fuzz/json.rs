@@ -173,7 +173,10 @@ fn apply(mut value: Value, change: Change) -> String {
             pointers.retain(|pointer| value.pointer(pointer).is_some_and(Value::is_object));
             if !pointers.is_empty() {
                 let pointer = pointers[index.index(pointers.len())].clone();
-                value.pointer_mut(&pointer).and_then(Value::as_object_mut).map(|fields| fields.insert(key, placeholder()));
+                value
+                    .pointer_mut(&pointer)
+                    .and_then(Value::as_object_mut)
+                    .map(|fields| fields.insert(key, placeholder()));
             }
             print_with(&value, &edge_case)
         }
@@ -193,7 +196,8 @@ fn apply(mut value: Value, change: Change) -> String {
 pub fn json(valid: Value) -> impl Strategy<Value = Bytes> {
     let mut pointers = Vec::new();
     collect_pointers(&valid, "", &mut pointers);
-    let strings: Vec<String> = pointers.iter().filter_map(|pointer| Some(valid.pointer(pointer)?.as_str()?.to_owned())).collect();
+    let strings: Vec<String> =
+        pointers.iter().filter_map(|pointer| Some(valid.pointer(pointer)?.as_str()?.to_owned())).collect();
     let text = if strings.is_empty() { Just("x".to_owned()).boxed() } else { select(strings).boxed() };
     let text = text.prop_flat_map(mutated).prop_map(String::into_boxed_str);
     let index = any::<Index>;
@@ -217,7 +221,8 @@ pub fn json(valid: Value) -> impl Strategy<Value = Bytes> {
 
 /// Any JSON value, mostly edge cases.
 pub fn anything() -> impl Strategy<Value = Value> {
-    let edge_cases: Vec<Value> = EDGE_CASES.iter().filter_map(|edge_case| serde_json::from_str(edge_case).ok()).collect();
+    let edge_cases: Vec<Value> =
+        EDGE_CASES.iter().filter_map(|edge_case| serde_json::from_str(edge_case).ok()).collect();
     let leaf = prop_oneof![
         4 => select(edge_cases),
         2 => texts().prop_map(Value::String),

@@ -27,8 +27,20 @@ const SHOP: &[&str] = &["http://localhost:3000"];
 const ACCOUNTS: [AccountSpec; 4] = [
     AccountSpec { name: "mock", mode: "test", provider: "mock", origins: SHOP, gateway_account: None },
     AccountSpec { name: "other", mode: "test", provider: "mock", origins: &[], gateway_account: None },
-    AccountSpec { name: "gateway", mode: "test", provider: "card_gateway", origins: SHOP, gateway_account: Some(GATEWAY_MAIN) },
-    AccountSpec { name: "live", mode: "live", provider: "card_gateway", origins: &[], gateway_account: Some(GATEWAY_LIVE) },
+    AccountSpec {
+        name: "gateway",
+        mode: "test",
+        provider: "card_gateway",
+        origins: SHOP,
+        gateway_account: Some(GATEWAY_MAIN),
+    },
+    AccountSpec {
+        name: "live",
+        mode: "live",
+        provider: "card_gateway",
+        origins: &[],
+        gateway_account: Some(GATEWAY_LIVE),
+    },
 ];
 
 /// Gateway accounts behind our accounts, and their names in secrets.json.
@@ -64,7 +76,11 @@ const GATEWAY_ACCOUNTS: [GatewayAccountSpec; 7] = [
     GatewayAccountSpec { name: GATEWAY_LIVE, username: "sandbox-live", options: &[] },
     GatewayAccountSpec { name: "other", username: "sandbox-other", options: &[] },
     GatewayAccountSpec { name: "usd_only", username: "sandbox-usd-only", options: &["--currency", "USD"] },
-    GatewayAccountSpec { name: "cvv_optional", username: "sandbox-cvv-optional", options: &["--cvv-required", "false"] },
+    GatewayAccountSpec {
+        name: "cvv_optional",
+        username: "sandbox-cvv-optional",
+        options: &["--cvv-required", "false"],
+    },
     GatewayAccountSpec { name: "cvv_required", username: "sandbox-cvv-required", options: &["--cvv-required", "true"] },
     GatewayAccountSpec {
         name: "limited",
@@ -74,7 +90,11 @@ const GATEWAY_ACCOUNTS: [GatewayAccountSpec; 7] = [
 ];
 
 /// Creates the missing gateway accounts. Stores each one before the next is created.
-pub(super) async fn ensure_gateway(folder: &SandboxFolder, secrets: &mut Secrets, environment: &Environment) -> Result<()> {
+pub(super) async fn ensure_gateway(
+    folder: &SandboxFolder,
+    secrets: &mut Secrets,
+    environment: &Environment,
+) -> Result<()> {
     for spec in GATEWAY_ACCOUNTS {
         if !secrets.gateway_accounts.contains_key(spec.name) {
             print_line(&format!("creating the gateway account {}", spec.username));

@@ -133,7 +133,9 @@ impl System {
         match roles.grant().await {
             Ok(()) => Ok(roles),
             Err(error) if self.postgres.is_none() => {
-                print_line(&format!("cannot create roles, so everything logs in as the owner of the database: {error:#}"));
+                print_line(&format!(
+                    "cannot create roles, so everything logs in as the owner of the database: {error:#}"
+                ));
                 Ok(Roles::owner_only(owner))
             }
             Err(error) => Err(error),

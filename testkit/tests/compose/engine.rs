@@ -46,14 +46,17 @@ impl Engine {
     /// Starts every service without a profile in the order of their dependencies, one container each unless `scale` has
     /// another number, and waits until all are healthy. Running containers are kept.
     pub(crate) fn up(&mut self, scale: &[(&str, usize)]) -> Result<()> {
-        let services: Vec<_> = self.host.project.services.values().filter(|service| !service.is_tool).cloned().collect();
+        let services: Vec<_> =
+            self.host.project.services.values().filter(|service| !service.is_tool).cloned().collect();
         let mut done = BTreeSet::new();
         while done.len() < services.len() {
             let is_next = |name: &str, on: &[(String, String)]| {
                 !done.contains(name) && on.iter().all(|(on, _)| done.contains(on))
             };
-            let next =
-                services.iter().find(|service| is_next(&service.name, &service.depends_on)).context("the services depend on each other in a cycle")?;
+            let next = services
+                .iter()
+                .find(|service| is_next(&service.name, &service.depends_on))
+                .context("the services depend on each other in a cycle")?;
             done.insert(next.name.clone());
             let count = scale.iter().find(|(name, _)| *name == next.name).map_or(1, |(_, count)| *count);
             for _ in self.containers_of(&next.name).count()..count {
@@ -121,8 +124,8 @@ impl Engine {
 
     fn image(&mut self, name: &str) -> Result<Option<Image>> {
         if !self.images.contains_key(name) {
-            let image =
-                Image::find(name, &self.host.state_folder.join("images")).with_context(|| format!("the image {name}"))?;
+            let image = Image::find(name, &self.host.state_folder.join("images"))
+                .with_context(|| format!("the image {name}"))?;
             self.images.insert(name.to_owned(), image);
         }
         Ok(self.images[name].clone())
@@ -151,12 +154,7 @@ impl Engine {
                 && let Err(error) = self.containers[index].health()?
             {
                 let container = &self.containers[index];
-                ensure!(
-                    Instant::now() < deadline,
-                    "{} is not healthy: {error}\n{}",
-                    container.name,
-                    container.log()
-                );
+                ensure!(Instant::now() < deadline, "{} is not healthy: {error}\n{}", container.name, container.log());
                 sleep(POLL);
             }
         }

@@ -60,9 +60,8 @@ impl Image {
                 let image = image.with_programs_of(&tools::postgres_programs()?)?;
                 image.with_script("docker-entrypoint.sh", POSTGRES)?
             }
-            "redis" => {
-                Self { folders: vec![("/data", 999, "0755")], ..common("/data") }.with_programs_of(&tools::redis_server()?)?
-            }
+            "redis" => Self { folders: vec![("/data", 999, "0755")], ..common("/data") }
+                .with_programs_of(&tools::redis_server()?)?,
             "prom/prometheus" => {
                 let folders = vec![("/prometheus", 65534, "0755")];
                 let programs = tools::prometheus_programs()?;

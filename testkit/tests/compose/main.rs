@@ -43,7 +43,10 @@ fn unsupported() -> Option<String> {
 fn compose_yaml_runs() -> Result<()> {
     if let Some(why) = unsupported() {
         // eprintln! is captured in a passing test.
-        writeln!(std::io::stderr(), "SKIPPED: compose.yaml was not run, because containers cannot be created here: {why}")?;
+        writeln!(
+            std::io::stderr(),
+            "SKIPPED: compose.yaml was not run, because containers cannot be created here: {why}"
+        )?;
         return Ok(());
     }
     let directory = TempDir::new()?;

@@ -136,7 +136,8 @@ fn substituted(text: &str, variables: &BTreeMap<&str, &str>) -> Result<String> {
             rest = after;
             continue;
         }
-        let (inside, after) = after.strip_prefix('{').and_then(|text| text.split_once('}')).context("a $ without a name")?;
+        let (inside, after) =
+            after.strip_prefix('{').and_then(|text| text.split_once('}')).context("a $ without a name")?;
         let end = inside.find(':').unwrap_or(inside.len());
         let value = variables.get(&inside[..end]).copied().filter(|value| !value.is_empty());
         match (value, &inside[end..]) {

@@ -139,7 +139,8 @@ fn check_connections(engine: &Engine) -> Result<()> {
 
 async fn await_all_targets(engine: &Engine) -> Result<()> {
     let prometheus = Client::new(&published_url(engine.containers_of("prometheus").next().context("a Prometheus")?)?)?;
-    let expected: BTreeMap<_, _> = OURS.map(|service| (service.to_owned(), engine.containers_of(service).count())).into();
+    let expected: BTreeMap<_, _> =
+        OURS.map(|service| (service.to_owned(), engine.containers_of(service).count())).into();
     let until = Instant::now() + TIMEOUT;
     loop {
         let response = prometheus.get("/api/v1/query?query=up").await?.body;
@@ -161,8 +162,10 @@ async fn await_all_targets(engine: &Engine) -> Result<()> {
 
 /// Stops one api process. Until it has stopped, every request to a ready process succeeds, as behind a load balancer.
 async fn stop_one_api_without_errors(engine: &mut Engine, key: &str) -> Result<()> {
-    let apis: Vec<_> =
-        engine.containers_of("api").map(|api| Ok((api.name.clone(), published_url(api)?, api.address))).collect::<Result<_>>()?;
+    let apis: Vec<_> = engine
+        .containers_of("api")
+        .map(|api| Ok((api.name.clone(), published_url(api)?, api.address)))
+        .collect::<Result<_>>()?;
     let (stopping, ..) = apis.first().context("an api")?.clone();
     let mut targets = Vec::new();
     for (name, url, address) in &apis {

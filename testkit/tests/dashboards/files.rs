@@ -94,8 +94,14 @@ fn every_dashboard_has_what_grafana_needs() -> Result<()> {
     for (name, dashboard) in dashboards()? {
         assert!(uids.insert(text(&dashboard, "/uid").to_owned()), "{name}: duplicate uid");
         assert!(titles.insert(text(&dashboard, "/title").to_owned()), "{name}: duplicate title");
-        assert!(!text(&dashboard, "/uid").is_empty() && !text(&dashboard, "/title").is_empty(), "{name} has no uid or title");
-        assert!(list(&dashboard, "tags").contains(&Value::from("unified-payments")), "{name} has no tag unified-payments");
+        assert!(
+            !text(&dashboard, "/uid").is_empty() && !text(&dashboard, "/title").is_empty(),
+            "{name} has no uid or title"
+        );
+        assert!(
+            list(&dashboard, "tags").contains(&Value::from("unified-payments")),
+            "{name} has no tag unified-payments"
+        );
         assert!(dashboard["schemaVersion"].as_u64().is_some_and(|version| version >= 39), "{name}: schemaVersion");
         let variables = list(&dashboard["templating"], "list");
         let source = variables.iter().find(|variable| variable["name"] == "datasource").context("no datasource")?;
@@ -108,8 +114,11 @@ fn every_dashboard_has_what_grafana_needs() -> Result<()> {
 fn every_dashboard_is_filtered_by_its_variables() -> Result<()> {
     for (name, dashboard) in dashboards()? {
         let variables = list(&dashboard["templating"], "list");
-        let filters: BTreeSet<_> =
-            variables.iter().filter(|variable| variable["type"] == "query").map(|variable| text(variable, "/name")).collect();
+        let filters: BTreeSet<_> = variables
+            .iter()
+            .filter(|variable| variable["type"] == "query")
+            .map(|variable| text(variable, "/name"))
+            .collect();
         assert!(filters.contains("instance"), "{name}: {filters:?}");
         assert!(filters.iter().all(|filter| FILTERS.contains(filter)), "{name}: {filters:?}");
         let expressions: Vec<_> = list(&dashboard, "panels")

@@ -69,7 +69,8 @@ fn every_alert_is_tested_firing_and_silent() -> Result<()> {
     let tests = RULE_TESTS.map(|file| fs::read_to_string(dashboards_folder().join(file)));
     let tests = tests.into_iter().collect::<Result<String, _>>()?;
     for name in alerts()?.keys() {
-        let tests_of_alert = || tests.split("  - name: ").skip(1).filter(|test| test.lines().next() == Some(name.as_str()));
+        let tests_of_alert =
+            || tests.split("  - name: ").skip(1).filter(|test| test.lines().next() == Some(name.as_str()));
         assert!(tests_of_alert().any(|test| test.contains("exp_samples: []")), "{name} is never expected to be silent");
         let fires = format!(r#"alertname="{name}""#);
         assert!(tests_of_alert().any(|test| test.contains(&fires)), "{name} is never expected to fire");

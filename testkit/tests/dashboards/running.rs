@@ -100,8 +100,11 @@ async fn every_selector_and_label_exists(prometheus: &Prometheus) -> Result<()> 
             seen.insert(selector);
         }
         let result = if references.labels.is_empty() { &existing } else { &references.labels };
-        missing.extend(references.labels.difference(&existing).map(|label| format!("the label {label} of {expression}")));
-        missing.extend(annotated.difference(result).map(|label| format!("the label {label} in annotations of {expression}")));
+        missing
+            .extend(references.labels.difference(&existing).map(|label| format!("the label {label} of {expression}")));
+        missing.extend(
+            annotated.difference(result).map(|label| format!("the label {label} in annotations of {expression}")),
+        );
     }
     assert!(missing.is_empty(), "no process exports:\n  {}", missing.join("\n  "));
     assert!(seen.len() > 60, "only {} selectors were checked", seen.len());

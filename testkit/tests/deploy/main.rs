@@ -279,7 +279,8 @@ fn every_image_has_a_version_and_ours_has_every_program() {
     let from = dockerfile.lines().filter_map(|line| line.strip_prefix("FROM ")?.split(' ').next());
     images.extend(from.map(str::to_owned));
     assert!(images.len() > 18, "{images:?}");
-    let unversioned = |image: &String| image.rsplit_once(':').is_none_or(|(_, tag)| tag == "latest" || tag.contains('/'));
+    let unversioned =
+        |image: &String| image.rsplit_once(':').is_none_or(|(_, tag)| tag == "latest" || tag.contains('/'));
     let wrong: Vec<_> = images.into_iter().filter(unversioned).collect();
     assert_none("images without a version", &wrong);
     for launch in launches() {
@@ -350,7 +351,10 @@ fn ports_agree() {
         let port = at(service, "spec.ports").next().expect("a port");
         assert_eq!((inline(port, "port"), inline(port, "targetPort")), (vec![expected], inline(container, "name")));
         let network = read(&format!("{KUBERNETES}base/network.yaml"));
-        assert!(network.contains(&format!("ports: [{{protocol: TCP, port: {expected}}}]")), "{program} is not reachable");
+        assert!(
+            network.contains(&format!("ports: [{{protocol: TCP, port: {expected}}}]")),
+            "{program} is not reachable"
+        );
     }
     let gateway = "http://gateway:8090";
     assert_eq!(at(&compose, "services.worker.environment.CARD_GATEWAY_URL").next(), Some(gateway));
@@ -360,7 +364,7 @@ fn ports_agree() {
 
 #[test]
 fn the_grace_period_covers_the_shutdown_of_each_program() {
-    let answers = seconds("common/src/server.rs", "STOP_TIMEOUT");
+    let answers = seconds("common/foundation/src/server.rs", "STOP_TIMEOUT");
     // Plus 2 s for Redis.
     let worker = seconds("worker/src/main.rs", "SHUTDOWN_TIMEOUT") + 2;
     let mut seen = 0;
@@ -421,7 +425,10 @@ fn postgres_has_room_for_a_rollout() {
     let page = read("docs/deploying.md");
     let room = page.split("`max_connections=").nth(1).and_then(|rest| rest.split('`').next());
     let room: u64 = room.and_then(|room| room.parse().ok()).expect("max_connections in docs/deploying.md");
-    assert!(page.contains(&format!("makes {most},")) && room >= most + 10, "up to {most} connections, but max_connections={room}");
+    assert!(
+        page.contains(&format!("makes {most},")) && room >= most + 10,
+        "up to {most} connections, but max_connections={room}"
+    );
 }
 
 #[test]

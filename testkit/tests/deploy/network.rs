@@ -38,7 +38,10 @@ const EGRESS: [(&str, &[&str], &[&str]); 6] = [
 fn pods_may_connect_only_to_what_their_program_needs() {
     let policies = policies();
     assert_eq!(at(&policies["nothing"], "spec.podSelector").next(), Some("{}"), "must select all pods");
-    assert!(at(&policies["nothing"], "spec.policyTypes").eq(["[Ingress, Egress]"]), "must deny both directions by default");
+    assert!(
+        at(&policies["nothing"], "spec.policyTypes").eq(["[Ingress, Egress]"]),
+        "must deny both directions by default"
+    );
     let with_egress =
         policies.iter().filter(|(_, policy)| policy.iter().any(|one| one.path.starts_with("spec.egress")));
     let expected: BTreeSet<_> = EGRESS.map(|(name, ..)| name).into();

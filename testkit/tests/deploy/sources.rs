@@ -66,13 +66,13 @@ fn rust_files(path: &Path) -> Vec<PathBuf> {
 
 /// The variables that the program in these files reads through a config.rs.
 fn configured(sources: &[&str]) -> Variables {
-    let (common, gateway) = (functions("common/src/config.rs"), functions("gateway/src/config.rs"));
+    let (common, gateway) = (functions("common/foundation/src/config.rs"), functions("gateway/src/config.rs"));
     let mut variables = Variables::default();
     for file in sources.iter().flat_map(|source| rust_files(&root().join(source))) {
         let text = fs::read_to_string(&file).expect("a source can be read");
         let is_gateway = file.starts_with(root().join("gateway"));
         for (at, mark) in text.match_indices("config::") {
-            let of_common = !is_gateway || text[..at].ends_with("common::");
+            let of_common = !is_gateway || text[..at].ends_with("foundation::");
             let rest = &text[at + mark.len()..];
             let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             if let Some(function) = if of_common { &common } else { &gateway }.get(&name) {
@@ -111,7 +111,10 @@ pub(crate) fn programs() -> BTreeMap<&'static str, Variables> {
     ]);
     for (program, minimum) in [("api", 7), ("worker", 5), ("scheduler", 4), ("gateway", 6), ("ctl", 5)] {
         let required = &programs[program].required;
-        assert!(required.len() >= minimum, "{program} seems to require only {required:?}: this parser no longer sees them all");
+        assert!(
+            required.len() >= minimum,
+            "{program} seems to require only {required:?}: this parser no longer sees them all"
+        );
     }
     programs
 }
@@ -120,7 +123,7 @@ pub(crate) fn programs() -> BTreeMap<&'static str, Variables> {
 pub(crate) fn known_variables() -> BTreeSet<String> {
     let of_migrate = ["PROGRAMS_DATABASE_URL", "READER_DATABASE_URL"];
     let mut known: BTreeSet<_> = ["LOG_FORMAT", "RUST_LOG"].into_iter().chain(of_migrate).map(str::to_owned).collect();
-    for path in ["common/src/config.rs", "gateway/src/config.rs"] {
+    for path in ["common/foundation/src/config.rs", "gateway/src/config.rs"] {
         known.extend(functions(path).into_values().flat_map(|function| function.all));
     }
     // Read by a function that only config.rs calls.

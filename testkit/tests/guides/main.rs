@@ -48,7 +48,7 @@ fn every_block_is_run_or_gives_a_reason_why_not() -> Result<()> {
     Ok(())
 }
 
-/// Every example has the client time limit of docs/api.md, and no other.
+/// Every example uses the client time limit that docs/api.md recommends.
 #[test]
 fn every_example_has_the_documented_time_limit() -> Result<()> {
     let read = |path: &str| fs::read_to_string(root().join(path)).with_context(|| path.to_owned());

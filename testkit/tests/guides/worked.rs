@@ -23,8 +23,9 @@ fn texts(document: &str) -> Result<Vec<String>> {
 
 #[test]
 fn the_signature_that_the_document_shows_is_the_one_of_what_it_signs() -> Result<()> {
-    let texts = texts("signing.md")?;
-    let [base, headers, body] = texts.as_slice() else { anyhow::bail!("{} blocks", texts.len()) };
+    let texts = texts("api.md")?;
+    let first = texts.iter().position(|text| text.starts_with("\"@method\"")).context("no signature base")?;
+    let [base, headers, body] = &texts[first..first + 3] else { anyhow::bail!("expected three consecutive blocks") };
     let digest = format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(body)));
     ensure!(base.contains(&digest) && headers.contains(&digest), "the digest of the body must be {digest}");
     let mut mac = Hmac::<Sha256>::new_from_slice(b"svc_ss_example")?;
@@ -62,7 +63,8 @@ print("verified")
 #[tokio::test]
 async fn the_documented_verification_agrees_with_the_library() -> Result<()> {
     let Some(libraries) = Libraries::install_once().await? else { return skipped("python3 with venv, node or npm") };
-    let function = texts("webhooks.md")?.into_iter().find(|text| text.contains("def verify")).context("no def verify")?;
+    let function =
+        texts("webhooks.md")?.into_iter().find(|text| text.contains("def verify")).context("no def verify")?;
     let folder = TempDir::new()?;
     fs::write(folder.path().join("verify.py"), function)?;
     fs::write(folder.path().join("check.py"), CHECK)?;

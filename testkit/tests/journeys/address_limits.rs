@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use testkit::{Client, Cluster, Response};
 
-use crate::support::{ORIGIN, created, eventually, ok, refused, concurrently};
+use crate::support::{ORIGIN, concurrently, created, eventually, ok, refused};
 
 const SESSIONS: &str = "/v1/checkout_sessions";
 const ELSEWHERE: &str = "https://elsewhere.example";
@@ -198,12 +198,18 @@ async fn key_guessing_is_limited_before_the_database_is_queried() -> Result<()> 
     let page = at(0, &account.publishable_key, "192.0.2.11")?;
     let responses = concurrently(20, async |_| page.get("/v1/payments").await).await?;
     let forbidden = responses.iter().filter(|response| response.status == 403).count();
-    assert!((4..15).contains(&forbidden) && responses.iter().any(|response| response.status == 429), "{forbidden} of 20");
+    assert!(
+        (4..15).contains(&forbidden) && responses.iter().any(|response| response.status == 429),
+        "{forbidden} of 20"
+    );
     let other = at(0, &wrong, "192.0.2.10")?;
     let guesser = at(0, &wrong, "192.0.2.7")?;
     eventually("an empty bucket", async || {
-        Ok((concurrently(10, async |_| guesser.get("/v1/payments").await).await?.iter().any(|response| response.status == 429))
-            .then_some(()))
+        Ok((concurrently(10, async |_| guesser.get("/v1/payments").await)
+            .await?
+            .iter()
+            .any(|response| response.status == 429))
+        .then_some(()))
     })
     .await?;
     cluster.postgres.as_mut().context("its own Postgres")?.kill_immediate()?;

@@ -24,8 +24,7 @@ async fn get_forwarded(client: &Client, path: &str, forwarded: &str) -> Result<R
 
 /// Sends requests until the rate limit answers 429.
 async fn exhaust(client: &Client, path: &str, forwarded: &str) -> Result<()> {
-    eventually("a 429", async || Ok((get_forwarded(client, path, forwarded).await?.status == 429).then_some(())))
-        .await
+    eventually("a 429", async || Ok((get_forwarded(client, path, forwarded).await?.status == 429).then_some(()))).await
 }
 
 #[tokio::test]
@@ -47,7 +46,11 @@ async fn payers_behind_a_trusted_balancer_are_counted_separately() -> Result<()>
         // One token returns each second.
         exhaust(&client, &path, forged).await?;
     }
-    assert_eq!(get_forwarded(&client, &path, "198.51.100.1").await?.status, 200, "a forged address uses no other client's limit");
+    assert_eq!(
+        get_forwarded(&client, &path, "198.51.100.1").await?.status,
+        200,
+        "a forged address uses no other client's limit"
+    );
     Ok(())
 }
 

@@ -105,7 +105,11 @@ async fn thirty_concurrent_requests_with_one_key_create_one_object() -> Result<(
         for response in &responses {
             assert_eq!((response.status, &response.bytes), (201, &responses[0].bytes), "{path}: {}", response.body);
         }
-        assert_eq!(responses.iter().filter(|response| !is_replay(response)).count(), 1, "{path}: exactly one response is not a replay");
+        assert_eq!(
+            responses.iter().filter(|response| !is_replay(response)).count(),
+            1,
+            "{path}: exactly one response is not a replay"
+        );
         assert_eq!(count(&merchant, table).await?, before + 1, "{path}");
     }
     Ok(())

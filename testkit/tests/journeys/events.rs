@@ -129,7 +129,11 @@ async fn subscription_changes_write_events() -> Result<()> {
     let cancelled = merchant.api.post(&path, json!({})).await?;
     assert_last_event(&merchant, "subscriptions", "subscription.cancelled", ok(&cancelled)).await?;
     merchant.api.post(&path, json!({})).await?;
-    assert_eq!(events(&merchant, "subscriptions", &id(&subscription.body)?).await?.len(), 2, "cancelling again writes no event");
+    assert_eq!(
+        events(&merchant, "subscriptions", &id(&subscription.body)?).await?.len(),
+        2,
+        "cancelling again writes no event"
+    );
     Ok(())
 }
 
@@ -142,7 +146,8 @@ async fn recurring_invoice_changes_write_events() -> Result<()> {
     });
     let recurring_invoice = id(created(&merchant.api.post("/v1/recurring_invoices", body).await?))?;
     for (action, kind) in [("pause", "paused"), ("resume", "resumed"), ("cancel", "cancelled")] {
-        let response = merchant.api.post(&format!("/v1/recurring_invoices/{recurring_invoice}/{action}"), json!({})).await?;
+        let response =
+            merchant.api.post(&format!("/v1/recurring_invoices/{recurring_invoice}/{action}"), json!({})).await?;
         assert_last_event(&merchant, "recurring_invoices", &format!("recurring_invoice.{kind}"), ok(&response)).await?;
     }
     assert_eq!(events(&merchant, "recurring_invoices", &recurring_invoice).await?.len(), 3, "one event each");

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use testkit::fuzz::{Bytes, Source, json as mutated, mutated as text, mutated_bytes};
 use testkit::{Client, Response};
 
-use crate::support::{Browser, Merchant, Shop, cluster, created, eventually, id, ok, api_id, sale, with};
+use crate::support::{Browser, Merchant, Shop, api_id, cluster, created, eventually, id, ok, sale, with};
 
 #[derive(Clone, Debug)]
 struct FuzzRequest {
@@ -197,7 +197,8 @@ impl Fixtures {
             others.extend([post(format!("/v1/{name}"), body.clone()), post(format!("/v1/{name}"), body.clone())]);
             others.push(get(format!("/v1/{name}")));
             if let Ok(object_id) = created_id {
-                let steps = ["", "/cancel", "/pause", "/resume", "/void"].map(|step| format!("/v1/{name}/{object_id}{step}"));
+                let steps =
+                    ["", "/cancel", "/pause", "/resume", "/void"].map(|step| format!("/v1/{name}/{object_id}{step}"));
                 others.extend([post(steps[0].clone(), body), get(steps[0].clone())]);
                 others.extend(steps[1..].iter().map(|step| post(step.clone(), json!({}))));
             }
@@ -236,7 +237,8 @@ async fn send_all(
     let mut result = FuzzResult::default();
     for _ in 0..count.div_ceil(8) {
         let requests: Vec<FuzzRequest> = (0..8).map(|_| source.draw(requests)).collect();
-        let responses = futures_util::future::try_join_all(requests.iter().map(|request| send(client, request))).await?;
+        let responses =
+            futures_util::future::try_join_all(requests.iter().map(|request| send(client, request))).await?;
         for (request, response) in requests.iter().zip(responses) {
             *result.statuses.entry(response.status).or_default() += 1;
             if check(request, &response) {
@@ -264,7 +266,9 @@ async fn mutated_api_requests_cause_no_5xx_and_no_unacknowledged_payment() -> Re
         if authorization.contains(&merchant.account.secret_key) {
             continue;
         }
-        let Ok(unauthenticated) = Client::new(&cluster.api_url(0))?.header("authorization", &authorization) else { continue };
+        let Ok(unauthenticated) = Client::new(&cluster.api_url(0))?.header("authorization", &authorization) else {
+            continue;
+        };
         let succeeded = is_success(&request, &send(&unauthenticated, &request).await?);
         assert!(!succeeded || !request.path.starts_with("/v1"), "{authorization} was accepted");
     }
@@ -294,7 +298,8 @@ async fn mutated_api_requests_cause_no_5xx_and_no_unacknowledged_payment() -> Re
             .await?;
     let acknowledged: BTreeSet<&str> =
         result.successes.iter().filter(|body| body["object"] == "payment").filter_map(|b| b["id"].as_str()).collect();
-    let acknowledged = |id: &str| acknowledged.contains(id) || [&fixtures.authorized, &fixtures.captured].contains(&&id.to_owned());
+    let acknowledged =
+        |id: &str| acknowledged.contains(id) || [&fixtures.authorized, &fixtures.captured].contains(&&id.to_owned());
     assert!(payments.len() > 20, "{} payments", payments.len());
     for id in payments {
         let id = api_id("pay_", id);
@@ -367,7 +372,8 @@ async fn mutated_forms_cause_no_5xx_at_the_gateway_and_no_unacknowledged_charge(
     let cluster = cluster().await?;
     let shop = Shop::new(cluster, &["--hourly-per-address", "100000", "--sale-limit", "999999999.99"]).await?;
     let gateway = Client::new(&cluster.gateway_url(0))?.header("content-type", "application/x-www-form-urlencoded")?;
-    let (username, api_key, app_key) = (shop.gateway_account.username.clone(), shop.gateway_account.api_key.clone(), shop.app_key().await?);
+    let (username, api_key, app_key) =
+        (shop.gateway_account.username.clone(), shop.gateway_account.api_key.clone(), shop.app_key().await?);
     let card = [("creditcard_number", APPROVED_CARD), ("expire_month", "12"), ("expire_year", "2034"), ("cvv", "123")];
     let payer = [
         ("first_name", "Ada"),

@@ -6,8 +6,8 @@ use serde_json::json;
 use testkit::Response;
 
 use crate::support::{
-    Browser, Merchant, cluster, conflict, created, eventually, id, invalid, merchant, payment, refused, sale, concurrently,
-    with,
+    Browser, Merchant, cluster, concurrently, conflict, created, eventually, id, invalid, merchant, payment, refused,
+    sale, with,
 };
 
 const REPLAYED: &str = "idempotent-replayed";
@@ -26,7 +26,11 @@ async fn concurrent_requests_with_one_key_make_one_charge_and_equal_responses() 
     for response in &responses {
         assert_eq!((response.status, &response.bytes), (201, &responses[0].bytes), "byte for byte");
     }
-    assert_eq!(responses.iter().filter(|response| !is_replay(response)).count(), 1, "exactly one response is not a replay");
+    assert_eq!(
+        responses.iter().filter(|response| !is_replay(response)).count(),
+        1,
+        "exactly one response is not a replay"
+    );
     assert_eq!(merchant.books.charges().await?, 1);
     assert_eq!(merchant.books.operations().await?, 1);
     merchant.books.audit().await

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use testkit::{Account, Client, Cluster, ProcessKind, Response};
 use tokio::time::Instant;
 
-use crate::support::{Books, eventually, ok, refused, sale, concurrently};
+use crate::support::{Books, concurrently, eventually, ok, refused, sale};
 
 const PATH: &str = "/v1/capabilities";
 

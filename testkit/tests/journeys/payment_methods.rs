@@ -4,7 +4,7 @@ use anyhow::Result;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::support::{Merchant, created, id, ids, invalid, merchant, not_found, ok, error_text, concurrently, without};
+use crate::support::{Merchant, concurrently, created, error_text, id, ids, invalid, merchant, not_found, ok, without};
 
 const CARDS: &str = "/v1/payment_methods";
 

@@ -105,7 +105,8 @@ async fn replace_all(cluster: &mut Cluster, balancer: &Balancer) -> Result<()> {
         let status = process.terminate().await?;
         ensure!(status.code() == Some(0), "{} exits with 0", process.kind().name());
         process.restart().await?;
-        eventually("the load balancer to see all backends ready", async || Ok(balancer.all_ready().then_some(()))).await?;
+        eventually("the load balancer to see all backends ready", async || Ok(balancer.all_ready().then_some(())))
+            .await?;
     }
     Ok(())
 }

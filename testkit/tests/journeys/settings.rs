@@ -62,7 +62,7 @@ async fn live_accounts_need_an_https_public_url() -> Result<()> {
     cluster.add(ProcessKind::Api).await?;
     cluster.set_env("PUBLIC_URL", HTTP_URL);
     let error = cluster.add(ProcessKind::Api).await.map(drop).expect_err("it does not start");
-    assert!(format!("{error:#}").contains("it ended (exit status: 1)"), "{error:#}");
+    assert!(format!("{error:#}").contains("it exited (exit status: 1)"), "{error:#}");
     let log = cluster.processes().last().expect("it was added").log();
     assert!(log.contains("PUBLIC_URL: must begin with https://"), "{log}");
     Ok(())

@@ -44,7 +44,9 @@ impl Tools {
         }
         let probe = Command::new("python3").args(["-c", "import ensurepip, venv"]).stderr(Stdio::null()).status().await;
         if !probe.is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: the API was not compared with its document, because this machine has no python3 with venv");
+            eprintln!(
+                "SKIPPED: the API was not compared with its document, because this machine has no python3 with venv"
+            );
             eprintln!("         (Debian: apt-get install python3 python3-venv; ./dev test does it as root)");
             return Ok(None);
         }

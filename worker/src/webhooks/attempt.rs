@@ -1,11 +1,11 @@
 //! One delivery attempt: signs the event, sends it and reads the response.
 
-use common::clock::Clock;
-use common::crypto::{KeyRing, Secret};
-use common::egress::{Bytes, Egress, FailureKind, HeaderMap, Target};
-use common::proof::{self, Rule};
-use common::webhooks::dispatch::{Attempted, Claimed, Failure};
-use common::webhooks::{endpoints, signature};
+use domain::webhooks::dispatch::{Attempted, Claimed, Failure};
+use domain::webhooks::{endpoints, signature};
+use egress::{Bytes, Egress, FailureKind, HeaderMap, Target};
+use foundation::clock::Clock;
+use foundation::crypto::{KeyRing, Secret};
+use foundation::proof::{self, Rule};
 
 #[derive(Clone)]
 pub(crate) struct Sender {
@@ -25,7 +25,7 @@ pub(super) enum Outcome {
 impl Sender {
     /// Makes the attempt if the event can be signed. Always returns within [`ATTEMPT_TIMEOUT`].
     ///
-    /// [`ATTEMPT_TIMEOUT`]: common::webhooks::dispatch::ATTEMPT_TIMEOUT
+    /// [`ATTEMPT_TIMEOUT`]: domain::webhooks::dispatch::ATTEMPT_TIMEOUT
     pub(super) async fn attempt(&self, claimed: Claimed) -> Outcome {
         let attempted_at = self.clock.now();
         let started = std::time::Instant::now();

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use common::id::WebhookEndpointId;
+use foundation::id::WebhookEndpointId;
 
 /// Attempts in flight in one process.
 pub(super) const SLOTS: usize = 1_024;

@@ -13,12 +13,12 @@ use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
-use common::db::Db;
-use common::error::{Error, Result};
-use common::id::WebhookEndpointId;
-use common::proof::failpoint;
-use common::webhooks::START_WINDOW;
-use common::webhooks::dispatch::{self, Attempted, Claimed, Failure};
+use domain::webhooks::START_WINDOW;
+use domain::webhooks::dispatch::{self, Attempted, Claimed, Failure};
+use foundation::db::Db;
+use foundation::error::{Error, Result};
+use foundation::id::WebhookEndpointId;
+use foundation::proof::failpoint;
 use futures_util::FutureExt;
 use sqlx::PgPool;
 use tokio::sync::mpsc;
@@ -328,7 +328,8 @@ async fn attempt(sender: &Sender, claims: &PgPool, claimed: Claimed) -> TaskOutc
     let (endpoint, signing_failed) = (claimed.endpoint_id, claimed.signing_failed);
     match sender.attempt(claimed).await {
         Outcome::Attempted(attempted) => {
-            if signing_failed && let Err(error) = with_timeout(dispatch::clear_signing_failure(claims, endpoint)).await {
+            if signing_failed && let Err(error) = with_timeout(dispatch::clear_signing_failure(claims, endpoint)).await
+            {
                 tracing::warn!(%error, %endpoint, "could not clear the signing failure; the next delivery clears it");
             }
             TaskOutcome::Attempted(Box::new(attempted))

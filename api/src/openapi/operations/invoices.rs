@@ -1,7 +1,7 @@
 //! Invoices and their collection.
 
-use common::id::{CollectionAttemptId, InvoiceId};
-use common::invoices::{AttemptView, InvoiceView};
+use domain::invoices::{AttemptView, InvoiceView};
+use foundation::id::{CollectionAttemptId, InvoiceId};
 use serde_json::json;
 
 use super::id;

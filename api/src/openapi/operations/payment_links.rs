@@ -1,7 +1,7 @@
 //! Payment links.
 
-use common::id::PaymentLinkId;
-use common::payment_links::PaymentLinkView;
+use domain::payment_links::PaymentLinkView;
+use foundation::id::PaymentLinkId;
 use serde_json::json;
 
 use super::id;

@@ -1,7 +1,7 @@
 //! Recurring invoices.
 
-use common::id::RecurringInvoiceId;
-use common::recurring_invoices::RecurringInvoiceView;
+use domain::recurring_invoices::RecurringInvoiceView;
+use foundation::id::RecurringInvoiceId;
 use serde_json::json;
 
 use super::id;

@@ -1,7 +1,7 @@
 //! Subscriptions.
 
-use common::id::SubscriptionId;
-use common::subscriptions::SubscriptionView;
+use domain::subscriptions::SubscriptionView;
+use foundation::id::SubscriptionId;
 use serde_json::json;
 
 use super::{OperationDoc, id};

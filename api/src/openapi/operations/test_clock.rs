@@ -1,6 +1,6 @@
 //! The test clock.
 
-use common::test_clocks::TestClockView;
+use domain::test_clocks::TestClockView;
 use serde_json::json;
 
 use crate::openapi::doc::OperationDoc;

@@ -19,25 +19,37 @@ pub(super) fn paid_if_charged(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("paid if and only if there is exactly one approved charge");
     for (shop, api_state) in evidence.api_states.iter().enumerate() {
         let payments: BTreeMap<&str, &Value> = api_state.payments.iter().map(|p| (text(p, "id"), p)).collect();
-        for (object, field) in
-            api_state.invoices.iter().map(|o| (o, "invoiceId")).chain(api_state.links.iter().map(|o| (o, "paymentLinkId")))
+        for (object, field) in api_state
+            .invoices
+            .iter()
+            .map(|o| (o, "invoiceId"))
+            .chain(api_state.links.iter().map(|o| (o, "paymentLinkId")))
         {
             let id = text(object, "id");
             let payments_of_object: Vec<&&Value> = payments.values().filter(|p| text(p, field) == id).collect();
-            let unknown = payments_of_object.iter().filter(|p| ["processing", "requires_action"].contains(&text(p, "status"))).count();
+            let unknown = payments_of_object
+                .iter()
+                .filter(|p| ["processing", "requires_action"].contains(&text(p, "status")))
+                .count();
             let live = payments_of_object.iter().filter(|p| is_live(p) && !is_refunded_partial_approval(p)).count();
             let is_paid = object["paidAt"].is_string();
             let linked_payment = payments.get(text(object, "paymentId"));
             finding.exceptions += unknown as u64;
             let is_consistent = if is_paid {
-                live == 1 && linked_payment.is_some_and(|p| is_live(p) && captures_amount(evidence, shop, p, number(object, "amount")))
+                live == 1
+                    && linked_payment
+                        .is_some_and(|p| is_live(p) && captures_amount(evidence, shop, p, number(object, "amount")))
             } else {
                 live == 0
             };
-            finding.check(is_consistent, || format!("shop {shop}: {id} paidAt {}, {live} live payments", object["paidAt"]));
+            finding.check(is_consistent, || {
+                format!("shop {shop}: {id} paidAt {}, {live} live payments", object["paidAt"])
+            });
             if let Some(payment) = linked_payment {
                 let charge_count = charges(evidence, shop, number(payment, "amount"));
-                finding.check(charge_count > 0, || format!("shop {shop}: {id} is paid, but the ledger has no such charge"));
+                finding.check(charge_count > 0, || {
+                    format!("shop {shop}: {id} is paid, but the ledger has no such charge")
+                });
             }
         }
     }
@@ -92,7 +104,8 @@ pub(super) fn attempts(evidence: &Evidence) -> Finding {
                 let expected_days = BACKOFF.get(failures).copied();
                 // A retry that is late still keeps its distance from the previous attempt.
                 let distance = next - at;
-                let late = expected_days.is_some_and(|expected_days| days > expected_days) && (20 * HOUR..=21 * HOUR).contains(&distance);
+                let late = expected_days.is_some_and(|expected_days| days > expected_days)
+                    && (20 * HOUR..=21 * HOUR).contains(&distance);
                 finding.check(expected_days == Some(days) || late, || {
                     format!("{invoice}: attempt {} is retried {days} days after the first", index + 1)
                 });
@@ -128,8 +141,9 @@ pub(super) fn periods(evidence: &Evidence) -> Finding {
                 text(cycle, "nextBillingAt")
             };
             if let (Some(last), Some(next)) = (periods.last().and_then(|period| ends(period)), next.get(..10)) {
-                finding
-                    .check(time::days(next) == Some(last + 1), || format!("{id}: the next is {next}, after {periods:?}"));
+                finding.check(time::days(next) == Some(last + 1), || {
+                    format!("{id}: the next is {next}, after {periods:?}")
+                });
             }
             if let Some(count) = cycle["occurrenceCount"].as_i64() {
                 finding.check(count == periods.len() as i64, || {

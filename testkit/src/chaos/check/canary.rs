@@ -59,13 +59,17 @@ pub(in crate::chaos) async fn search(system: &mut System, world: &World, evidenc
             evidence.leaks.push(format!("the response to {} contains the security code", entry.request));
         }
         let matches = contained_words(&entry.response, &words);
-        evidence.leaks.extend(matches.iter().map(|word| format!("the response to {} contains {}", entry.request, masked(word))));
+        evidence
+            .leaks
+            .extend(matches.iter().map(|word| format!("the response to {} contains {}", entry.request, masked(word))));
     }
     evidence.searched += evidence.requests.len() as u64;
     for file in fs::read_dir(system.cluster.logs())?.flatten() {
         let text = String::from_utf8_lossy(&fs::read(file.path())?).into_owned();
         let matches = contained_words(&text, &words);
-        evidence.leaks.extend(matches.iter().map(|word| format!("{} contains {}", file.path().display(), masked(word))));
+        evidence
+            .leaks
+            .extend(matches.iter().map(|word| format!("{} contains {}", file.path().display(), masked(word))));
         if let Some(line) = text.lines().position(contains_security_code) {
             evidence.leaks.push(format!("{}:{} contains the security code", file.path().display(), line + 1));
         }
@@ -73,7 +77,9 @@ pub(in crate::chaos) async fn search(system: &mut System, world: &World, evidenc
     }
     rows(&system.db, &words, evidence).await?;
     let contents = redis(&system.cluster.redis.url()).await?;
-    evidence.leaks.extend(contained_words(&contents, &words).iter().map(|word| format!("Redis contains {}", masked(word))));
+    evidence
+        .leaks
+        .extend(contained_words(&contents, &words).iter().map(|word| format!("Redis contains {}", masked(word))));
     evidence.searched += contents.lines().count() as u64;
     Ok(())
 }

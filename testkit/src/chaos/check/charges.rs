@@ -68,10 +68,13 @@ pub(super) fn at_most_one(evidence: &Evidence, purpose: Purpose) -> Finding {
             Purpose::Invoice | Purpose::Link => requested::totals(evidence, shop, amount),
             Purpose::Key | Purpose::Token | Purpose::Cycle => vec![amount],
         };
-        let lines: Vec<&&LedgerLine> = totals.iter().filter_map(|total| approved.get(&(shop, *total))).flatten().collect();
+        let lines: Vec<&&LedgerLine> =
+            totals.iter().filter_map(|total| approved.get(&(shop, *total))).flatten().collect();
         let live = lines.iter().filter(|line| !line.voided).count();
         let limit = match purpose {
-            Purpose::Cycle => evidence.api_states[shop].invoices.iter().filter(|i| number(i, "amount") == amount).count(),
+            Purpose::Cycle => {
+                evidence.api_states[shop].invoices.iter().filter(|i| number(i, "amount") == amount).count()
+            }
             Purpose::Key | Purpose::Token | Purpose::Invoice | Purpose::Link => 1,
         };
         finding.check(live <= limit, || {
@@ -103,7 +106,8 @@ pub(super) fn ledger_matches_payments(evidence: &Evidence) -> Finding {
     // Amounts without a request are checked by `unrequested_totals`.
     let amounts = requested::amounts(evidence);
     let failed = failed(evidence);
-    let is_requested = |line: &&LedgerLine| line.is_charge() && line.approved && amounts.contains(&(line.shop, line.amount));
+    let is_requested =
+        |line: &&LedgerLine| line.is_charge() && line.approved && amounts.contains(&(line.shop, line.amount));
     for line in evidence.ledger.iter().filter(is_requested) {
         if failed.contains(&(line.shop, line.amount)) && evidence.needs_manual_review(line) {
             finding.exceptions += 1;
@@ -114,7 +118,8 @@ pub(super) fn ledger_matches_payments(evidence: &Evidence) -> Finding {
         sum[1] += u64::from(!line.voided);
     }
     let partial_requests = evidence.requests.iter().filter(|entry| entry.body["paymentToken"] == "tok_partial");
-    let partial_amounts: BTreeSet<_> = partial_requests.map(|entry| (entry.shop, number(&entry.body, "amount"))).collect();
+    let partial_amounts: BTreeSet<_> =
+        partial_requests.map(|entry| (entry.shop, number(&entry.body, "amount"))).collect();
     for (shop, api_state) in evidence.api_states.iter().enumerate() {
         for payment in &api_state.payments {
             let status = text(payment, "status");
@@ -137,7 +142,9 @@ pub(super) fn ledger_matches_payments(evidence: &Evidence) -> Finding {
         finding.exceptions += unknown + pending_operations;
         let count_matches = (paid + reversed..=paid + reversed + unknown).contains(&charges);
         let live_matches = live + pending_operations >= paid && live <= paid + reversed + unknown;
-        let reversed_matches = reversed == 0 || pending_operations > 0 || live <= paid + unknown + expired_payments(evidence, shop, amount);
+        let reversed_matches = reversed == 0
+            || pending_operations > 0
+            || live <= paid + unknown + expired_payments(evidence, shop, amount);
         finding.check(count_matches && live_matches && reversed_matches, || {
             format!("shop {shop}, {amount} {currency}: {charges} charges, {live} not voided; {paid} paid, {reversed} reversed, {unknown} unknown")
         });

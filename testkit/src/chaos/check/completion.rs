@@ -53,7 +53,8 @@ pub(super) fn due_invoices_are_paid(evidence: &Evidence) -> Finding {
                 text(payment, "invoiceId") == id && text(payment, "status") == "processing"
             };
             let unpayable = charged_with_fee.contains(&(shop, number(invoice, "amount")));
-            let unknown = evidence.class_c.contains(&shop) && api_state.payments.iter().any(|payment| is_unknown(&payment));
+            let unknown =
+                evidence.class_c.contains(&shop) && api_state.payments.iter().any(|payment| is_unknown(&payment));
             if unknown || unpayable {
                 finding.exceptions += 1;
                 continue;
@@ -115,7 +116,9 @@ pub(super) fn refunds_and_reversals_are_made(evidence: &Evidence) -> Finding {
             for refund in refunds {
                 let status = text(refund, "status");
                 // An amount that is still refundable at the end was refundable throughout.
-                let is_refundable = payment_charges.iter().any(|c| !c.is_voided() && c.captured() - c.refunded() >= number(refund, "amount"));
+                let is_refundable = payment_charges
+                    .iter()
+                    .any(|c| !c.is_voided() && c.captured() - c.refunded() >= number(refund, "amount"));
                 finding.exceptions += u64::from(unknown && status == "pending");
                 let is_made = status == "succeeded" || (unknown && status == "pending");
                 finding.check(is_made || (status == "failed" && !is_refundable), || {
@@ -141,7 +144,9 @@ pub(super) fn unrequested_totals(evidence: &Evidence) -> Finding {
         let is_requested = requested.contains(&(shop, amount));
         for charge in charges {
             let LedgerLine { id, .. } = charge.line;
-            finding.check(is_requested || charge.is_fully_reversed(), || format!("shop {shop}: {id} of {amount} was not reversed"));
+            finding.check(is_requested || charge.is_fully_reversed(), || {
+                format!("shop {shop}: {id} of {amount} was not reversed")
+            });
         }
     }
     finding

@@ -43,11 +43,18 @@ pub(super) fn acknowledged_objects_exist(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("every acknowledged object exists");
     let mut existing: BTreeMap<&str, &Value> = BTreeMap::new();
     for api_state in &evidence.api_states {
-        let lists = [&api_state.payments, &api_state.invoices, &api_state.links, &api_state.subscriptions, &api_state.recurring];
+        let lists = [
+            &api_state.payments,
+            &api_state.invoices,
+            &api_state.links,
+            &api_state.subscriptions,
+            &api_state.recurring,
+        ];
         let refunds = api_state.payments.iter().flat_map(refunds);
         existing.extend(lists.into_iter().flatten().chain(refunds).map(|object| (text(object, "id"), object)));
     }
-    let creating_paths = ["/refund", "/v1/invoices", "/v1/payment_links", "/v1/subscriptions", "/v1/recurring_invoices"];
+    let creating_paths =
+        ["/refund", "/v1/invoices", "/v1/payment_links", "/v1/subscriptions", "/v1/recurring_invoices"];
     for entry in evidence.requests.iter().filter(|entry| entry.status.is_some_and(|status| status < 300)) {
         let response = entry.response_json();
         let id = text(&response, "id");
@@ -159,7 +166,11 @@ fn check_each_response(evidence: &Evidence, finding: &mut Finding) {
             .sum();
         let [captured, refunded] = ["amountCaptured", "amountRefunded"].map(|field| number(&response, field));
         finding.check(refunded + reserved <= captured, || {
-            format!("{}: {refunded} + {reserved} of {captured} in the response at {}", text(&response, "id"), entry.ended)
+            format!(
+                "{}: {refunded} + {reserved} of {captured} in the response at {}",
+                text(&response, "id"),
+                entry.ended
+            )
         });
     }
 }
@@ -201,8 +212,9 @@ pub(super) fn nothing_after_void(evidence: &Evidence) -> Finding {
         }
     }
     for ((shop, amount), at) in acknowledged {
-        let late =
-            |line: &&LedgerLine| line.shop == shop && line.amount == amount && line.is_charge() && line.at > at + TOLERANCE_MS;
+        let late = |line: &&LedgerLine| {
+            line.shop == shop && line.amount == amount && line.is_charge() && line.at > at + TOLERANCE_MS
+        };
         let late = evidence.ledger.iter().find(late);
         finding.check(late.is_none(), || format!("shop {shop}, amount {amount}: {:?} after {at}", late.map(|l| &l.id)));
     }

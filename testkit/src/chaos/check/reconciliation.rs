@@ -105,8 +105,12 @@ pub(super) fn records_agree(evidence: &Evidence) -> Finding {
         let is_compared = |amount: i64| requested_amounts.contains(&(shop, amount)) && !unknown.contains(&amount);
         let theirs = |filter: &dyn Fn(&LedgerLine) -> bool| {
             let of_shop = charges.range((shop, 0)..(shop + 1, 0)).flat_map(|(_, charges)| charges);
-            let needs_review = |line: &LedgerLine| failed.contains(&(shop, line.amount)) && evidence.needs_manual_review(line);
-            of_shop.filter(|charge| filter(charge.line) && !needs_review(charge.line)).map(Charge::position).collect::<Vec<_>>()
+            let needs_review =
+                |line: &LedgerLine| failed.contains(&(shop, line.amount)) && evidence.needs_manual_review(line);
+            of_shop
+                .filter(|charge| filter(charge.line) && !needs_review(charge.line))
+                .map(Charge::position)
+                .collect::<Vec<_>>()
         };
         compare(&mut finding, shop, "records", theirs(&|_| true), &ours, &is_compared);
         // The gateway's report is independent of our tables. Charges at the mock are added from its ledger.

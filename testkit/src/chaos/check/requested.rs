@@ -102,7 +102,8 @@ pub(super) fn invoices(evidence: &Evidence) -> BTreeMap<String, RequestedInvoice
             let card = text(&entry.body, "paymentMethodId").to_owned();
             requested.schedules.push((at, card, entry.status == Some(200)));
         }
-        if let Some(requested) = ["/void", "/cancel_schedule"].into_iter().find_map(id_of).and_then(|id| invoices.get_mut(id))
+        if let Some(requested) =
+            ["/void", "/cancel_schedule"].into_iter().find_map(id_of).and_then(|id| invoices.get_mut(id))
         {
             requested.withdrawn = true;
         }

@@ -187,7 +187,9 @@ fn duplicate_charges_are_detected() {
         duplicate_charge(e, "c6");
         duplicate_charge(e, "c6");
     });
-    assert_detected("one charge for each reference at a provider", |e| e.ledger[2].reference = e.ledger[0].reference.clone());
+    assert_detected("one charge for each reference at a provider", |e| {
+        e.ledger[2].reference = e.ledger[0].reference.clone()
+    });
 }
 
 #[test]
@@ -232,7 +234,9 @@ fn wrong_amounts_are_detected() {
 #[test]
 fn changed_responses_are_detected() {
     let invariant = "one key, one payment, one final response";
-    assert_detected(invariant, |e| e.requests[1].response = payment("pay_9", "pending_settlement", 1000, 1000, 0).to_string());
+    assert_detected(invariant, |e| {
+        e.requests[1].response = payment("pay_9", "pending_settlement", 1000, 1000, 0).to_string()
+    });
     assert_detected(invariant, |e| e.requests[1].response.push(' '));
 }
 
@@ -240,7 +244,9 @@ fn changed_responses_are_detected() {
 fn operations_after_a_void_are_detected() {
     let invariant = "nothing is sent after an acknowledged void or cancellation";
     assert_detected(invariant, |e| e.ledger.push(LedgerLine { at: 900, ..ledger_line("c9", "sale", None, 1012) }));
-    assert_detected(invariant, |e| e.ledger.push(LedgerLine { at: 900, ..ledger_line("p9", "capture", Some("c3"), 1004) }));
+    assert_detected(invariant, |e| {
+        e.ledger.push(LedgerLine { at: 900, ..ledger_line("p9", "capture", Some("c3"), 1004) })
+    });
 }
 
 #[test]
@@ -273,7 +279,9 @@ fn gaps_and_repeated_periods_are_detected() {
     let invariant = "one invoice for each period, without gaps";
     assert_detected(invariant, |e| e.api_states[0].invoices[2]["billingPeriod"] = "2026-11-23/2026-11-23".into());
     assert_detected(invariant, |e| e.api_states[0].invoices[2]["billingPeriod"] = "2026-11-21/2026-11-21".into());
-    assert_detected(invariant, |e| e.api_states[0].subscriptions[0]["nextBillingAt"] = "2026-11-24T00:00:00.000Z".into());
+    assert_detected(invariant, |e| {
+        e.api_states[0].subscriptions[0]["nextBillingAt"] = "2026-11-24T00:00:00.000Z".into()
+    });
 }
 
 #[test]

@@ -86,7 +86,8 @@ fn subscriptions(evidence: &Evidence, clocks: &TestClocks, lines: &ChargeLines<'
                 format!("{id} was requested to start at {requested_start} and starts at {start}")
             });
             let Some(anchor) = time::days(start) else { continue };
-            let mut charges: Vec<&&LedgerLine> = lines.get(&(shop, number(plan, "amount"))).into_iter().flatten().collect();
+            let mut charges: Vec<&&LedgerLine> =
+                lines.get(&(shop, number(plan, "amount"))).into_iter().flatten().collect();
             charges.sort_by_key(|line| line.at);
             let mut approved = 0;
             for line in charges {
@@ -109,7 +110,12 @@ fn periods(evidence: &Evidence, clocks: &TestClocks, finding: &mut Finding) {
     let mut check_issued = |shop: usize, at: i64, invoice: &Value, event: &str| {
         let Some(begins) = begins(invoice) else { return };
         finding.check(clocks.latest(shop, at) + TOLERANCE >= begins, || {
-            format!("{} for {} was {event} at {}", text(invoice, "id"), invoice["billingPeriod"], time::format_timestamp(at))
+            format!(
+                "{} for {} was {event} at {}",
+                text(invoice, "id"),
+                invoice["billingPeriod"],
+                time::format_timestamp(at)
+            )
         });
     };
     for (shop, api_state) in evidence.api_states.iter().enumerate() {
@@ -132,7 +138,9 @@ fn settlements_and_expiries(evidence: &Evidence, clocks: &TestClocks, finding: &
     for (shop, api_state) in evidence.api_states.iter().enumerate() {
         let latest = clocks.latest(shop, evidence.api_read_at) + TOLERANCE;
         for payment in &api_state.payments {
-            let Some(LedgerLine { at, at_gateway, .. }) = charges.get(&(shop, number(payment, "amount"))) else { continue };
+            let Some(LedgerLine { at, at_gateway, .. }) = charges.get(&(shop, number(payment, "amount"))) else {
+                continue;
+            };
             let (id, expired) = (text(payment, "id"), text(payment, "status") == "expired");
             finding.check(!expired || at + 7 * DAY <= latest, || format!("{id} expired within a week"));
             // At the gateway a business day may end at any time.

@@ -61,7 +61,8 @@ pub(super) fn events_reach_every_endpoint(evidence: &Evidence) -> Finding {
         }
         endpoints_by_event.entry(&received.event).or_default().insert(received.endpoint);
     }
-    let pending: BTreeSet<&(usize, String, String)> = evidence.api_states.iter().flat_map(|api_state| &api_state.pending).collect();
+    let pending: BTreeSet<&(usize, String, String)> =
+        evidence.api_states.iter().flat_map(|api_state| &api_state.pending).collect();
     // Each pending delivery of an event that has not arrived anywhere excuses one missing event of its type.
     let mut undelivered: BTreeMap<(usize, String), usize> = BTreeMap::new();
     for (endpoint, event, kind) in pending.iter().copied() {
@@ -75,7 +76,8 @@ pub(super) fn events_reach_every_endpoint(evidence: &Evidence) -> Finding {
                 let delivered = accepted.get(&(endpoint, key.clone())).map_or(0, BTreeSet::len);
                 let ids = event_ids.get(&key);
                 let is_this_event = |event: &String| ids.is_some_and(|ids| ids.contains(event.as_str()));
-                let pending_deliveries = pending.iter().filter(|(to, event, _)| *to == endpoint && is_this_event(event)).count();
+                let pending_deliveries =
+                    pending.iter().filter(|(to, event, _)| *to == endpoint && is_this_event(event)).count();
                 let missing = count.saturating_sub(delivered + pending_deliveries);
                 let excused = undelivered.entry((endpoint, key.0.clone())).or_default();
                 let is_pending = delivered < count && missing <= *excused;
@@ -114,7 +116,9 @@ pub(super) fn failed_payments_are_announced(evidence: &Evidence) -> Finding {
                 let is_pending = api_state.pending.iter().any(|(to, _, kind)| *to == endpoint && kind == FAILED);
                 let delivered = announced.contains(&(endpoint, id.to_owned()));
                 finding.exceptions += u64::from(is_pending && !delivered);
-                finding.check(delivered || is_pending, || format!("endpoint {endpoint} did not receive {FAILED} for {id}"));
+                finding.check(delivered || is_pending, || {
+                    format!("endpoint {endpoint} did not receive {FAILED} for {id}")
+                });
             }
         }
     }

@@ -73,7 +73,8 @@ impl FaultInjector<'_> {
 
     pub(super) fn reset_clock(&mut self, step: &Step) -> Result<()> {
         let process = self.target_process(step);
-        let (removed, remaining) = self.clock_watches.drain(..).partition(|watch: &ClockWatch| watch.process == process);
+        let (removed, remaining) =
+            self.clock_watches.drain(..).partition(|watch: &ClockWatch| watch.process == process);
         self.clock_watches = remaining;
         for ClockWatch { shift, ready, .. } in removed {
             self.fault_log.clock_checks += u64::from(ready.is_some());

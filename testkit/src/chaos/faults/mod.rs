@@ -3,9 +3,10 @@
 mod clocks;
 mod counters;
 mod providers;
+mod timetable;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     fs::OpenOptions,
     io::Write,
     time::{Duration, Instant},
@@ -16,7 +17,7 @@ use sqlx::{Connection, PgConnection};
 use tokio::time::sleep;
 
 pub(super) use self::clocks::{CLOCK_OFFSET_FILE, Clocks};
-use self::{clocks::ClockWatch, counters::Deadlocks, providers::OperatorTask};
+use self::{clocks::ClockWatch, counters::Deadlocks, providers::OperatorTask, timetable::Timetable};
 use super::{
     config::Size,
     evidence,
@@ -167,16 +168,8 @@ impl<'a> FaultInjector<'a> {
     }
 
     async fn run_steps(&mut self, steps: &[Step]) -> Result<()> {
-        let mut queue: Vec<(Duration, usize, Phase)> = Vec::new();
-        for (index, step) in steps.iter().enumerate() {
-            queue.extend([(step.at, index, Phase::Begin), (step.at + step.duration, index, Phase::End)]);
-            if step.fault == StopWorker {
-                queue.push((step.at + step.duration + LATE_SEND_WINDOW, index, Phase::CollectLateSends));
-            }
-        }
-        queue.sort();
-        let mut queue = VecDeque::from(queue);
-        while let Some((at, index, phase)) = queue.pop_front() {
+        let mut timetable = Timetable::new(steps);
+        while let Some((at, index, phase)) = timetable.next() {
             self.wait_until(at).await?;
             let step = &steps[index];
             if phase == Phase::End {
@@ -185,9 +178,7 @@ impl<'a> FaultInjector<'a> {
             let from = self.world.clock.now();
             if !self.run_phase(step, phase).await.with_context(|| format!("{phase:?} {step:?}"))? {
                 // Another fault prevents this step for now.
-                let later = self.began.elapsed() + RETRY_DELAY;
-                let position = queue.partition_point(|next| next.0 <= later);
-                queue.insert(position, (later, index, phase));
+                timetable.postpone((at, index, phase), self.began.elapsed() + RETRY_DELAY);
             } else if phase == Phase::Begin {
                 self.open_windows.insert(index, self.fault_log.windows.len());
                 self.fault_log.windows.push(Window { fault: step.fault, from, to: i64::MAX });

@@ -170,7 +170,11 @@ impl FaultInjector<'_> {
     pub(super) async fn finish_operator_tasks(&mut self) -> Result<()> {
         let began = Instant::now();
         while !self.operator_tasks.is_empty() {
-            ensure!(began.elapsed() < TASKS_TIMEOUT, "{} operator commands could not be completed", self.operator_tasks.len());
+            ensure!(
+                began.elapsed() < TASKS_TIMEOUT,
+                "{} operator commands could not be completed",
+                self.operator_tasks.len()
+            );
             self.run_operator_tasks().await;
             sleep(Duration::from_millis(300)).await;
         }

@@ -46,8 +46,8 @@ pub(super) async fn customer(caller: &mut Caller, behavior: CardBehavior) -> Opt
         let token = token(caller, behavior).await?;
         let body = json!({"customerId": id, "paymentToken": token});
         let response = caller.post("/v1/payment_methods", body).await;
-        if let Some(card) =
-            response.and_then(|response| (response.status == 201).then(|| response.body["id"].as_str().map(str::to_owned))?)
+        if let Some(card) = response
+            .and_then(|response| (response.status == 201).then(|| response.body["id"].as_str().map(str::to_owned))?)
         {
             return Some(Customer { id, card, behavior });
         }
@@ -91,8 +91,9 @@ pub(super) async fn single_use_token(caller: &mut Caller) -> Option<String> {
         return field_token(caller, CardBehavior::Approves).await;
     }
     let session = caller.post_from_page("/v1/checkout_sessions", json!({})).await?;
-    let response =
-        caller.post_from_page("/v1/tokens", json!({"sessionId": session["sessionId"], "upstreamToken": "tok_ok"})).await?;
+    let response = caller
+        .post_from_page("/v1/tokens", json!({"sessionId": session["sessionId"], "upstreamToken": "tok_ok"}))
+        .await?;
     response["paymentToken"].as_str().map(str::to_owned)
 }
 

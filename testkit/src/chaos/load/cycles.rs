@@ -56,7 +56,8 @@ impl Cycles {
 }
 
 async fn create(caller: &mut Caller, now: i64) -> Option<()> {
-    let behavior = caller.random.of(&[CardBehavior::Approves, CardBehavior::Approves, CardBehavior::Soft, CardBehavior::Hard]);
+    let behavior =
+        caller.random.of(&[CardBehavior::Approves, CardBehavior::Approves, CardBehavior::Soft, CardBehavior::Hard]);
     let customer = cards::customer(caller, behavior).await?;
     let amount = caller.world.amount();
     let plan = json!({"name": "Tea", "amount": amount, "currency": "USD", "interval": "day"});

@@ -20,7 +20,9 @@ pub(super) struct FutureDates {
 
 impl FutureDates {
     pub(super) async fn step(&mut self, caller: &mut Caller, customers: &[Customer]) {
-        let Some(customer) = customers.iter().find(|customer| customer.behavior == CardBehavior::Approves) else { return };
+        let Some(customer) = customers.iter().find(|customer| customer.behavior == CardBehavior::Approves) else {
+            return;
+        };
         if self.created < MAX_OF_EACH && subscribe(caller, customer).await.is_some() {
             self.created += 1;
         }

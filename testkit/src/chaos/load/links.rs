@@ -10,7 +10,9 @@ use super::{
 
 pub(super) async fn pay_link(caller: &mut Caller) {
     let body = json!({"amount": caller.world.amount(), "currency": currency(caller), "description": "Tea"});
-    let Some(response) = caller.post("/v1/payment_links", body).await.filter(|response| response.status == 201) else { return };
+    let Some(response) = caller.post("/v1/payment_links", body).await.filter(|response| response.status == 201) else {
+        return;
+    };
     let (Some(id), Some(url)) = (response.body["id"].as_str(), response.body["url"].as_str()) else { return };
     let Some(path) = url.find("/pay/").map(|at| url[at..].to_owned()) else { return };
     let behavior = match caller.random.below(10) {

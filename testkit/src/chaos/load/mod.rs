@@ -35,7 +35,7 @@ enum Role {
 
 /// The roles of a merchant's clients.
 fn roles(kind: ShopKind) -> &'static [Role] {
-    use Role::{FutureDates, Billing, Challenged, Cycles, Links, Pages, Payer};
+    use Role::{Billing, Challenged, Cycles, FutureDates, Links, Pages, Payer};
     match kind {
         ShopKind::Mock('C') => &[Payer, Payer, Billing],
         ShopKind::Mock('B') => &[Payer, Payer, Payer, Billing, Links, Pages],

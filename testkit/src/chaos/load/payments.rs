@@ -17,7 +17,8 @@ const UNKNOWN_CARD: &str = "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 /// One payment, sometimes with follow-up operations.
 pub(super) async fn pay(caller: &mut Caller, customers: &[Customer]) {
     let Some(body) = payment_body(caller, customers).await else { return };
-    let response = if caller.random.percent(60) { pay_with_key(caller, body).await } else { pay_without_key(caller, body).await };
+    let response =
+        if caller.random.percent(60) { pay_with_key(caller, body).await } else { pay_without_key(caller, body).await };
     let Some(response) = response.filter(|response| response.status == 201) else { return };
     let Some(id) = response.body["id"].as_str().map(str::to_owned) else { return };
     if caller.random.percent(50) {
@@ -34,7 +35,8 @@ pub(super) fn currency(caller: &mut Caller) -> &'static str {
 async fn payment_body(caller: &mut Caller, customers: &[Customer]) -> Option<Value> {
     let capture = caller.random.percent(70);
     let mut body = json!({"amount": caller.world.amount(), "currency": currency(caller), "capture": capture});
-    let customers: Vec<&Customer> = customers.iter().filter(|customer| customer.behavior != CardBehavior::Partial).collect();
+    let customers: Vec<&Customer> =
+        customers.iter().filter(|customer| customer.behavior != CardBehavior::Partial).collect();
     if caller.random.percent(3) {
         body["paymentMethodId"] = UNKNOWN_CARD.into();
     } else if !customers.is_empty() && caller.random.percent(25) {

@@ -70,8 +70,12 @@ async fn accessible_names_and_states_are_read() -> Result<()> {
             ..AccessibleElement::default()
         };
         let page = tab.top();
-        assert_eq!(page.accessibility("#a").await?, AccessibleElement { required: true, ..element("textbox", "First") });
-        let invalid = AccessibleElement { invalid: true, description: "Too short".into(), ..element("textbox", "Second") };
+        assert_eq!(
+            page.accessibility("#a").await?,
+            AccessibleElement { required: true, ..element("textbox", "First") }
+        );
+        let invalid =
+            AccessibleElement { invalid: true, description: "Too short".into(), ..element("textbox", "Second") };
         assert_eq!(page.accessibility("#b").await?, invalid);
         assert_eq!(page.accessibility("#go").await?, element("button", "Go"));
         Ok(())

@@ -58,7 +58,8 @@ async fn every_leak_of_a_card_is_recorded() -> Result<()> {
                 let outer = Site::start()?.page("/", &frame);
                 tab.open(&if *framed { outer.origin() } else { source.origin() }).await?;
                 let is_expected = |leak: &String| leak.contains(&format!("in the {part} of")) && leak.ends_with(&sink);
-                let recorded = eventually(async || Ok(browser.leaks().await?.iter().any(is_expected).then_some(()))).await;
+                let recorded =
+                    eventually(async || Ok(browser.leaks().await?.iter().any(is_expected).then_some(()))).await;
                 recorded.context(script)?;
             }
         }
@@ -128,7 +129,8 @@ async fn unexpected_console_errors_fail_the_test() -> Result<()> {
             let tab = browser.tab().await?;
             for (markup, error) in CONSOLE_ERRORS {
                 let inner = Site::start()?.page("/", &format!("<!doctype html>{policy}<title>Page</title>{markup}"));
-                let outer = Site::start()?.page("/", &format!("<iframe src=\"{}\"></iframe>", inner.localhost_origin()));
+                let outer =
+                    Site::start()?.page("/", &format!("<iframe src=\"{}\"></iframe>", inner.localhost_origin()));
                 let count = || browser.console_errors().iter().filter(|other| other.contains(error)).count();
                 for (times, address) in [(1, inner.origin()), (2, outer.origin())] {
                     tab.open(&address).await?;

@@ -13,7 +13,9 @@ async fn a_decline_is_explained_and_another_card_pays(provider: Provider) -> Res
     shop.visit(async |browser| {
         let tab = open(browser, &link).await?;
         let page = tab.top();
-        for (number, reason) in [("4000000000009995", "insufficient funds"), ("4000000000000002", "declined by its bank")] {
+        for (number, reason) in
+            [("4000000000009995", "insufficient funds"), ("4000000000000002", "declined by its bank")]
+        {
             pay(browser, &tab, card(number)).await?;
             page.shows("[role=alert]", reason).await?;
             page.shows("[role=alert]", "Nothing was charged").await?;

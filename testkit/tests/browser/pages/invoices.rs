@@ -63,7 +63,10 @@ async fn the_printed_page_is_the_receipt_with_the_support_contact() -> Result<()
             page.shows("main", text).await?;
         }
         let printed = page.text("main").await?;
-        ensure!(!printed.contains("Thank you") && printed.matches("$5.00").count() == 1, "not only the receipt: {printed}");
+        ensure!(
+            !printed.contains("Thank you") && printed.matches("$5.00").count() == 1,
+            "not only the receipt: {printed}"
+        );
         tab.screenshot("printed").await
     })
     .await

@@ -38,7 +38,8 @@ async fn a_payment_is_made_by_keyboard(provider: Provider) -> Result<()> {
             tab.press("Tab").await?;
         }
         ensure!(
-            focused == ["#card-number", "#card-expiry", "#card-cvc", "#card-name", "#card-country", "#card-postal-code"],
+            focused
+                == ["#card-number", "#card-expiry", "#card-cvc", "#card-name", "#card-country", "#card-postal-code"],
             "{focused:?}"
         );
         ensure!(page.input_value("#card-country").await? == "US", "{}", page.input_value("#card-country").await?);

@@ -27,7 +27,8 @@ impl Example {
                 running.push((name, example));
             }
         }
-        let origins: Vec<_> = running.iter().flat_map(|(_, example)| ["--origin", example.url.trim_end_matches('/')]).collect();
+        let origins: Vec<_> =
+            running.iter().flat_map(|(_, example)| ["--origin", example.url.trim_end_matches('/')]).collect();
         if !origins.is_empty() {
             shop.set(&origins).await?;
         }

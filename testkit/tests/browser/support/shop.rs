@@ -85,7 +85,8 @@ impl Shop {
 
     /// Creates an invoice for a new customer.
     pub(crate) async fn invoice(&self, mut body: Value) -> Result<Value> {
-        let customer = self.create("/v1/customers", json!({"email": "ada@example.com", "name": "Ada Lovelace"})).await?;
+        let customer =
+            self.create("/v1/customers", json!({"email": "ada@example.com", "name": "Ada Lovelace"})).await?;
         body["customerId"] = customer["id"].clone();
         body["currency"] = "USD".into();
         self.create("/v1/invoices", body).await

@@ -46,7 +46,11 @@ async fn a_new_default_replaces_the_previous_one() -> Result<()> {
         let changed = merchant.api.post(&format!("{ADDRESSES}/{chosen}"), json!({"line1": "1 Main St"})).await?;
         assert_eq!(ok(&changed), &response.body, "an update keeps the defaults and returns them");
     }
-    assert_eq!(defaults(&merchant, &other, "isDefaultBilling").await?, [other_address], "each customer has separate defaults");
+    assert_eq!(
+        defaults(&merchant, &other, "isDefaultBilling").await?,
+        [other_address],
+        "each customer has separate defaults"
+    );
     Ok(())
 }
 

@@ -51,7 +51,10 @@ async fn accounts_with_a_convenience_fee_are_rejected() -> Result<()> {
         for word in ["dear", "convenience fee", "gateway account set --username dear"] {
             assert!(error.contains(word), "{error}");
         }
-        assert!(setup.connect_error(&gateway_account, &["--unchecked"]).await?.contains("convenience fee"), "--unchecked does not override a check that failed");
+        assert!(
+            setup.connect_error(&gateway_account, &["--unchecked"]).await?.contains("convenience fee"),
+            "--unchecked does not override a check that failed"
+        );
     }
     let none = ["--convenience-fee-percent", "0", "--convenience-fee-fixed", "0.00"];
     let gateway_account = setup.cluster.gateway_account("dear", &none).await?;

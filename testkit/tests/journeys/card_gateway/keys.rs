@@ -29,7 +29,10 @@ async fn key_rotation_at_the_gateway_fails_no_payment() -> Result<()> {
     let (done, enough) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
     let more_payments = async || {
         let before = done.load(Ordering::Relaxed);
-        eventually("more payments", async || Ok((done.load(Ordering::Relaxed) >= before + PAYMENTS_PER_STEP).then_some(()))).await
+        eventually("more payments", async || {
+            Ok((done.load(Ordering::Relaxed) >= before + PAYMENTS_PER_STEP).then_some(()))
+        })
+        .await
     };
     let steps = async {
         more_payments().await?;
@@ -64,7 +67,10 @@ async fn key_rotation_at_the_gateway_fails_no_payment() -> Result<()> {
                      WHERE a.id = f.account_id AND a.username = $1 AND f.until > clock_timestamp()";
         let ended = sqlx::query(ended).bind(&shop.gateway_account.username).execute(&shop.merchant.books.db).await?;
         assert_eq!(ended.rows_affected(), 1);
-        assert!(shop.upstream_token_for(&previous, APPROVES).await.is_err(), "the gateway must not tokenize with ended keys");
+        assert!(
+            shop.upstream_token_for(&previous, APPROVES).await.is_err(),
+            "the gateway must not tokenize with ended keys"
+        );
         more_payments().await?;
         enough.store(0, Ordering::Relaxed);
         anyhow::Ok(())

@@ -107,7 +107,7 @@ async fn the_gateway_limits_payers_by_address() -> Result<()> {
     let shop = Shop::new(&cluster, &["--hourly-per-address", "2"]).await?;
     let pay_from = async |address: &str| {
         let (_, payer) = link_at(&cluster, &shop).await?;
-        payer.from_address(address)?.pay(&shop.upstream_token(APPROVES).await?).await
+        payer.with_address(address)?.pay(&shop.upstream_token(APPROVES).await?).await
     };
     for address in ["1.1.1.1", "2606:4700::1111"] {
         for _ in 0..2 {
@@ -122,6 +122,10 @@ async fn the_gateway_limits_payers_by_address() -> Result<()> {
     let stored: i64 = sqlx::query_scalar("SELECT count(*) FROM operations WHERE payer_address IS NOT NULL")
         .fetch_one(&shop.merchant.books.db)
         .await?;
-    assert_eq!((stored, shop.merchant.books.operations().await?), (0, 9), "the address is erased when the operation ends");
+    assert_eq!(
+        (stored, shop.merchant.books.operations().await?),
+        (0, 9),
+        "the address is erased when the operation ends"
+    );
     Ok(())
 }

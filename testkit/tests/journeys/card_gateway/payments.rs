@@ -54,7 +54,10 @@ async fn authorizations_are_captured_voided_and_refunded() -> Result<()> {
     };
     let captured = hold().await?;
     let response = shop.merchant.capture(&captured, Some(400)).await?;
-    assert_eq!((&ok(&response)["status"], &response.body["amountCaptured"]), (&json!("pending_settlement"), &json!(400)));
+    assert_eq!(
+        (&ok(&response)["status"], &response.body["amountCaptured"]),
+        (&json!("pending_settlement"), &json!(400))
+    );
     conflict(&shop.merchant.capture(&captured, Some(1)).await?);
     accepted(&shop.merchant.refund(&captured, None).await?);
     shop.merchant.wait_for_status(&captured, "refunded").await?;

@@ -35,7 +35,10 @@ async fn a_decline_consumes_the_token_and_a_rejection_does_not() -> Result<()> {
     let declined = shop.token(DECLINED).await?;
     let body = json!({"amount": 500, "currency": "USD", "paymentToken": declined});
     let response = shop.pay_with(body.clone()).await?;
-    assert_eq!((&created(&response)["status"], &response.body["declineCode"]), (&json!("declined"), &json!("declined")));
+    assert_eq!(
+        (&created(&response)["status"], &response.body["declineCode"]),
+        (&json!("declined"), &json!("declined"))
+    );
     conflict(&shop.pay_with(body).await?);
 
     let token = shop.token(APPROVES).await?;

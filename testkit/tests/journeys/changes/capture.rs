@@ -5,7 +5,9 @@ use serde_json::json;
 
 use super::{AUTHORIZED, CAPTURED, SETTLED, first_payment};
 use crate::keys::limited;
-use crate::support::{cluster, concurrently, conflict, created, id, invalid, merchant, ok, payment, refused, sale, with};
+use crate::support::{
+    cluster, concurrently, conflict, created, id, invalid, merchant, ok, payment, refused, sale, with,
+};
 
 #[tokio::test]
 async fn an_authorization_is_captured_once() -> Result<()> {
@@ -61,9 +63,14 @@ async fn partial_approvals_are_captured_up_to_the_approved_amount() -> Result<()
         invalid(&merchant.capture(&held, Some(1001)).await?, "amount");
         let response = merchant.capture(&held, requested).await?;
         let captured = ok(&response);
-        assert_eq!((&captured["status"], &captured["amountCaptured"]), (&"pending_settlement".into(), &expected.into()));
+        assert_eq!(
+            (&captured["status"], &captured["amountCaptured"]),
+            (&"pending_settlement".into(), &expected.into())
+        );
         assert_eq!((&captured["amount"], &captured["amountRequested"]), (&500.into(), &1001.into()));
-        merchant.assert_consistent(&held, &format!("authorize 500, capture {expected}"), &[AUTHORIZED, CAPTURED]).await?;
+        merchant
+            .assert_consistent(&held, &format!("authorize 500, capture {expected}"), &[AUTHORIZED, CAPTURED])
+            .await?;
     }
     let sold = id(created(&merchant.api.post("/v1/payments", payment(1001, "tok_partial")).await?))?;
     conflict(&merchant.capture(&sold, None).await?);
@@ -130,7 +137,8 @@ async fn partial_captures_require_the_capability() -> Result<()> {
 async fn each_change_requires_its_entitlement() -> Result<()> {
     let merchant = merchant().await?;
     let (held, sold) = (merchant.hold(1000).await?, merchant.charge(1000).await?);
-    let limited_key = limited(&merchant, "secret", &["payments.create", "payments.authorize", "payments.retrieve"]).await?;
+    let limited_key =
+        limited(&merchant, "secret", &["payments.create", "payments.authorize", "payments.retrieve"]).await?;
     for (payment, change) in [(&held, "capture"), (&held, "void"), (&sold, "refund")] {
         // The entitlement is checked before the body is read and the payment is looked up.
         for (payment, body) in [(payment.as_str(), sale(1)), (payment, sale(0)), ("pay_1", sale(1))] {
@@ -145,7 +153,10 @@ async fn each_change_requires_its_entitlement() -> Result<()> {
         let part = full_only_key.post(&path, json!({"amount": 999})).await?;
         let capability = format!("payments.partial_{change}");
         assert_eq!(refused(&part, 403, "capability_not_enabled")["capability"], capability);
-        assert!(full_only_key.post(&path, json!({"amount": 1000})).await?.status < 300, "the full amount is not a partial change");
+        assert!(
+            full_only_key.post(&path, json!({"amount": 1000})).await?.status < 300,
+            "the full amount is not a partial change"
+        );
     }
     Ok(())
 }

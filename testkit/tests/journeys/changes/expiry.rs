@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{AUTHORIZED, CAPTURED, CAPTURE_FAILED, EXPIRED, SETTLED, VOID_FAILED};
+use super::{AUTHORIZED, CAPTURE_FAILED, CAPTURED, EXPIRED, SETTLED, VOID_FAILED};
 use crate::support::{conflict, created, id, merchant, ok, payment, with};
 
 #[tokio::test]
@@ -24,7 +24,9 @@ async fn authorizations_expire_and_captures_do_not() -> Result<()> {
         merchant.assert_consistent(expired, ledger, &[AUTHORIZED, EXPIRED]).await?;
     }
     merchant.wait_for_status(&captured, "settled").await?;
-    merchant.assert_consistent(&captured, "authorize 1000 settled, capture 1", &[AUTHORIZED, CAPTURED, SETTLED]).await?;
+    merchant
+        .assert_consistent(&captured, "authorize 1000 settled, capture 1", &[AUTHORIZED, CAPTURED, SETTLED])
+        .await?;
     merchant.wait_for_status(&half_sold, "settled").await?;
     merchant.assert_consistent(&half_sold, "sale 500 settled", &[CAPTURED, SETTLED]).await?;
     Ok(())

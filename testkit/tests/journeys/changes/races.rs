@@ -7,7 +7,7 @@ use anyhow::Result;
 use testkit::{Client, Cluster, Response};
 use tokio::time::sleep;
 
-use super::{AUTHORIZED, CANCELLED, CAPTURED, CAPTURE_FAILED, EXPIRED, SETTLED, VOID_FAILED};
+use super::{AUTHORIZED, CANCELLED, CAPTURE_FAILED, CAPTURED, EXPIRED, SETTLED, VOID_FAILED};
 use crate::support::{Merchant, concurrently, eventually, uuid};
 
 const ROUNDS: usize = 200;
@@ -42,7 +42,11 @@ async fn age_charge(merchant: &Merchant, payment: &str, age: &str) -> Result<()>
 #[track_caller]
 fn succeeded(response: &Response, change: &str) -> bool {
     assert!([200, 409].contains(&response.status), "{}", response.body);
-    assert_ne!(response.body["pendingOperation"], change, "no response was lost, so the change must not be pending: {}", response.body);
+    assert_ne!(
+        response.body["pendingOperation"], change,
+        "no response was lost, so the change must not be pending: {}",
+        response.body
+    );
     response.status == 200
 }
 
@@ -163,7 +167,11 @@ async fn sale_race(merchant: &Merchant, other: &Client, round: usize) -> Result<
     let (first, second) = (succeeded(&first, "void"), succeeded(&second, "void"));
     assert!(!(first && second), "at most one void succeeds");
     let expected = if first || second {
-        Expected { status: "cancelled", ledger: "sale 1000 voided, void 1000".into(), events: vec![CAPTURED, CANCELLED] }
+        Expected {
+            status: "cancelled",
+            ledger: "sale 1000 voided, void 1000".into(),
+            events: vec![CAPTURED, CANCELLED],
+        }
     } else {
         Expected { status: "settled", ledger: "sale 1000 settled".into(), events: vec![CAPTURED, SETTLED] }
     };

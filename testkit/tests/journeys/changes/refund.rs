@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{AUTHORIZED, CAPTURED, REFUNDED, REFUND_FAILED, SETTLED};
+use super::{AUTHORIZED, CAPTURED, REFUND_FAILED, REFUNDED, SETTLED};
 use crate::support::{
     Merchant, accepted, cluster, concurrently, conflict, eventually, id, invalid, merchant, ok, refused,
 };
@@ -54,7 +54,9 @@ async fn partial_refunds_are_accepted_until_nothing_is_left() -> Result<()> {
     invalid(&merchant.refund(&held, Some(701)).await?, "amount");
     assert_eq!(accepted(&merchant.refund(&held, Some(300)).await?)["amount"], 300);
     assert_eq!(wait_for_refunds(&merchant, &held).await?["status"], "partially_refunded");
-    merchant.assert_consistent(&held, "authorize 1000, capture 700, refund 300", &[AUTHORIZED, CAPTURED, REFUNDED]).await?;
+    merchant
+        .assert_consistent(&held, "authorize 1000, capture 700, refund 300", &[AUTHORIZED, CAPTURED, REFUNDED])
+        .await?;
     invalid(&merchant.refund(&held, Some(401)).await?, "amount");
     assert_eq!(accepted(&merchant.refund(&held, None).await?)["amount"], 400, "the default is the remaining amount");
     let refunded = wait_for_refunds(&merchant, &held).await?;
@@ -106,13 +108,18 @@ async fn settlement_and_refunds_are_tracked_separately() -> Result<()> {
     assert_eq!(wait_for_refunds(&merchant, &later).await?["status"], "partially_refunded");
     accepted(&merchant.refund(&later, None).await?);
     let refunded = wait_for_refunds(&merchant, &later).await?;
-    assert_eq!((&refunded["status"], &refunded["settled"]), (&"refunded".into(), &true.into()), "refunding keeps it settled");
+    assert_eq!(
+        (&refunded["status"], &refunded["settled"]),
+        (&"refunded".into(), &true.into()),
+        "refunding keeps it settled"
+    );
     let ledger = "sale 1000 settled, refund 400, refund 600";
     merchant.assert_consistent(&later, ledger, &[CAPTURED, SETTLED, REFUNDED, REFUNDED]).await?;
 
     let settled = async || Ok((merchant.payment(&sooner).await?["settled"] == true).then_some(()));
     eventually("settlement after a refund", settled).await?;
-    let current = merchant.assert_consistent(&sooner, "sale 1000 settled, refund 400", &[CAPTURED, REFUNDED, SETTLED]).await?;
+    let current =
+        merchant.assert_consistent(&sooner, "sale 1000 settled, refund 400", &[CAPTURED, REFUNDED, SETTLED]).await?;
     assert_eq!(current["status"], "partially_refunded");
     Ok(())
 }

@@ -57,7 +57,11 @@ async fn assert_blocked(merchant: &Merchant, payment: &str, pending: &str) -> Re
 
 async fn wait_for_manual_reviews(cluster: &Cluster, count: f64) -> Result<()> {
     let scheduler = scheduler_url(cluster);
-    eventually("the metric of manual reviews", async || Ok((in_manual_review(&scheduler).await? == count).then_some(()))).await
+    eventually(
+        "the metric of manual reviews",
+        async || Ok((in_manual_review(&scheduler).await? == count).then_some(())),
+    )
+    .await
 }
 
 #[tokio::test]
@@ -74,7 +78,10 @@ async fn an_unrecoverable_lost_response_blocks_other_changes() -> Result<()> {
     merchant.mock(&cluster, &["--lose-answer", "2"]).await?;
     let (captured, voided) = tokio::try_join!(merchant.capture(&held, Some(400)), merchant.void(&to_void))?;
     for (response, pending) in [(&captured, "capture"), (&voided, "void")] {
-        assert_eq!((&ok(response)["status"], &response.body["pendingOperation"]), (&"authorized".into(), &pending.into()));
+        assert_eq!(
+            (&ok(response)["status"], &response.body["pendingOperation"]),
+            (&"authorized".into(), &pending.into())
+        );
     }
     wait_for_manual_reviews(&cluster, 3.0).await?;
 
@@ -95,7 +102,11 @@ async fn an_unrecoverable_lost_response_blocks_other_changes() -> Result<()> {
         assert_eq!(created(&merchant.pay(1).await?)["status"], "pending_settlement", "other payments still work");
     }
     wait_for_manual_reviews(&cluster, 3.0).await?;
-    assert_eq!(merchant.books.ledger(&held).await?.matches("capture 400").count(), 1, "the capture must not be sent again");
+    assert_eq!(
+        merchant.books.ledger(&held).await?.matches("capture 400").count(),
+        1,
+        "the capture must not be sent again"
+    );
     assert_eq!(merchant.books.ledger(&to_void).await?, "authorize 1000 voided, void 1000");
     assert_eq!(merchant.books.ledger(&sold).await?.matches("refund 300").count(), 1);
     for payment in [&held, &to_void] {

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{AUTHORIZED, CANCELLED, CAPTURED, CAPTURE_FAILED, REFUNDED, SETTLED, VOID_FAILED};
+use super::{AUTHORIZED, CANCELLED, CAPTURE_FAILED, CAPTURED, REFUNDED, SETTLED, VOID_FAILED};
 use crate::support::{accepted, cluster, concurrently, conflict, created, id, invalid, merchant, ok, payment, with};
 
 #[tokio::test]
@@ -82,7 +82,8 @@ async fn a_refused_void_leaves_the_payment_unchanged() -> Result<()> {
     merchant.mock(cluster, &["--reject"]).await?;
     conflict(&merchant.void(&held).await?);
     conflict(&merchant.capture(&held, None).await?);
-    let current = merchant.assert_consistent(&held, "authorize 1000", &[AUTHORIZED, VOID_FAILED, CAPTURE_FAILED]).await?;
+    let current =
+        merchant.assert_consistent(&held, "authorize 1000", &[AUTHORIZED, VOID_FAILED, CAPTURE_FAILED]).await?;
     assert_eq!(current["failureCode"], "provider_refused", "{current}");
     merchant.mock(cluster, &[]).await?;
     // A void accepts no field; an empty object equals no body.
@@ -90,7 +91,11 @@ async fn a_refused_void_leaves_the_payment_unchanged() -> Result<()> {
     invalid(&merchant.api.post(&path, json!({"amount": 1000})).await?, "amount");
     ok(&merchant.api.post(&path, json!({})).await?);
     merchant
-        .assert_consistent(&held, "authorize 1000 voided, void 1000", &[AUTHORIZED, VOID_FAILED, CAPTURE_FAILED, CANCELLED])
+        .assert_consistent(
+            &held,
+            "authorize 1000 voided, void 1000",
+            &[AUTHORIZED, VOID_FAILED, CAPTURE_FAILED, CANCELLED],
+        )
         .await?;
     Ok(())
 }

@@ -45,7 +45,10 @@ async fn after_a_hard_decline_collection_waits_for_a_new_default_card() -> Resul
     let another = id(created(&merchant.save_card(&customer, "tok_ok").await?))?;
     let unchanged = get_invoice(&merchant, &invoice_id).await?;
     assert_eq!(unchanged["status"], "scheduled");
-    assert!(unchanged.get("nextAttemptAt").is_none(), "neither the declined card nor a card that is not the default causes an attempt: {unchanged}");
+    assert!(
+        unchanged.get("nextAttemptAt").is_none(),
+        "neither the declined card nor a card that is not the default causes an attempt: {unchanged}"
+    );
     ok(&merchant.api.send(post, &path(&another), None).await?);
     let paid = wait_for_status(&merchant, &invoice_id, "paid").await?;
     let payment = merchant.payment(paid["paymentId"].as_str().expect("a payment id")).await?;
@@ -59,7 +62,8 @@ async fn the_named_card_is_charged_before_the_default_card() -> Result<()> {
     let (customer, default) = customer_with(&merchant, "tok_ok").await?;
     let named = id(created(&merchant.save_card(&customer, "tok_insufficient").await?))?;
     let declined = id(created(&merchant.save_card(&customer, "tok_lost").await?))?;
-    for (card, status, charged) in [(&named, "scheduled", vec![&named]), (&declined, "paid", vec![&declined, &default])] {
+    for (card, status, charged) in [(&named, "scheduled", vec![&named]), (&declined, "paid", vec![&declined, &default])]
+    {
         let invoice_id = invoice(&merchant, &customer, 500).await?;
         let body = json!({"collectAt": LONG_AGO, "paymentMethodId": card});
         ok(&merchant.api.post(&format!("{INVOICES}/{invoice_id}/schedule"), body).await?);

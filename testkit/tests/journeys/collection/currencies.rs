@@ -58,7 +58,11 @@ async fn collection_waits_until_the_currency_is_allowed() -> Result<()> {
     }
     let attempts = attempts(&merchant, &invoice_id).await?;
     let paid = merchant.payment(attempts[1]["paymentId"].as_str().unwrap_or_default()).await?;
-    assert_eq!(paid["paymentMethodId"], json!(card), "the named card is still used, because it did not cause the failure");
+    assert_eq!(
+        paid["paymentMethodId"],
+        json!(card),
+        "the named card is still used, because it did not cause the failure"
+    );
     assert_eq!(ledger(&merchant, &invoice_id).await?, ["sale 500"]);
     merchant.books.audit().await
 }

@@ -57,7 +57,10 @@ async fn void_and_cancel_race_with_an_attempt() -> Result<()> {
     for (action, expected) in [("void", "voided"), ("cancel_schedule", "open")] {
         let mut won = 0;
         for first in (0..ROUNDS).step_by(4) {
-            let rounds = concurrently(4, async |i| race_with_collection(&merchant, &customer, first + i, action, expected).await).await?;
+            let rounds = concurrently(4, async |i| {
+                race_with_collection(&merchant, &customer, first + i, action, expected).await
+            })
+            .await?;
             won += rounds.into_iter().filter(|won| *won).count();
         }
         println!("{action} won {won} of {ROUNDS} rounds");

@@ -18,7 +18,11 @@ async fn a_schedule_can_be_cancelled() -> Result<()> {
     let expected = with(with(with(before.clone(), "status", "scheduled"), "collectAt", at), "nextAttemptAt", at);
     assert_eq!(scheduled, &expected, "the time is in UTC, and nothing else changes");
     conflict(&schedule(&merchant, &invoice_id, FAR_FUTURE).await?);
-    assert_eq!(ok(&post_action(&merchant, &invoice_id, "cancel_schedule").await?), &before, "cancelling restores the invoice");
+    assert_eq!(
+        ok(&post_action(&merchant, &invoice_id, "cancel_schedule").await?),
+        &before,
+        "cancelling restores the invoice"
+    );
     conflict(&post_action(&merchant, &invoice_id, "cancel_schedule").await?);
     assert_eq!(event_types(&merchant, &invoice_id).await?, ["invoice.issued", "invoice.scheduled"]);
     ok(&schedule(&merchant, &invoice_id, FAR_FUTURE).await?);
@@ -45,7 +49,10 @@ async fn errors_are_reported_in_the_order_of_checks() -> Result<()> {
     for unknown in [of_other_merchant.as_str(), "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV", "pm_1", &customer] {
         not_found(&merchant.api.post(&path, with(at.clone(), "paymentMethodId", unknown)).await?);
     }
-    invalid(&merchant.api.post(&path, with(at.clone(), "paymentMethodId", of_other_customer)).await?, "paymentMethodId");
+    invalid(
+        &merchant.api.post(&path, with(at.clone(), "paymentMethodId", of_other_customer)).await?,
+        "paymentMethodId",
+    );
     for unknown in ["inv_01ARZ3NDEKTSV4RRFFQ69G5FAV", "inv_1", &card] {
         let unknown = format!("{INVOICES}/{unknown}");
         not_found(&merchant.api.post(&format!("{unknown}/schedule"), at.clone()).await?);

@@ -32,7 +32,8 @@ async fn an_external_id_is_write_once() -> Result<()> {
 #[tokio::test]
 async fn concurrent_creates_with_one_external_id_create_one_customer() -> Result<()> {
     let merchant = merchant().await?;
-    let responses = concurrently(16, async |_| merchant.api.post(CUSTOMERS, with(ada(), "externalId", "same")).await).await?;
+    let responses =
+        concurrently(16, async |_| merchant.api.post(CUSTOMERS, with(ada(), "externalId", "same")).await).await?;
     let (succeeded, rejected): (Vec<_>, Vec<_>) = responses.iter().partition(|response| response.status == 201);
     assert_eq!(succeeded.len(), 1);
     rejected.into_iter().for_each(conflict);

@@ -83,7 +83,10 @@ async fn days_of_failures_disable_an_endpoint_and_one_success_resets_them() -> R
     failing.wait_for(&["1 failed status 500", "2 failed endpoint_disabled"]).await?;
     merchant.customer().await?;
     works.wait_for(&["1 succeeded 200", "1 failed status 500", "2 pending"]).await?;
-    assert!(works.is("failing_since > now() - interval '1 hour' AND status = 'enabled'").await?, "a new failure period starts");
+    assert!(
+        works.is("failing_since > now() - interval '1 hour' AND status = 'enabled'").await?,
+        "a new failure period starts"
+    );
     failing.done(2).await?;
     other.done(1).await?;
     Ok(())

@@ -26,7 +26,11 @@ async fn a_hanging_endpoint_does_not_delay_others() -> Result<()> {
     receiver.wait_for_requests("/healthy", EVENTS).await?;
     for ended in ["failed", "succeeded"] {
         let ended = deliveries(&merchant, &format!("endpointId={}&status={ended}", hanging.id)).await?;
-        assert_eq!(ended.len(), 0, "all deliveries to one endpoint must arrive before an attempt at the hanging one ends");
+        assert_eq!(
+            ended.len(),
+            0,
+            "all deliveries to one endpoint must arrive before an attempt at the hanging one ends"
+        );
     }
     assert_eq!(deliveries(&merchant, &format!("endpointId={}", hanging.id)).await?.len(), EVENTS);
     healthy.done(EVENTS).await?;

@@ -23,7 +23,8 @@ async fn live_deliveries_are_never_sent_to_loopback_or_unencrypted() -> Result<(
     invalid(&send(&merchant, Method::POST, endpoints, Some(json!({"url": receiver.url("/in")}))).await?, "url");
 
     for url in [receiver.url("/in"), receiver.url("/in").replace("http:", "https:")] {
-        let response = send(&merchant, Method::POST, endpoints, Some(json!({"url": "https://shop.example/in"}))).await?;
+        let response =
+            send(&merchant, Method::POST, endpoints, Some(json!({"url": "https://shop.example/in"}))).await?;
         let endpoint = id(created(&response))?;
         // As if the endpoint had been created under earlier rules.
         sqlx::query("UPDATE webhook_endpoints SET url = $2 WHERE id = $1")

@@ -36,7 +36,8 @@ async fn an_event_is_delivered_to_exactly_the_subscribed_endpoints() -> Result<(
         (&others, "/others", &["payment.captured"]),
         (&late, "/late", &["customer.created"]),
     ] {
-        let mut event_types: Vec<_> = receiver.received(path).iter().map(|request| request.event()["type"].clone()).collect();
+        let mut event_types: Vec<_> =
+            receiver.received(path).iter().map(|request| request.event()["type"].clone()).collect();
         event_types.sort_by_key(ToString::to_string);
         assert_eq!(event_types, expected, "{path}");
         let deliveries = endpoint.done(expected.len()).await?;

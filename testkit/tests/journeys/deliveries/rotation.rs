@@ -27,7 +27,10 @@ async fn both_secrets_sign_until_the_previous_one_expires() -> Result<()> {
 
     endpoint.set("previous_secret_until = now() - interval '1 second'").await?;
     merchant.customer().await?;
-    assert!(is_signed_with(&receiver.wait_for_requests("/in", 3).await?[2], &[&second])?, "the previous secret has expired");
+    assert!(
+        is_signed_with(&receiver.wait_for_requests("/in", 3).await?[2], &[&second])?,
+        "the previous secret has expired"
+    );
 
     let third = endpoint.rotate().await?;
     let fourth = endpoint.rotate().await?;

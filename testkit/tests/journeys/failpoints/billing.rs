@@ -140,7 +140,12 @@ impl Case {
                 !ids(&self.merchant.api.get(list_of(bill)).await?).is_empty()
             }
             Bill::VoidInvoice => self.bill().await?["status"] == "voided",
-            Bill::Collection | Bill::NoCard | Bill::PartialApproval | Bill::PartialApprovalVoidRefused | Bill::Cycle | Bill::Recurring => true,
+            Bill::Collection
+            | Bill::NoCard
+            | Bill::PartialApproval
+            | Bill::PartialApprovalVoidRefused
+            | Bill::Cycle
+            | Bill::Recurring => true,
         })
     }
 

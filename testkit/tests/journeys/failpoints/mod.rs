@@ -115,17 +115,18 @@ async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(
         // Let the paused operations run to their end.
         sleep_until(pauses_end).await;
         for faulty in &paused {
-            assert_eq!(faulty.process(&mut cluster).terminate().await?.code(), Some(0), "a resumed process must exit with 0");
+            assert_eq!(
+                faulty.process(&mut cluster).terminate().await?.code(),
+                Some(0),
+                "a resumed process must exit with 0"
+            );
         }
         anyhow::Ok(())
     };
     let repeated = join_all(cases.iter().map(|case| failure(case, case.repeat(&world))));
     // A client of the api repeats its request only after a response or a lost connection.
-    let (resumed, repeated) = if by == By::Api {
-        (resume_paused.await, repeated.await)
-    } else {
-        tokio::join!(resume_paused, repeated)
-    };
+    let (resumed, repeated) =
+        if by == By::Api { (resume_paused.await, repeated.await) } else { tokio::join!(resume_paused, repeated) };
     resumed?;
     world.wait_until_settled().await?;
     if has_paused_workers {

@@ -25,7 +25,10 @@ impl Case {
     /// Whether the scenario is a payment with the key `k`.
     fn has_a_key(&self) -> bool {
         let scenario = self.row.scenario;
-        matches!(scenario, Scenario::Sale(_) | Scenario::Unsent(_) | Scenario::Charged(_) | Scenario::Refused | Scenario::LateCharge)
+        matches!(
+            scenario,
+            Scenario::Sale(_) | Scenario::Unsent(_) | Scenario::Charged(_) | Scenario::Refused | Scenario::LateCharge
+        )
     }
 
     /// Sends the same request with the same key until the response is not a 5xx.
@@ -57,7 +60,9 @@ impl Case {
                 let payment = merchant.payment(&self.subject).await?;
                 payment["status"] != "authorized" || payment.get("pendingOperation").is_some()
             }
-            Scenario::Refund(_) | Scenario::RefundNotProcessed(_) => merchant.payment(&self.subject).await?["refunds"] != json!([]),
+            Scenario::Refund(_) | Scenario::RefundNotProcessed(_) => {
+                merchant.payment(&self.subject).await?["refunds"] != json!([])
+            }
             Scenario::SaleWithoutKey => !ids(&merchant.api.get("/v1/payments").await?).is_empty(),
             Scenario::Card => !ids(&self.cards().await?).is_empty(),
             Scenario::Bill(bill) => self.bill_has_begun(bill).await?,
@@ -85,14 +90,20 @@ impl Case {
     pub(super) async fn check(&self) -> Result<()> {
         let (merchant, subject) = (&self.merchant, &self.subject);
         match self.row.scenario {
-            Scenario::Sale(_) | Scenario::Unsent(_) | Scenario::Charged(_) | Scenario::Refused | Scenario::SaleWithoutKey
+            Scenario::Sale(_)
+            | Scenario::Unsent(_)
+            | Scenario::Charged(_)
+            | Scenario::Refused
+            | Scenario::SaleWithoutKey
                 if !self.ends_in_manual_review() =>
             {
                 self.is_paid_once().await
             }
-            Scenario::Sale(_) | Scenario::Unsent(_) | Scenario::Charged(_) | Scenario::Refused | Scenario::SaleWithoutKey => {
-                self.needs_manual_review("processing").await
-            }
+            Scenario::Sale(_)
+            | Scenario::Unsent(_)
+            | Scenario::Charged(_)
+            | Scenario::Refused
+            | Scenario::SaleWithoutKey => self.needs_manual_review("processing").await,
             Scenario::Capture => {
                 merchant.wait_for_status(subject, "pending_settlement").await?;
                 let events = ["payment.authorized", "payment.captured"];

@@ -74,7 +74,10 @@ impl Setup {
     async fn wait_for_metric(&self, difference: &str, count: f64) -> Result<()> {
         let name = format!("payments_book_differences_unresolved{{difference=\"{difference}\"}}");
         let has_count = async || {
-            Ok(metric(&self.cluster, ProcessKind::Scheduler, &name).await.is_ok_and(|value| value == count).then_some(()))
+            Ok(metric(&self.cluster, ProcessKind::Scheduler, &name)
+                .await
+                .is_ok_and(|value| value == count)
+                .then_some(()))
         };
         eventually(&name, has_count).await
     }
@@ -130,7 +133,8 @@ async fn operations_missing_at_the_gateway_are_recorded() -> Result<()> {
     for amount in [1_000, 2_000] {
         accepted(&merchant.refund(&sold, Some(amount)).await?);
     }
-    eventually("both refunds", async || Ok((merchant.payment(&sold).await?["amountRefunded"] == 3_000).then_some(()))).await?;
+    eventually("both refunds", async || Ok((merchant.payment(&sold).await?["amountRefunded"] == 3_000).then_some(())))
+        .await?;
     let voided = id(created(&shop.pay(CARD, 500).await?))?;
     ok(&merchant.void(&voided).await?);
     setup.reconcile().await?;

@@ -29,13 +29,17 @@ async fn assert_charged_once(merchant: &Merchant, payment: &str) -> Result<()> {
 async fn a_charge_slower_than_the_lease_is_made_once() -> Result<()> {
     let cluster = own_cluster().await?;
     // The mock books after half the latency, which is just longer than the time-out and the lease together.
-    let merchants = [merchant_of_class(&cluster, "A", "45000").await?, merchant_of_class(&cluster, "B", "45000").await?];
+    let merchants =
+        [merchant_of_class(&cluster, "A", "45000").await?, merchant_of_class(&cluster, "B", "45000").await?];
     let [a, b] = merchants.each_ref().map(|merchant| merchant.pay_with_key("k", sale(1500)));
     let (a, b) = tokio::try_join!(a, b)?;
     for (merchant, response) in merchants.iter().zip([&a, &b]) {
         // Usually the outcome is not known yet. On a slow machine it may be, before the api stops waiting.
         let status = &created(response)["status"];
-        assert!(status == "processing" || status == "pending_settlement", "an unknown outcome is not a failure: {status}");
+        assert!(
+            status == "processing" || status == "pending_settlement",
+            "an unknown outcome is not a failure: {status}"
+        );
         let booked = async || Ok((merchant.books.charges().await? == 1).then_some(()));
         eventually("the delayed charge", booked).await?;
         // From now on the provider responds at once.
@@ -62,7 +66,8 @@ async fn a_worker_paused_while_sending_charges_once() -> Result<()> {
     ];
     let stopping = async {
         for merchant in &merchants {
-            eventually("a request in flight", async || Ok((merchant.books.in_flight().await? == 1).then_some(()))).await?;
+            eventually("a request in flight", async || Ok((merchant.books.in_flight().await? == 1).then_some(())))
+                .await?;
         }
         cluster.worker(0).pause()?;
         for merchant in &merchants {

@@ -81,7 +81,11 @@ async fn payments_refused_by_the_provider_fail() -> Result<()> {
     refused(&merchant.save_card(&customer, "tok_ok").await?, 409, "conflict");
     assert_eq!(merchant.books.charges().await?, 0);
     merchant.mock(cluster, &[]).await?;
-    assert_eq!(merchant.pay_with_key("k", sale(1500)).await?.bytes, response.bytes, "a replay returns the original response");
+    assert_eq!(
+        merchant.pay_with_key("k", sale(1500)).await?.bytes,
+        response.bytes,
+        "a replay returns the original response"
+    );
     assert_eq!(created(&merchant.pay_with_key("another", sale(1500)).await?)["status"], "pending_settlement");
     Ok(())
 }

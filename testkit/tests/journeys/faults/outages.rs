@@ -102,8 +102,10 @@ async fn a_gateway_outage_uses_up_no_collection_attempt() -> Result<()> {
 
     cluster.gateway(0).restart().await?;
     for invoice_id in &invoices {
-        eventually("all invoices to be paid", async || Ok((get_invoice(merchant, invoice_id).await?["status"] == "paid").then_some(())))
-            .await?;
+        eventually("all invoices to be paid", async || {
+            Ok((get_invoice(merchant, invoice_id).await?["status"] == "paid").then_some(()))
+        })
+        .await?;
     }
     eventually("the refund", async || {
         let payment = merchant.payment(&sold).await?;
@@ -153,8 +155,10 @@ async fn an_open_breaker_sends_probes_and_then_a_bounded_backlog() -> Result<()>
     let other_customer = other.customer().await?;
     created(&other.save_card(&other_customer, "tok_ok").await?);
     let due = due_invoices(&other, &other_customer, 1).await?;
-    eventually("the other account's invoice", async || Ok((get_invoice(&other, &due[0]).await?["status"] == "paid").then_some(())))
-        .await?;
+    eventually("the other account's invoice", async || {
+        Ok((get_invoice(&other, &due[0]).await?["status"] == "paid").then_some(()))
+    })
+    .await?;
     assert_eq!(created(&other.pay(100).await?)["status"], "pending_settlement");
 
     merchant.mock(&cluster, &[]).await?;
@@ -264,10 +268,21 @@ async fn configuration_errors_do_not_count_against_cards() -> Result<()> {
     let body = json!({"paymentMethodId": card, "amount": 500, "currency": "USD"});
     assert_eq!(created(&merchant.api.post("/v1/payments", body).await?)["status"], "pending_settlement");
     cluster
-        .run_gateway(&["account", "set", "--username", &shop.gateway_account.username, "--currency", "USD", "--currency", "EUR"])
+        .run_gateway(&[
+            "account",
+            "set",
+            "--username",
+            &shop.gateway_account.username,
+            "--currency",
+            "USD",
+            "--currency",
+            "EUR",
+        ])
         .await?;
-    eventually("the invoice to be paid", async || Ok((get_invoice(merchant, &due).await?["status"] == "paid").then_some(())))
-        .await?;
+    eventually("the invoice to be paid", async || {
+        Ok((get_invoice(merchant, &due).await?["status"] == "paid").then_some(()))
+    })
+    .await?;
     assert_eq!(attempts(merchant).await?, (1, 0));
     Ok(())
 }
@@ -279,7 +294,14 @@ async fn a_gateway_fee_is_reversed_as_an_amount_mismatch() -> Result<()> {
     let merchant = &shop.merchant;
     let (customer, card) = shop.saved_card(APPROVES).await?;
     cluster
-        .run_gateway(&["account", "set", "--username", &shop.gateway_account.username, "--convenience-fee-percent", "250"])
+        .run_gateway(&[
+            "account",
+            "set",
+            "--username",
+            &shop.gateway_account.username,
+            "--convenience-fee-percent",
+            "250",
+        ])
         .await?;
     let body = json!({"paymentMethodId": card, "amount": 10_000, "currency": "USD"});
     let failed = merchant.api.post("/v1/payments", body).await?;

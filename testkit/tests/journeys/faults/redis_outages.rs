@@ -141,7 +141,8 @@ async fn without_redis_a_hanging_provider_delays_no_other_account() -> Result<()
     };
     tokio::try_join!(concurrently(3, |_| payments.pay(100)), concurrently(40, |_| collections.pay(100)), pay_quickly)?;
     for merchant in [&payments, &collections] {
-        eventually("all payments to finish", async || Ok((merchant.books.unfinished().await? == 0).then_some(()))).await?;
+        eventually("all payments to finish", async || Ok((merchant.books.unfinished().await? == 0).then_some(())))
+            .await?;
         merchant.books.audit().await?;
     }
     quick.books.audit().await

@@ -25,8 +25,11 @@ async fn book_orphans(merchant: &Merchant, from: &str, count: i64, apart_ms: i64
 
 /// Resets the reading: the account is an hour old, its statement has never been read, and it is due now.
 async fn reset_reading(merchant: &Merchant) -> Result<()> {
-    set_provider_account(merchant, "created_at = now() - interval '1 hour', reconciled_until = NULL, reconcile_at = now()")
-        .await
+    set_provider_account(
+        merchant,
+        "created_at = now() - interval '1 hour', reconciled_until = NULL, reconcile_at = now()",
+    )
+    .await
 }
 
 async fn set_provider_account(merchant: &Merchant, assignments: &'static str) -> Result<()> {
@@ -87,7 +90,10 @@ async fn charges_booked_during_a_blocked_reading_are_read_by_the_next() -> Resul
         Ok(holds(&merchant, "reconciled_until IS NOT NULL").await?.then_some(()))
     })
     .await?;
-    assert!(holds(&merchant, &format!("reconciled_until <= '{limit}'")).await?, "the reading must end at the time of its query");
+    assert!(
+        holds(&merchant, &format!("reconciled_until <= '{limit}'")).await?,
+        "the reading must end at the time of its query"
+    );
     Ok(())
 }
 
@@ -122,8 +128,10 @@ async fn a_full_reading_does_not_skip_lines_of_running_operations() -> Result<()
         let stopped_at_charge = format!(
             "reconciled_until = (SELECT created_at FROM mock.transactions WHERE unique_reference = '{reference}')"
         );
-        eventually("the reading to stop at the payment's charge", async || Ok(holds(&merchant, &stopped_at_charge).await?.then_some(())))
-            .await?;
+        eventually("the reading to stop at the payment's charge", async || {
+            Ok(holds(&merchant, &stopped_at_charge).await?.then_some(()))
+        })
+        .await?;
         claimed.rollback().await?;
         let charged = async || {
             let query = "SELECT count(*) FROM operations WHERE account_id = $1 AND state = 'succeeded'";
@@ -163,8 +171,7 @@ async fn a_failing_line_blocks_no_other_and_is_read_again() -> Result<()> {
     wait_for_orphans(&merchant, 2).await?;
     let failing =
         "reconciled_until = (SELECT created_at FROM mock.transactions WHERE unique_reference = 'op_nobody_2')";
-    eventually("the reading to stop at the line", async || Ok(holds(&merchant, failing).await?.then_some(())))
-        .await?;
+    eventually("the reading to stop at the line", async || Ok(holds(&merchant, failing).await?.then_some(()))).await?;
     let counted = async || {
         // The metric exists only after it was first counted.
         let failed = "payments_statements_total{provider=\"mock\",outcome=\"failed\"}";

@@ -11,7 +11,8 @@ const AT_ONCE: usize = 24;
 async fn pay_during(merchant: &Merchant, stop: impl Future<Output = Result<()>>) -> Result<()> {
     let expected = i64::try_from(AT_ONCE)? + merchant.books.operations().await?;
     let stopping = async {
-        eventually("all operations", async || Ok((merchant.books.operations().await? == expected).then_some(()))).await?;
+        eventually("all operations", async || Ok((merchant.books.operations().await? == expected).then_some(())))
+            .await?;
         stop.await
     };
     let paying = concurrently(AT_ONCE, async |i| merchant.pay(100 + i64::try_from(i)?).await);

@@ -22,7 +22,11 @@ async fn pay(merchants: &[Merchant; 3], fault: impl Future<Output = Result<()>>)
     Ok([id(created(&a))?, id(created(&b))?, id(created(&c))?])
 }
 
-async fn wait_for_all(merchants: &[Merchant; 3], what: &str, holds: impl AsyncFn(&Books) -> Result<bool>) -> Result<()> {
+async fn wait_for_all(
+    merchants: &[Merchant; 3],
+    what: &str,
+    holds: impl AsyncFn(&Books) -> Result<bool>,
+) -> Result<()> {
     eventually(what, async || {
         for merchant in merchants {
             if !holds(&merchant.books).await? {

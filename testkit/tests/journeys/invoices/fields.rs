@@ -3,8 +3,8 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{INVOICES, invoice, with_items, minimal, row, current};
-use crate::support::{cluster, created, id, invalid, merchant, not_found, list_all, with, without};
+use super::{INVOICES, current, invoice, minimal, row, with_items};
+use crate::support::{cluster, created, id, invalid, list_all, merchant, not_found, with, without};
 
 #[tokio::test]
 async fn invoices_store_the_sent_fields_and_are_issued_immediately() -> Result<()> {
@@ -74,7 +74,10 @@ async fn invalid_fields_are_rejected() -> Result<()> {
     let body = format!(r#"{{"customerId":"{customer}","currency":"USD","amount":1e3}}"#);
     let response = merchant.api.send(reqwest::Method::POST, INVOICES, Some(body.into_bytes())).await?;
     invalid(&response, "amount");
-    assert!(list_all(&merchant.api, &format!("{INVOICES}?"), 100).await?.is_empty(), "rejected invoices are not stored");
+    assert!(
+        list_all(&merchant.api, &format!("{INVOICES}?"), 100).await?.is_empty(),
+        "rejected invoices are not stored"
+    );
     assert_eq!(invoice(&merchant, &customer).await?["number"], "INV-000001", "rejected invoices use no number");
     Ok(())
 }

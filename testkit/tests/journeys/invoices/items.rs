@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{INVOICES, with_items, minimal, row, current};
+use super::{INVOICES, current, minimal, row, with_items};
 use crate::support::{created, id, invalid, merchant, with, without};
 
 const MAX: i64 = 9_007_199_254_740_991;
@@ -51,7 +51,8 @@ async fn errors_name_the_item_and_its_field() -> Result<()> {
             rejects(with(row("Three", 3, 3), name, value.clone()), &format!("items[2].{name}")).await?;
         }
     }
-    for not_a_row in [json!(null), json!("secret"), json!(1), json!(-1), json!(0.5), json!(true), json!(["secret", 1, 1])]
+    for not_a_row in
+        [json!(null), json!("secret"), json!(1), json!(-1), json!(0.5), json!(true), json!(["secret", 1, 1])]
     {
         rejects(not_a_row, "items[2]").await?;
     }

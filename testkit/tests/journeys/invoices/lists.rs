@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::{INVOICES, UNKNOWN, ask, draft, invoice, current};
-use crate::support::{id, ids, assert_listed, merchant, not_found, ok, assert_invalid_pages_rejected};
+use super::{INVOICES, UNKNOWN, ask, current, draft, invoice};
+use crate::support::{assert_invalid_pages_rejected, assert_listed, id, ids, merchant, not_found, ok};
 
 #[tokio::test]
 async fn invoices_are_listed_newest_first() -> Result<()> {

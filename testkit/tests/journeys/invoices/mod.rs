@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use testkit::Response;
 use uuid::Uuid;
 
-use crate::support::{Merchant, created, ok, api_id, uuid};
+use crate::support::{Merchant, api_id, created, ok, uuid};
 
 const INVOICES: &str = "/v1/invoices";
 const UNKNOWN: &str = "inv_01ARZ3NDEKTSV4RRFFQ69G5FAV";

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::{INVOICES, ask, draft, invoice, minimal, current};
-use crate::support::{Merchant, conflict, created, id, merchant, not_found, ok, refused, concurrently, uuid};
+use super::{INVOICES, ask, current, draft, invoice, minimal};
+use crate::support::{Merchant, concurrently, conflict, created, id, merchant, not_found, ok, refused, uuid};
 
 /// The numbers of all issued invoices of the account, sorted.
 async fn numbers(merchant: &Merchant) -> Result<Vec<i64>> {
@@ -32,7 +32,8 @@ async fn concurrent_invoices_get_numbers_without_gaps() -> Result<()> {
     for (of, merchant) in merchants.iter().enumerate() {
         let answered =
             responses.iter().enumerate().filter(|(i, _)| i % 2 == of).filter_map(|(_, response)| response.as_ref());
-        let mut returned: Vec<_> = answered.map(|response| created(response)["number"].as_str().unwrap_or_default()).collect();
+        let mut returned: Vec<_> =
+            answered.map(|response| created(response)["number"].as_str().unwrap_or_default()).collect();
         returned.sort_unstable();
         let expected: Vec<_> = (1..=30).map(|n| format!("INV-{n:06}")).collect();
         assert_eq!(returned, expected, "each account has its own numbers");

@@ -4,8 +4,10 @@ use anyhow::Result;
 use serde_json::json;
 use sqlx::AssertSqlSafe;
 
-use super::{INVOICES, UNKNOWN, ask, draft, invoice, minimal, current};
-use crate::support::{Merchant, cluster, conflict, created, id, merchant, ok, refused, concurrently, uuid, with, without};
+use super::{INVOICES, UNKNOWN, ask, current, draft, invoice, minimal};
+use crate::support::{
+    Merchant, cluster, concurrently, conflict, created, id, merchant, ok, refused, uuid, with, without,
+};
 
 /// Updates columns of an invoice directly.
 async fn set(merchant: &Merchant, invoice: &str, columns: &str) -> Result<(), sqlx::Error> {
@@ -65,7 +67,8 @@ async fn payment_terms_count_days_in_the_time_zone_of_the_account() -> Result<()
     cluster().await?.ctl(&["accounts", "set", &merchant.account.id, "--timezone", &zone]).await?;
     for (terms, days) in [("due_on_receipt", 0), ("net_7", 7), ("net_15", 15), ("net_30", 30), ("net_60", 60)] {
         let draft_id = draft(&merchant, &customer, terms).await?;
-        let issued_on_creation = merchant.api.post(INVOICES, with(minimal(&customer, 100), "paymentTerms", terms)).await?;
+        let issued_on_creation =
+            merchant.api.post(INVOICES, with(minimal(&customer, 100), "paymentTerms", terms)).await?;
         for issued in [ok(&ask(&merchant, &draft_id, "issue").await?), created(&issued_on_creation)] {
             assert_eq!(issued["paymentTerms"], terms);
             let is_correct: bool = sqlx::query_scalar(
@@ -96,7 +99,8 @@ async fn invoices_in_any_state_can_be_voided_permanently() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     let paid = merchant.charge(500).await?;
-    let paid_columns = format!("status = 'paid', paid_at = now(), amount_paid = amount, payment_id = '{}'", uuid(&paid)?);
+    let paid_columns =
+        format!("status = 'paid', paid_at = now(), amount_paid = amount, payment_id = '{}'", uuid(&paid)?);
     let scheduled =
         "status = 'scheduled', collect_at = now() + interval '1 day', next_attempt_at = now() + interval '1 day'";
     for (columns, removed) in [
@@ -113,7 +117,11 @@ async fn invoices_in_any_state_can_be_voided_permanently() -> Result<()> {
         let expected = with(removed.iter().fold(before, |body, name| without(body, name)), "status", "voided");
         assert_eq!(without(response.body.clone(), "voidedAt"), expected, "the payment and the number are unchanged");
         for _ in 0..2 {
-            assert_eq!(ok(&ask(&merchant, &made, "void").await?), &response.body, "voiding again returns the voided invoice");
+            assert_eq!(
+                ok(&ask(&merchant, &made, "void").await?),
+                &response.body,
+                "voiding again returns the voided invoice"
+            );
         }
         conflict(&ask(&merchant, &made, "issue").await?);
     }
@@ -151,7 +159,8 @@ async fn concurrent_voids_and_issues_take_effect_once() -> Result<()> {
     for _ in 0..3 {
         let draft_id = draft(&merchant, &customer, "net_7").await?;
         let responses =
-            concurrently(20, async |i| ask(&merchant, &draft_id, if i % 2 == 0 { "issue" } else { "void" }).await).await?;
+            concurrently(20, async |i| ask(&merchant, &draft_id, if i % 2 == 0 { "issue" } else { "void" }).await)
+                .await?;
         let (issues, voids): (Vec<_>, Vec<_>) = responses.iter().enumerate().partition(|(i, _)| i % 2 == 0);
         let issued = issues.iter().filter(|(_, response)| response.status == 200).count();
         assert!(issued <= 1, "issued {issued} times");
@@ -211,8 +220,9 @@ async fn constraints_reject_inconsistent_invoices() -> Result<()> {
     }
     // A payment cannot refer to an invoice of another account.
     for not_an_invoice in [UNKNOWN, &id(&invoice(&other_merchant, &other_merchant.customer().await?).await?)?] {
-        let refused =
-            attach_payment(&merchant, not_an_invoice, &merchant.charge(500).await?, "failed").await.expect_err("no such invoice");
+        let refused = attach_payment(&merchant, not_an_invoice, &merchant.charge(500).await?, "failed")
+            .await
+            .expect_err("no such invoice");
         assert!(refused.to_string().contains("payments_invoice"), "{refused}");
     }
     assert_eq!(current(&merchant, &made).await?["status"], "open");

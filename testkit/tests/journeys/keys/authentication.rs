@@ -76,7 +76,8 @@ async fn live_keys_must_sign_requests() -> Result<()> {
     let live = Merchant::with(cluster().await?, &["--mode", "live", "--provider", "mock"]).await?;
     assert!(live.account.secret_key.starts_with("svc_sk_live_"));
     assert!(live.account.signing_secret.is_some());
-    for response in [live.pay(100).await?, live.api.get("/v1/payments").await?, live.api.get("/v1/capabilities").await?] {
+    for response in [live.pay(100).await?, live.api.get("/v1/payments").await?, live.api.get("/v1/capabilities").await?]
+    {
         let error = refused(&response, 401, "authentication_failed");
         let message = error["message"].as_str().unwrap_or_default();
         assert!(message.contains("requires request signing"), "{message}");

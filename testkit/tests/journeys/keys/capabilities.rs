@@ -257,7 +257,10 @@ async fn unconnected_accounts_cannot_charge() -> Result<()> {
             let response = probe(operation, &prober).await?;
             let error = refused(&response, 403, "capability_not_enabled");
             let message = error["message"].as_str().unwrap_or_default();
-            assert!(message.contains("connect the account to its provider") && message.contains("operator"), "{message}");
+            assert!(
+                message.contains("connect the account to its provider") && message.contains("operator"),
+                "{message}"
+            );
             assert_eq!(error["capability"], operation);
         }
         let listed = cluster.ctl(&["accounts", "list"]).await?;
@@ -285,8 +288,10 @@ async fn accounts_keep_managing_payments_after_a_provider_switch() -> Result<()>
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let prober = Prober::prepare(&merchant).await?;
     cluster.ctl(&["accounts", "set", &merchant.account.id, "--provider", "card_gateway"]).await?;
-    eventually("the provider switch", async || Ok((states(&prober).await?["payments.create"] == "unavailable").then_some(())))
-        .await?;
+    eventually("the provider switch", async || {
+        Ok((states(&prober).await?["payments.create"] == "unavailable").then_some(()))
+    })
+    .await?;
     let states = states_match_responses(&prober).await?;
     for operation in ["payments.create", "checkout_sessions.create", "payment_links.create"] {
         assert_eq!(states[operation], "unavailable", "{operation}");

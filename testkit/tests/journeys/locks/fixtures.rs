@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 use testkit::{Client, Cluster, Response};
 use uuid::Uuid;
 
-use crate::support::{Merchant, created, id, api_id, uuid};
+use crate::support::{Merchant, api_id, created, id, uuid};
 
 /// Waiting invoices for each subscription, and as many without a subscription.
 const WAITING: i64 = 20;

@@ -10,7 +10,7 @@ use testkit::{Cluster, Response};
 use tokio::time::sleep;
 
 use super::fixtures::{Fixtures, Templates};
-use crate::support::{Merchant, eventually, id, api_id, concurrently};
+use crate::support::{Merchant, api_id, concurrently, eventually, id};
 
 /// Rounds of pairs that both lock many invoices of one customer; other pairs run once.
 const ROUNDS: usize = 3;
@@ -84,8 +84,10 @@ impl Command {
     async fn run(self, fixtures: &Fixtures<'_>, round: usize) -> Result<Vec<Response>> {
         let api = &fixtures.merchant.api;
         let all = async |prefix: &str, ids: &[uuid::Uuid], path: &str, action: &str| {
-            concurrently(ids.len(), async |i| fixtures.ask(&format!("/v1/{path}/{}/{action}", api_id(prefix, ids[i]))).await)
-                .await
+            concurrently(ids.len(), async |i| {
+                fixtures.ask(&format!("/v1/{path}/{}/{action}", api_id(prefix, ids[i]))).await
+            })
+            .await
         };
         // Both commands of a pair share some of the waiting invoices, and may take them in opposite order.
         let some = |from: usize, count: usize| {
@@ -100,7 +102,8 @@ impl Command {
             Self::DefaultCard => {
                 let mut responses = Vec::new();
                 for _ in 0..4 {
-                    let card = |i: usize| format!("/v1/payment_methods/{}/default", api_id("pm_", fixtures.cards[i % 2]));
+                    let card =
+                        |i: usize| format!("/v1/payment_methods/{}/default", api_id("pm_", fixtures.cards[i % 2]));
                     responses.extend(concurrently(2, async |i| fixtures.ask(&card(i)).await).await?);
                     // The invoices wait for another card again.
                     fixtures.write("invoices", &fixtures.waiting, "next_attempt_at = NULL").await?;
@@ -174,7 +177,8 @@ impl Command {
             }
             Self::CancelLinks => all("plink_", &fixtures.links[..4], "payment_links", "cancel").await,
             Self::PayLinks => {
-                concurrently(3, async |i| fixtures.pay("payment_links", "l", fixtures.links[i + 2], "tok_ok").await).await
+                concurrently(3, async |i| fixtures.pay("payment_links", "l", fixtures.links[i + 2], "tok_ok").await)
+                    .await
             }
             Self::ExpireLinks => {
                 let over = "created_at = now() - interval '1 hour', expires_at = now() - interval '1 second',

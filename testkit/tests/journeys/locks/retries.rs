@@ -18,8 +18,12 @@ enum AbortAt {
 }
 
 /// SQLSTATE, place, and consecutive aborts.
-const ABORTS: [(&str, AbortAt, i64); 4] =
-    [("40P01", AbortAt::Statement, 1), ("40P01", AbortAt::Commit, 2), ("40001", AbortAt::Statement, 2), ("55P03", AbortAt::Statement, 1)];
+const ABORTS: [(&str, AbortAt, i64); 4] = [
+    ("40P01", AbortAt::Statement, 1),
+    ("40P01", AbortAt::Commit, 2),
+    ("40001", AbortAt::Statement, 2),
+    ("55P03", AbortAt::Statement, 1),
+];
 
 /// The route, and the table whose rows it inserts (`+`) or changes (`~`).
 const REQUESTS: [(&str, &str); 33] = [

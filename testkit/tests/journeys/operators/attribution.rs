@@ -18,7 +18,8 @@ async fn another_key(cluster: &Cluster, merchant: &Merchant) -> Result<(String, 
 async fn access_log_line(log: impl Fn() -> String, texts: &[&str]) -> Result<Value> {
     eventually("the access log line", async || {
         let log = log();
-        let line = log.lines().find(|line| line.contains("\"answered\"") && texts.iter().all(|text| line.contains(text)));
+        let line =
+            log.lines().find(|line| line.contains("\"answered\"") && texts.iter().all(|text| line.contains(text)));
         Ok(line.map(serde_json::from_str).transpose()?)
     })
     .await
@@ -38,7 +39,8 @@ async fn refunds_are_attributed_to_the_requesting_key() -> Result<()> {
         (another_key(&cluster, &merchant).await?, another_key(&cluster, &merchant).await?);
     let payment = id(&selling.post("/v1/payments", sale(1500)).await?.body)?;
     let response = refunding.post(&format!("/v1/payments/{payment}/refund"), json!({"amount": 500})).await?;
-    let (request, refund) = (response.header("request-id").context("a request id")?.to_owned(), id(accepted(&response))?);
+    let (request, refund) =
+        (response.header("request-id").context("a request id")?.to_owned(), id(accepted(&response))?);
     merchant.wait_for_status(&payment, "partially_refunded").await?;
 
     // A merchant can provide the refund id or the Request-Id of the response.
@@ -136,9 +138,11 @@ async fn the_gateway_logs_account_and_client_address() -> Result<()> {
         client.send(Method::POST, "/apis/account.php", Some(body)).await
     };
     let secret = "4242424242424242";
-    for (username, key, code) in
-        [("attributed", gateway_account.api_key.as_str(), "00"), ("attributed", "gwk_wrong", "09"), (secret, "gwk_wrong", "01")]
-    {
+    for (username, key, code) in [
+        ("attributed", gateway_account.api_key.as_str(), "00"),
+        ("attributed", "gwk_wrong", "09"),
+        (secret, "gwk_wrong", "01"),
+    ] {
         let response = ask(username, key).await?;
         let actual = response.body["response"]["code"].as_str().unwrap_or("00").to_owned();
         assert_eq!(actual, code, "{}", response.body);

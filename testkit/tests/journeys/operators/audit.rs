@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{webhook_receiver, ctl_error, text};
+use super::{ctl_error, text, webhook_receiver};
 use crate::support::{cluster, merchant};
 
 async fn records(arguments: &[&str]) -> Result<Vec<Value>> {

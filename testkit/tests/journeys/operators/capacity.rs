@@ -6,7 +6,7 @@ use testkit::{Client, Cluster, ProcessKind};
 
 use super::ctl_error;
 use crate::faults::own_cluster;
-use crate::support::{Merchant, eventually, metric, merchant, ok, refused};
+use crate::support::{Merchant, eventually, merchant, metric, ok, refused};
 
 /// Inserts `count` events of an account, created `ago`.
 async fn insert_events(merchant: &Merchant, count: i32, ago: &str) -> Result<()> {
@@ -34,7 +34,10 @@ async fn database_and_table_sizes_are_exported() -> Result<()> {
     };
     assert!(gauge("database_bytes").await? >= database as f64);
     let events_gauge = gauge("database_table_bytes{table=\"events\"}").await?;
-    assert!(events_gauge >= events as f64 && events_gauge < database as f64, "all monthly partitions together: {events_gauge}");
+    assert!(
+        events_gauge >= events as f64 && events_gauge < database as f64,
+        "all monthly partitions together: {events_gauge}"
+    );
     assert!(gauge("database_table_bytes{table=\"mock.transactions\"}").await? > 0.0);
     let metrics = Client::new(&cluster.metrics_url(ProcessKind::Scheduler, 0))?.get("/metrics").await?;
     let metrics = String::from_utf8(metrics.bytes)?;
@@ -68,9 +71,16 @@ async fn the_busiest_accounts_are_listed() -> Result<()> {
     assert_eq!(counts(&output), [expected(&busy, 5), expected(&idle, 1)], "only the last hour");
     assert_eq!((&output["events"], &output["more"]), (&json!(6), &json!(false)));
     assert_eq!((&output["accounts"][0]["mode"], output["accounts"][0]["name"].is_string()), (&json!("test"), true));
-    assert_eq!(counts(&busiest(&["--last", "1d"]).await?), [expected(&former, 50), expected(&busy, 5), expected(&idle, 1)]);
+    assert_eq!(
+        counts(&busiest(&["--last", "1d"]).await?),
+        [expected(&former, 50), expected(&busy, 5), expected(&idle, 1)]
+    );
     let limited = busiest(&["--last", "1d", "--limit", "1"]).await?;
-    assert_eq!((counts(&limited), &limited["events"]), (vec![expected(&former, 50)], &json!(56)), "the total includes all accounts");
+    assert_eq!(
+        (counts(&limited), &limited["events"]),
+        (vec![expected(&former, 50)], &json!(56)),
+        "the total includes all accounts"
+    );
     ctl_error(&cluster, &["accounts", "busiest", "--last", "yesterday"]).await?;
 
     // An account without events whose test clock is advancing.
@@ -113,6 +123,9 @@ async fn all_keys_of_an_account_can_be_revoked_together() -> Result<()> {
     ctl_error(cluster, &["keys", "revoke"]).await?;
     ctl_error(cluster, &["keys", "revoke", &merchant.account.secret_key_id, "--account", account]).await?;
     let new_key = cluster.ctl(&["keys", "create", "--account", account, "--kind", "secret"]).await?;
-    ok(&Client::new(merchant.api.base())?.bearer(new_key["key"].as_str().context("a key")?)?.get("/v1/payments").await?);
+    ok(&Client::new(merchant.api.base())?
+        .bearer(new_key["key"].as_str().context("a key")?)?
+        .get("/v1/payments")
+        .await?);
     Ok(())
 }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::Value;
 use testkit::{Cluster, CommandOutput};
 
-use super::{lose_responses, webhook_receiver, text, manual_review};
+use super::{lose_responses, manual_review, text, webhook_receiver};
 use crate::faults::own_cluster;
 use crate::support::{Merchant, created, eventually, sale};
 

@@ -5,12 +5,14 @@ use serde_json::json;
 use testkit::{Cluster, ProcessKind};
 
 use crate::faults::own_cluster;
-use crate::support::{Merchant, created, eventually, metric, id};
+use crate::support::{Merchant, created, eventually, id, metric};
 
 /// Waits until a gauge of the scheduler satisfies the predicate.
 async fn wait_for_metric(cluster: &Cluster, name: &str, predicate: impl Fn(f64) -> bool) -> Result<()> {
-    eventually(name, async || Ok(metric(cluster, ProcessKind::Scheduler, name).await.is_ok_and(&predicate).then_some(())))
-        .await
+    eventually(name, async || {
+        Ok(metric(cluster, ProcessKind::Scheduler, name).await.is_ok_and(&predicate).then_some(()))
+    })
+    .await
 }
 
 async fn execute(merchant: &Merchant, statement: &'static str) -> Result<()> {
@@ -69,7 +71,8 @@ async fn queued_collections_do_not_count_as_late_payments() -> Result<()> {
         Ok((sqlx::query(age).execute(&merchant.books.db).await?.rows_affected() == 1).then_some(()))
     })
     .await?;
-    wait_for_metric(&cluster, "payments_background_operations_oldest_age_seconds{state=\"ready\"}", |age| age >= 600.0).await?;
+    wait_for_metric(&cluster, "payments_background_operations_oldest_age_seconds{state=\"ready\"}", |age| age >= 600.0)
+        .await?;
     wait_for_metric(&cluster, "payments_operations_oldest_age_seconds{state=\"ready\"}", |age| age == 0.0).await
 }
 

@@ -50,7 +50,8 @@ async fn differences_with_the_mock_are_reported() -> Result<()> {
     );
 
     let (missing, wrong_amount) = (merchant.charge(501).await?, merchant.charge(502).await?);
-    let (missing, wrong_amount) = (charge_reference(&merchant, &missing).await?, charge_reference(&merchant, &wrong_amount).await?);
+    let (missing, wrong_amount) =
+        (charge_reference(&merchant, &missing).await?, charge_reference(&merchant, &wrong_amount).await?);
     let execute = async |statement: &'static str, reference: &str| {
         sqlx::query(statement).bind(reference).execute(&merchant.books.db).await.map(drop)
     };
@@ -104,9 +105,16 @@ async fn transactions_booked_on_another_day_are_not_missing() -> Result<()> {
     let matching = reconcile_days_ago(&merchant, 2).await?;
     assert_eq!((matching.code, differences(&matching)), (0, vec![]), "{matching:?}");
     assert_eq!(matching.json()["providers"][0]["operations"], 1, "{matching:?}");
-    sqlx::query("DELETE FROM mock.transactions WHERE reference = $1").bind(&captured).execute(&merchant.books.db).await?;
+    sqlx::query("DELETE FROM mock.transactions WHERE reference = $1")
+        .bind(&captured)
+        .execute(&merchant.books.db)
+        .await?;
     let differing = reconcile_days_ago(&merchant, 2).await?;
-    assert_eq!((differing.code, differences(&differing)), (1, vec![("missing_at_provider".to_owned(), captured)]), "{differing:?}");
+    assert_eq!(
+        (differing.code, differences(&differing)),
+        (1, vec![("missing_at_provider".to_owned(), captured)]),
+        "{differing:?}"
+    );
     Ok(())
 }
 

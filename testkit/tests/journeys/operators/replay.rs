@@ -35,7 +35,8 @@ async fn missed_events_are_replayed_exactly_once() -> Result<()> {
     // Give up the pending deliveries.
     let abandoned = eventually("attempts that have been made", async || {
         let attempts = "SELECT count(*) FROM webhook_deliveries WHERE account_id = $1";
-        let attempts: i64 = sqlx::query_scalar(attempts).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
+        let attempts: i64 =
+            sqlx::query_scalar(attempts).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
         let abandon = "DELETE FROM webhook_pending WHERE account_id = $1 AND lease_until IS NULL";
         sqlx::query(abandon).bind(merchant.books.account).execute(&merchant.books.db).await?;
         let left = "SELECT count(*) FROM webhook_pending WHERE account_id = $1";
@@ -51,11 +52,9 @@ async fn missed_events_are_replayed_exactly_once() -> Result<()> {
     let done = cluster.ctl(&payments).await?;
     assert_eq!(done["replayed"], 3, "{done}");
     receiver.wait_for_requests("/hooks", before + 3).await?;
-    let recorded =
-        eventually(
-            "the replays to be recorded",
-            async || Ok((cluster.ctl(&payments).await?["events"] == 0).then_some(())),
-        );
+    let recorded = eventually("the replays to be recorded", async || {
+        Ok((cluster.ctl(&payments).await?["events"] == 0).then_some(()))
+    });
     recorded.await?;
     let rest = cluster.ctl(&failed).await?;
     assert_eq!(rest["replayed"], 1, "the event of the customer: {rest}");

@@ -7,7 +7,8 @@ use testkit::Cluster;
 use tokio::join;
 
 use super::{
-    backdate_last_request, ctl_error, lose_responses, manual_review, manual_reviews, provider_ref, text, webhook_receiver,
+    backdate_last_request, ctl_error, lose_responses, manual_review, manual_reviews, provider_ref, text,
+    webhook_receiver,
 };
 use crate::support::{Merchant, accepted, cluster, created, eventually, id, merchant, ok, payment, sale};
 
@@ -45,7 +46,11 @@ async fn resolved_charges_reach_the_request_webhooks_and_audit_log() -> Result<(
     let ((operation, charge), response) = (review?, response?);
     let paid = created(&response).clone();
     assert_eq!(paid["status"], "pending_settlement");
-    assert_eq!(merchant.pay_with_key("k", sale(1500)).await?.bytes, response.bytes, "the same key returns the same response");
+    assert_eq!(
+        merchant.pay_with_key("k", sale(1500)).await?.bytes,
+        response.bytes,
+        "the same key returns the same response"
+    );
     let payment = id(&paid)?;
     merchant.assert_consistent(&payment, "sale 1500", &["payment.captured"]).await?;
     let webhooks = receiver.wait_for_requests("/hooks", 1).await?;
@@ -114,7 +119,8 @@ async fn captures_voids_and_refunds_can_be_resolved() -> Result<()> {
             let (operation, kind) = (text(&row, "id"), text(&row, "kind"));
             let resolve = ["operations", "resolve", &operation, "--unverified", "--outcome"];
             let reference = provider_ref(&merchant, &operation).await.unwrap_or_else(|_| format!("void-{operation}"));
-            let stderr = ctl_error(cluster, &[&resolve[..], &["charged", "--provider-ref", &reference]].concat()).await?;
+            let stderr =
+                ctl_error(cluster, &[&resolve[..], &["charged", "--provider-ref", &reference]].concat()).await?;
             assert!(stderr.contains(&format!("a {kind}")), "{stderr}");
             cluster.ctl(&[&resolve[..], &["done", "--provider-ref", &reference]].concat()).await?;
         }
@@ -128,7 +134,9 @@ async fn captures_voids_and_refunds_can_be_resolved() -> Result<()> {
     );
     let refunded = merchant.wait_for_status(&sold, "partially_refunded").await?;
     assert_eq!((&refunded["amountRefunded"], &refunded["pendingOperation"]), (&300.into(), &json!(null)));
-    merchant.assert_consistent(&held, "authorize 1000, capture 400", &["payment.authorized", "payment.captured"]).await?;
+    merchant
+        .assert_consistent(&held, "authorize 1000, capture 400", &["payment.authorized", "payment.captured"])
+        .await?;
     merchant.assert_consistent(&sold, "sale 1000, refund 300", &["payment.captured", "payment.refunded"]).await?;
     Ok(())
 }
@@ -306,7 +314,11 @@ async fn operations_polled_without_result_can_be_ended_with_stop_asking() -> Res
             anyhow::Ok(())
         };
         // As if a worker polled the provider forever without an answer.
-        update_operation(&merchant, "next_push_at = now() + interval '1 hour', lease_until = now() + interval '1 hour'").await?;
+        update_operation(
+            &merchant,
+            "next_push_at = now() + interval '1 hour', lease_until = now() + interval '1 hour'",
+        )
+        .await?;
         fails_with(&resolve, "does not need manual review").await?;
         fails_with(&stop, "a worker currently has").await?;
         update_operation(&merchant, "lease_until = NULL").await?;
@@ -382,7 +394,8 @@ async fn with_lease_renewed_during(merchant: &Merchant, ending: impl Future<Outp
         eventually("a session that waits for the payment", async || {
             let blocked = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'
                              AND $1 = ANY (pg_blocking_pids(pid)))";
-            let blocked = sqlx::query_scalar::<_, bool>(blocked).bind(blocking_pid).fetch_one(&merchant.books.db).await?;
+            let blocked =
+                sqlx::query_scalar::<_, bool>(blocked).bind(blocking_pid).fetch_one(&merchant.books.db).await?;
             Ok(blocked.then_some(()))
         })
         .await?;
@@ -432,7 +445,8 @@ async fn late_charges_after_a_manual_resolution_are_reversed() -> Result<()> {
     assert_eq!(merchant.payment(&payment).await?["status"], "failed");
     assert_eq!(merchant.pay_with_key("k", sale(1500)).await?.bytes, response.bytes);
     let shown = cluster.ctl(&["payments", "show", &payment]).await?;
-    let has_second_charge = shown["story"].as_array().is_some_and(|timeline| timeline.iter().any(|row| row["what"] == "second charge"));
+    let has_second_charge =
+        shown["story"].as_array().is_some_and(|timeline| timeline.iter().any(|row| row["what"] == "second charge"));
     assert!(has_second_charge, "{shown:#}");
     let verdict = shown["verdict"].to_string();
     assert!(verdict.contains("was reversed") && !verdict.contains("without a charge"), "{verdict}");

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{lose_responses, provider_ref, backdate_last_request, text, manual_review, manual_reviews};
+use super::{backdate_last_request, lose_responses, manual_review, manual_reviews, provider_ref, text};
 use crate::support::{Payer, cluster, created, eventually, id, merchant, ok};
 
 const LONG_AGO: &str = "2020-01-01T00:00:00Z";
@@ -30,7 +30,9 @@ async fn manual_resolutions_pay_invoices_or_schedule_a_retry() -> Result<()> {
             Some(5000) => ["charged", "--provider-ref", &charge],
             _ => ["declined", "--code", "insufficient_funds"],
         };
-        cluster.ctl(&[&["operations", "resolve", &operation, "--unverified", "--outcome"], &outcome[..]].concat()).await?;
+        cluster
+            .ctl(&[&["operations", "resolve", &operation, "--unverified", "--outcome"], &outcome[..]].concat())
+            .await?;
     }
     let shown =
         async |invoice: &str| anyhow::Ok(ok(&merchant.api.get(&format!("/v1/invoices/{invoice}")).await?).clone());

@@ -65,7 +65,11 @@ async fn resolutions_that_differ_from_the_provider_are_rejected() -> Result<()> 
         let provider_record = json!({"kind": "sale", "state": "approved", "amount": 1500, "currency": "USD",
             "reference": operation, "charge": null});
         assert_eq!((&dry_run["provider_has"], &dry_run["unverified"]), (&provider_record, &Value::Null), "{dry_run}");
-        assert_eq!((&dry_run["asked"]["kind"], &dry_run["asked"]["amount"]), (&json!("sale"), &json!(1500)), "{dry_run}");
+        assert_eq!(
+            (&dry_run["asked"]["kind"], &dry_run["asked"]["amount"]),
+            (&json!("sale"), &json!(1500)),
+            "{dry_run}"
+        );
         cluster.ctl(&[&resolve[..], &[&charge]].concat()).await?;
         let record = last_record(cluster, &merchant).await?;
         assert_eq!((&record["verified"], &record["unverified"]), (&json!(true), &Value::Null), "{record}");
@@ -86,7 +90,10 @@ async fn unverifiable_resolutions_need_the_unverified_flag() -> Result<()> {
         let charge = provider_ref(&merchant, &operation).await?;
         let resolve = ["operations", "resolve", &operation, "--outcome", "charged", "--provider-ref", &charge];
         let stderr = ctl_error(cluster, &resolve).await?;
-        assert!(stderr.contains("cannot be asked (its recovery class is C)") && stderr.contains("--unverified"), "{stderr}");
+        assert!(
+            stderr.contains("cannot be asked (its recovery class is C)") && stderr.contains("--unverified"),
+            "{stderr}"
+        );
         let done = cluster.ctl(&[&resolve[..], &["--unverified"]].concat()).await?;
         assert_eq!(done["unverified"], "its recovery class is C", "{done}");
         let record = last_record(cluster, &merchant).await?;
@@ -150,7 +157,10 @@ async fn resolutions_are_verified_at_the_card_gateway() -> Result<()> {
 
     let resolve = ["operations", "resolve", &operation, "--outcome", "charged", "--provider-ref"];
     let stderr = ctl_error(&cluster, &[&resolve[..], &[&other]].concat()).await?;
-    assert!(stderr.contains("amount 1400 instead of 1500") && stderr.contains("reference another instead of"), "{stderr}");
+    assert!(
+        stderr.contains("amount 1400 instead of 1500") && stderr.contains("reference another instead of"),
+        "{stderr}"
+    );
     let stderr = ctl_error(&cluster, &[&resolve[..], &["01ARZ3NDEKTSV4RRFFQ69G5FAV"]].concat()).await?;
     assert!(stderr.contains("has no such transaction"), "{stderr}");
     let failed = ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "not in their report"];

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{provider_ref, ctl_error, text};
+use super::{ctl_error, provider_ref, text};
 use crate::support::{accepted, cluster, created, eventually, id, merchant, sale, with};
 
 #[tokio::test]
@@ -20,12 +20,20 @@ async fn any_identifier_of_a_payment_finds_it() -> Result<()> {
     let why = async |identifier: &str| cluster.ctl(&["why", identifier, "--account", &merchant.account.id]).await;
     let output = why(&payment).await?;
     assert_eq!(output["found"][0]["what"], "payment");
-    assert!(output["verdict"].is_array() && output["story"].is_array(), "a single payment is shown with its history: {output}");
-    let operations: Vec<_> =
-        output["story"].as_array().context("a timeline")?.iter().filter(|row| row["what"] == "operation written").collect();
+    assert!(
+        output["verdict"].is_array() && output["story"].is_array(),
+        "a single payment is shown with its history: {output}"
+    );
+    let operations: Vec<_> = output["story"]
+        .as_array()
+        .context("a timeline")?
+        .iter()
+        .filter(|row| row["what"] == "operation written")
+        .collect();
     let (sale_operation, refund_operation) = (text(operations[0], "id"), text(operations[1], "id"));
     // The provider's references of the charge and of the refund.
-    let (charge, refunded) = (provider_ref(&merchant, &sale_operation).await?, provider_ref(&merchant, &refund_operation).await?);
+    let (charge, refunded) =
+        (provider_ref(&merchant, &sale_operation).await?, provider_ref(&merchant, &refund_operation).await?);
     for identifier in [&sale_operation, &refund_operation, &refund, &request, &charge, &refunded] {
         let found = why(identifier).await?;
         assert_eq!(

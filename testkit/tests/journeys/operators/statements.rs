@@ -26,8 +26,7 @@ async fn holds(merchant: &Merchant, provider: &str, condition: &str) -> Result<b
 
 /// Waits until `ctl doctor` has no findings.
 async fn wait_until_healthy(cluster: &Cluster) -> Result<()> {
-    eventually("a healthy system", async || Ok((cluster.ctl_output(&["doctor"]).await?.code == 0).then_some(())))
-        .await
+    eventually("a healthy system", async || Ok((cluster.ctl_output(&["doctor"]).await?.code == 0).then_some(()))).await
 }
 
 #[tokio::test]
@@ -66,7 +65,8 @@ async fn operators_can_stop_and_resume_statement_reading() -> Result<()> {
 
     assert_eq!(read("on").await?["statements_read"], true);
     let caught_up = "reconciled_until > now() - interval '10 minutes'";
-    eventually("the statement to catch up", async || Ok(holds(&stopped, "mock", caught_up).await?.then_some(()))).await?;
+    eventually("the statement to catch up", async || Ok(holds(&stopped, "mock", caught_up).await?.then_some(())))
+        .await?;
     // Setting the provider again also resumes reading.
     read("off").await?;
     cluster.ctl(&["accounts", "set", &stopped.account.id, "--provider", "mock"]).await?;

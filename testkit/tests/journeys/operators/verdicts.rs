@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use tokio::join;
 
-use super::{lose_responses, provider_ref, webhook_receiver, ctl_error, text, manual_reviews};
+use super::{ctl_error, lose_responses, manual_reviews, provider_ref, text, webhook_receiver};
 use crate::support::{accepted, cluster, created, eventually, id, merchant, ok, sale};
 
 async fn verdict(payment: &str) -> Result<String> {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use testkit::Cluster;
 
-use super::{LINKS, wait_for_status, ledgers, link, link_at, current, expire, event_types};
+use super::{LINKS, current, event_types, expire, ledgers, link, link_at, wait_for_status};
 use crate::support::{Merchant, conflict, eventually, id, merchant, ok, redirect_payment_id};
 
 #[tokio::test]
@@ -60,8 +60,10 @@ async fn expire_during_payment(token: &str) -> Result<(Cluster, Merchant, serde_
         expire(&merchant, &other).await?;
         // The scheduler has expired the other link, so it has also skipped this one.
         wait_for_status(&merchant, &other, "expired").await?;
-        eventually("the event of the other link", async || Ok((!event_types(&merchant, &other).await?.is_empty()).then_some(())))
-            .await?;
+        eventually("the event of the other link", async || {
+            Ok((!event_types(&merchant, &other).await?.is_empty()).then_some(()))
+        })
+        .await?;
         assert_eq!(current(&merchant, &made).await?["status"], "open");
         conflict(&merchant.api.send(reqwest::Method::POST, &format!("{LINKS}/{}/cancel", id(&made)?), None).await?);
         assert!(event_types(&merchant, &made).await?.is_empty());
@@ -89,8 +91,10 @@ async fn payments_submitted_before_expiry_complete() -> Result<()> {
 async fn declined_payments_let_the_link_expire() -> Result<()> {
     let (_cluster, merchant, made) = expire_during_payment("tok_insufficient").await?;
     wait_for_status(&merchant, &made, "expired").await?;
-    eventually("payment_link.expired", async || Ok((event_types(&merchant, &made).await? == ["payment_link.expired"]).then_some(())))
-        .await?;
+    eventually("payment_link.expired", async || {
+        Ok((event_types(&merchant, &made).await? == ["payment_link.expired"]).then_some(()))
+    })
+    .await?;
     assert!(ledgers(&merchant, &made).await?.is_empty());
     Ok(())
 }

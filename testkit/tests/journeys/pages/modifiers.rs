@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{INVOICES, invoice, ledgers, link, current};
+use super::{INVOICES, current, invoice, ledgers, link};
 use crate::support::{Merchant, Payer, cluster, created, id, merchant, redirect_payment_id};
 
 const ALL: &str = r#"{"surcharge": {"type": "percent", "value": 250}, "tax": {"type": "percent", "value": 825},
@@ -158,7 +158,8 @@ async fn amounts_other_than_the_displayed_total_are_rejected() -> Result<()> {
 
 #[tokio::test]
 async fn totals_beyond_the_maximum_amount_are_rejected() -> Result<()> {
-    let merchant = merchant_with_modifiers(r#"{"surcharge": {"type": "percent", "value": 9223372036854775807}}"#).await?;
+    let merchant =
+        merchant_with_modifiers(r#"{"surcharge": {"type": "percent", "value": 9223372036854775807}}"#).await?;
     let (made, payer) = link(&merchant, 9_007_199_254_740_991).await?;
     let page = payer.open().await?;
     page.assert_shows(200, &["more than this page can take", "contact <bdi>Test</bdi>"]);

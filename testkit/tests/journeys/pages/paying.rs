@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{wait_for_status, invoice, ledgers, link, current, event_types};
+use super::{current, event_types, invoice, ledgers, link, wait_for_status};
 use crate::support::{Browser, Merchant, Payer, cluster, eventually, id, merchant, ok, redirect_payment_id, uuid};
 
 /// A link and an invoice of this amount, each with its payer.
@@ -28,7 +28,10 @@ async fn payment_and_object_are_updated_in_one_transaction() -> Result<()> {
         let payment_object = merchant.assert_consistent(&payment, "sale 500", &["payment.captured"]).await?;
         assert_eq!((&payment_object["amount"], &payment_object["status"]), (&json!(500), &json!("pending_settlement")));
         let reference_field = if made["object"] == "invoice" { "invoiceId" } else { "paymentLinkId" };
-        assert_eq!((&payment_object[reference_field], &payment_object["customerId"]), (&made["id"], &made["customerId"]));
+        assert_eq!(
+            (&payment_object[reference_field], &payment_object["customerId"]),
+            (&made["id"], &made["customerId"])
+        );
         let (kind, object) = merchant.books.events(&id(&made)?).await?.pop().context("an event")?;
         assert_eq!((kind, &object), (format!("{}.paid", made["object"].as_str().unwrap_or_default()), &paid));
         let transactions: i64 = sqlx::query_scalar(

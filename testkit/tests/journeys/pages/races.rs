@@ -8,8 +8,8 @@ use serde_json::Value;
 use testkit::Cluster;
 use tokio::time::sleep;
 
-use super::{INVOICES, LINKS, wait_for_status, ledgers, link_at, current, event_types};
-use crate::support::{Merchant, Payer, created, eventually, id, redirect_payment_id, race, concurrently};
+use super::{INVOICES, LINKS, current, event_types, ledgers, link_at, wait_for_status};
+use crate::support::{Merchant, Payer, concurrently, created, eventually, id, race, redirect_payment_id};
 
 const ROUNDS: usize = 100;
 const CONCURRENCY: usize = 20;

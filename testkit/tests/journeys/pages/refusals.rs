@@ -5,8 +5,8 @@ use reqwest::Method;
 use serde_json::json;
 use testkit::{Client, Cluster};
 
-use super::{INVOICES, wait_for_status, invoice, link, link_at, current};
-use crate::support::{Merchant, cluster, created, id, merchant, ok, redirect_payment_id, concurrently};
+use super::{INVOICES, current, invoice, link, link_at, wait_for_status};
+use crate::support::{Merchant, cluster, concurrently, created, id, merchant, ok, redirect_payment_id};
 
 const NUMBER: &str = "4242424242424242";
 
@@ -82,7 +82,9 @@ async fn pages_are_rate_limited_by_address_with_retry_after() -> Result<()> {
     assert!((20..=25).contains(&limited.len()), "{} of 30 were limited", limited.len());
     for page in limited {
         page.assert_shows(429, &["One moment"]);
-        assert!(page.response.header("retry-after").is_some() && page.response.header("content-security-policy").is_some());
+        assert!(
+            page.response.header("retry-after").is_some() && page.response.header("content-security-policy").is_some()
+        );
     }
     // Requests with an API key are not affected.
     assert_eq!(current(&merchant, &made).await?["status"], "open");

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::{LINKS, link, current, event_types, minimal};
+use super::{LINKS, current, event_types, link, minimal};
 use crate::support::{created, eventually, id, merchant, with};
 
 #[tokio::test]
@@ -24,6 +24,8 @@ async fn links_expire_by_a_clock_in_the_future() -> Result<()> {
     let soon = merchant.later(&merchant.now().await?, "2 seconds").await?;
     let response = merchant.api.post(LINKS, with(minimal(500), "expiresAt", soon)).await?;
     let link = id(created(&response))?;
-    eventually("the expiry", async || Ok((event_types(&merchant, &link).await? == ["payment_link.expired"]).then_some(())))
-        .await
+    eventually("the expiry", async || {
+        Ok((event_types(&merchant, &link).await? == ["payment_link.expired"]).then_some(()))
+    })
+    .await
 }

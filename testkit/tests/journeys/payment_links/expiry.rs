@@ -3,8 +3,8 @@
 use anyhow::Result;
 use testkit::{Client, Cluster, ProcessKind};
 
-use super::{LINKS, link_id, current, expire, event_types};
-use crate::support::{Merchant, eventually, merchant, ok, concurrently};
+use super::{LINKS, current, event_types, expire, link_id};
+use crate::support::{Merchant, concurrently, eventually, merchant, ok};
 
 #[tokio::test]
 async fn expired_links_read_as_expired_without_a_scheduler() -> Result<()> {
@@ -40,10 +40,7 @@ async fn expiry_events_are_written_once() -> Result<()> {
     }
     let metrics = Client::new(&cluster.metrics_url(ProcessKind::Scheduler, 0))?.get("/metrics").await?;
     let metrics = String::from_utf8(metrics.bytes)?;
-    assert!(
-        metrics.contains("billing_oldest_due_age_seconds{work=\"payment_links\"} "),
-        "the expiry lag is exported"
-    );
+    assert!(metrics.contains("billing_oldest_due_age_seconds{work=\"payment_links\"} "), "the expiry lag is exported");
     assert_eq!(current(&merchant, &open).await?["status"], "open");
     assert!(event_types(&merchant, &open).await?.is_empty());
     Ok(())

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{LINKS, link, current, minimal};
-use crate::support::{cluster, created, id, invalid, merchant, list_all, with, without};
+use super::{LINKS, current, link, minimal};
+use crate::support::{cluster, created, id, invalid, list_all, merchant, with, without};
 
 #[tokio::test]
 async fn links_store_the_sent_fields() -> Result<()> {

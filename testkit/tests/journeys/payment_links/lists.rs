@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::{LINKS, UNKNOWN, cancel, link_id, current};
-use crate::support::{ids, assert_listed, merchant, not_found, ok, assert_invalid_pages_rejected};
+use super::{LINKS, UNKNOWN, cancel, current, link_id};
+use crate::support::{assert_invalid_pages_rejected, assert_listed, ids, merchant, not_found, ok};
 
 #[tokio::test]
 async fn links_are_listed_newest_first() -> Result<()> {

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::{UNKNOWN, cancel, link, link_id, set, current, expire, event_types};
-use crate::support::{conflict, id, merchant, ok, concurrently, uuid, with, without};
+use super::{UNKNOWN, cancel, current, event_types, expire, link, link_id, set};
+use crate::support::{concurrently, conflict, id, merchant, ok, uuid, with, without};
 
 #[tokio::test]
 async fn links_are_cancelled_once() -> Result<()> {
@@ -12,13 +12,21 @@ async fn links_are_cancelled_once() -> Result<()> {
     let link = id(&made)?;
     let response = cancel(&merchant, &link).await?;
     assert!(ok(&response)["cancelledAt"].is_string());
-    assert_eq!(without(response.body.clone(), "cancelledAt"), with(made, "status", "cancelled"), "cancelling changes nothing else");
+    assert_eq!(
+        without(response.body.clone(), "cancelledAt"),
+        with(made, "status", "cancelled"),
+        "cancelling changes nothing else"
+    );
     for again in concurrently(10, async |_| cancel(&merchant, &link).await).await? {
         assert_eq!(ok(&again), &response.body, "cancelling again returns the cancelled link");
     }
     assert_eq!(current(&merchant, &link).await?, response.body);
     let events = merchant.books.events(&link).await?;
-    assert_eq!(events, [("payment_link.cancelled".to_owned(), response.body)], "one event, with the object as the API returns it");
+    assert_eq!(
+        events,
+        [("payment_link.cancelled".to_owned(), response.body)],
+        "one event, with the object as the API returns it"
+    );
     Ok(())
 }
 

@@ -79,7 +79,8 @@ async fn null_equals_an_absent_field() -> Result<()> {
     }
     let response = merchant.api.post("/v1/payments", body).await?;
     assert_eq!((&created(&response)["capture"], &response.body["currency"]), (&json!(true), &json!("EUR")));
-    let with_return_url = merchant.api.post("/v1/payments", with(sale(100), "returnUrl", "https://shop.example/back?a=1")).await?;
+    let with_return_url =
+        merchant.api.post("/v1/payments", with(sale(100), "returnUrl", "https://shop.example/back?a=1")).await?;
     created(&with_return_url);
     Ok(())
 }

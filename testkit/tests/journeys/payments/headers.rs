@@ -107,7 +107,8 @@ async fn not_found_errors_name_the_object() -> Result<()> {
     for id in [foreign.as_str(), "cus_01ARZ3NDEKTSV4RRFFQ69G5FAV", "u-1"] {
         let retrieved = merchant.api.get(&format!("/v1/customers/{id}")).await?;
         assert_eq!(message(&retrieved), format!("no such customer: {id}"));
-        let created = merchant.api.post("/v1/invoices", json!({"customerId": id, "currency": "USD", "amount": 1})).await?;
+        let created =
+            merchant.api.post("/v1/invoices", json!({"customerId": id, "currency": "USD", "amount": 1})).await?;
         assert_eq!(message(&created), format!("no such customer: {id}"));
     }
     let long = "x".repeat(5_000);
@@ -134,7 +135,10 @@ async fn errors_state_the_remedy() -> Result<()> {
     assert!(exchanged.contains("tok_ok"), "{exchanged}");
     let number = merchant.api.post("/v1/payments", with(sale(1), "paymentToken", "4242 4242 4242 4242")).await?;
     let error = message(&number, "paymentToken");
-    assert!(error.contains("must not be sent to this API") && error.contains("card field") && !error.contains("4242"), "{error}");
+    assert!(
+        error.contains("must not be sent to this API") && error.contains("card field") && !error.contains("4242"),
+        "{error}"
+    );
     let shop = Shop::new(cluster, &[]).await?;
     let mock_token = shop.merchant.api.post("/v1/payments", sale(1)).await?;
     assert!(message(&mock_token, "paymentToken").contains("with the mock provider"), "{}", mock_token.body);

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::support::{created, id, ids, invalid, merchant, ok, concurrently, list_all};
+use crate::support::{concurrently, created, id, ids, invalid, list_all, merchant, ok};
 
 #[tokio::test]
 async fn pages_list_each_payment_once_newest_first() -> Result<()> {

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::support::{self, created, id, merchant, not_found, ok, payment, error_text, sale, with};
+use crate::support::{self, created, error_text, id, merchant, not_found, ok, payment, sale, with};
 
 /// RFC 3339 in UTC, to the millisecond.
 fn is_timestamp(value: &Value) -> bool {

@@ -5,7 +5,7 @@ use reqwest::Method;
 use testkit::{Client, Cluster, ProcessKind};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-use crate::support::{Merchant, eventually, metric, sale, concurrently};
+use crate::support::{Merchant, concurrently, eventually, metric, sale};
 
 #[tokio::test]
 async fn unknown_methods_share_one_metric_series() -> Result<()> {

@@ -10,7 +10,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::support::{Merchant, cluster, ids, merchant, ok, concurrently};
+use crate::support::{Merchant, cluster, concurrently, ids, merchant, ok};
 
 /// Longer than any of the server's client timeouts.
 const TIMEOUT: Duration = Duration::from_secs(110);
@@ -67,7 +67,10 @@ async fn unfinished_bodies_return_408() -> Result<()> {
     )?;
     for received in [silent, slow, unsigned] {
         assert!(received.starts_with("HTTP/1.1 408 "), "{received}");
-        assert!(received.contains("request-id: ") && received.contains(r#"{"error":{"code":"invalid_request","#), "{received}");
+        assert!(
+            received.contains("request-id: ") && received.contains(r#"{"error":{"code":"invalid_request","#),
+            "{received}"
+        );
     }
     assert!(ids(&merchant.api.get("/v1/payments").await?).is_empty(), "no payment was created");
     Ok(())

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::{PLANS, monthly};
-use crate::support::{created, ids, merchant, ok, concurrently, with};
+use crate::support::{concurrently, created, ids, merchant, ok, with};
 
 #[tokio::test]
 async fn equal_prices_return_the_same_plan() -> Result<()> {

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::{PLANS, monthly};
 use crate::support::{
-    created, id, invalid, assert_listed, merchant, not_found, ok, assert_invalid_pages_rejected, list_all, with, without,
+    assert_invalid_pages_rejected, assert_listed, created, id, invalid, list_all, merchant, not_found, ok, with,
+    without,
 };
 
 #[tokio::test]

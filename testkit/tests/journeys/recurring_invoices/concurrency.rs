@@ -4,8 +4,11 @@ use anyhow::{Context, Result};
 use sqlx::Row;
 use testkit::{Client, Cluster, ProcessKind};
 
-use super::{cadence, day, starting_in_2090, wait_for_invoices, make, merchant_in, periods, set, backdate_start, create_future, update};
-use crate::support::{Merchant, eventually, id, ok, concurrently, uuid};
+use super::{
+    backdate_start, cadence, create_future, day, make, merchant_in, periods, set, starting_in_2090, update,
+    wait_for_invoices,
+};
+use crate::support::{Merchant, concurrently, eventually, id, ok, uuid};
 
 /// Creates `count` recurring invoices that start in 2090.
 async fn create_many(merchant: &Merchant, count: usize) -> Result<Vec<String>> {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use sqlx::Row;
 
 use super::{
-    RECURRING, cadence, day, starting_in_2090, wait_for_invoices, invoices, make, merchant, period, periods, recurring, set, current,
-    backdate_start, create_future, event_types,
+    RECURRING, backdate_start, cadence, create_future, current, day, event_types, invoices, make, merchant, period,
+    periods, recurring, set, starting_in_2090, wait_for_invoices,
 };
 use crate::support::{cluster, eventually, id, invalid, uuid, with};
 
@@ -121,7 +121,10 @@ async fn missed_cycles_are_produced_in_order() -> Result<()> {
         expected.push(period(&merchant, from, 3).await?);
     }
     assert_eq!(periods(&merchant, &made).await?, expected);
-    assert!(event_types(&merchant, &made).await?.is_empty(), "producing an invoice writes no event of the recurring invoice");
+    assert!(
+        event_types(&merchant, &made).await?.is_empty(),
+        "producing an invoice writes no event of the recurring invoice"
+    );
     Ok(())
 }
 

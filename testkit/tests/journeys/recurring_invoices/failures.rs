@@ -5,8 +5,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    ask, cadence, day, wait_for_invoices, invoices, make, merchant, period, periods, recurring, set, current, starting_today,
-    event_types,
+    ask, cadence, current, day, event_types, invoices, make, merchant, period, periods, recurring, set, starting_today,
+    wait_for_invoices,
 };
 use crate::support::{Merchant, conflict, eventually, id, ok, uuid, with};
 

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{RECURRING, cadence, day, starting_in_2090, make, merchant, recurring, row, current, template};
-use crate::support::{Merchant, created, id, invalid, not_found, list_all, with, without};
+use super::{RECURRING, cadence, current, day, make, merchant, recurring, row, starting_in_2090, template};
+use crate::support::{Merchant, created, id, invalid, list_all, not_found, with, without};
 
 /// The body with another value of a nested field.
 fn with_nested(body: &Value, object: &str, field: &str, value: impl Into<Value>) -> Value {
@@ -95,7 +95,10 @@ async fn invalid_fields_are_rejected() -> Result<()> {
         }
     }
     assert_rejected(&merchant, with(body.clone(), "cadence", json!({"interval": 1})), "cadence.unit").await?;
-    assert!(list_all(&merchant.api, &format!("{RECURRING}?"), 100).await?.is_empty(), "rejected recurring invoices are not stored");
+    assert!(
+        list_all(&merchant.api, &format!("{RECURRING}?"), 100).await?.is_empty(),
+        "rejected recurring invoices are not stored"
+    );
     Ok(())
 }
 
@@ -107,9 +110,11 @@ async fn templates_are_validated_like_invoices() -> Result<()> {
     for name in ["currency", "items"] {
         let without = with(body.clone(), "template", without(template(500), name));
         assert_rejected(&merchant, without, &format!("template.{name}")).await?;
-        assert_rejected(&merchant, with_nested(&body, "template", name, Value::Null), &format!("template.{name}")).await?;
+        assert_rejected(&merchant, with_nested(&body, "template", name, Value::Null), &format!("template.{name}"))
+            .await?;
     }
-    let not_a_part = vec![json!(-1), json!(1.5), json!(10.0), json!("10"), json!(true), json!(9_007_199_254_740_992_i64)];
+    let not_a_part =
+        vec![json!(-1), json!(1.5), json!(10.0), json!("10"), json!(true), json!(9_007_199_254_740_992_i64)];
     for (name, values) in [
         ("currency", vec![json!("XXX"), json!("US"), json!(840)]),
         ("paymentTerms", vec![json!("net_45"), json!("Net_7"), json!(30)]),
@@ -119,7 +124,8 @@ async fn templates_are_validated_like_invoices() -> Result<()> {
         ("amountDiscount", not_a_part),
     ] {
         for value in values {
-            assert_rejected(&merchant, with_nested(&body, "template", name, value), &format!("template.{name}")).await?;
+            assert_rejected(&merchant, with_nested(&body, "template", name, value), &format!("template.{name}"))
+                .await?;
         }
     }
     let rows = |third: Value| json!([row("One", 1, 1), row("Two", 2, 2), third]);
@@ -129,7 +135,8 @@ async fn templates_are_validated_like_invoices() -> Result<()> {
             assert_rejected(&merchant, with_nested(&body, "template", "items", rows(third)), &param).await?;
         }
     }
-    assert_rejected(&merchant, with_nested(&body, "template", "items", rows(json!("secret"))), "template.items[2]").await?;
+    assert_rejected(&merchant, with_nested(&body, "template", "items", rows(json!("secret"))), "template.items[2]")
+        .await?;
     let max = 9_007_199_254_740_991_i64;
     for (changed, param) in [
         (json!({"items": [row("Nothing", 5, 0)]}), "template.items"),
@@ -169,7 +176,8 @@ async fn null_equals_an_absent_field() -> Result<()> {
     let body = recurring(&customer, cadence("daily", 2));
     let optional = ["name", "lastDayOfMonth", "startDate", "endDate", "mode"];
     let body = optional.into_iter().fold(body, |body, name| with(body, name, Value::Null));
-    let body = ["interval", "dayOfMonth"].iter().fold(body, |body, name| with_nested(&body, "cadence", name, Value::Null));
+    let body =
+        ["interval", "dayOfMonth"].iter().fold(body, |body, name| with_nested(&body, "cadence", name, Value::Null));
     let optional = ["paymentTerms", "description", "amountTax", "amountDiscount"];
     let body = optional.iter().fold(body, |body, name| with_nested(&body, "template", name, Value::Null));
     let made = make(&merchant, body).await?;

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{RECURRING, UNKNOWN, ask, merchant, current, create_future, update};
-use crate::support::{ids, invalid, assert_listed, not_found, ok, assert_invalid_pages_rejected};
+use super::{RECURRING, UNKNOWN, ask, create_future, current, merchant, update};
+use crate::support::{assert_invalid_pages_rejected, assert_listed, ids, invalid, not_found, ok};
 
 #[tokio::test]
 async fn recurring_invoices_are_listed_newest_first() -> Result<()> {

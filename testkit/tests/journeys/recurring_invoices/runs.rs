@@ -4,8 +4,8 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::{
-    cadence, day, backdate_by, wait_for_invoices, invoices, make, merchant, period, periods, recurring, row, current,
-    starting_today, template, update,
+    backdate_by, cadence, current, day, invoices, make, merchant, period, periods, recurring, row, starting_today,
+    template, update, wait_for_invoices,
 };
 use crate::support::{id, ok, with, without};
 
@@ -69,7 +69,8 @@ async fn template_changes_apply_from_the_next_cycle() -> Result<()> {
     wait_for_invoices(&merchant, &made, 2).await?;
     assert_eq!(periods(&merchant, &made).await?, [period(&merchant, -8, 7).await?, period(&merchant, -1, 7).await?]);
     let invoices = invoices(&merchant, &made).await?;
-    let amounts_and_statuses: Vec<_> = invoices.iter().map(|invoice| (invoice["amount"].clone(), invoice["status"].clone())).collect();
+    let amounts_and_statuses: Vec<_> =
+        invoices.iter().map(|invoice| (invoice["amount"].clone(), invoice["status"].clone())).collect();
     assert_eq!(amounts_and_statuses, [(json!(500), json!("open")), (json!(700), json!("draft"))]);
     Ok(())
 }

@@ -4,10 +4,10 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::{
-    ask, cadence, day, backdate_by, wait_for_invoices, invoices, make, merchant, periods, recurring, set, current, create_future,
-    starting_today, template, event_types, update,
+    ask, backdate_by, cadence, create_future, current, day, event_types, invoices, make, merchant, periods, recurring,
+    set, starting_today, template, update, wait_for_invoices,
 };
-use crate::support::{conflict, created, id, ok, concurrently, uuid, with, without};
+use crate::support::{concurrently, conflict, created, id, ok, uuid, with, without};
 
 #[tokio::test]
 async fn recurring_invoices_can_be_paused_resumed_and_cancelled() -> Result<()> {
@@ -74,7 +74,11 @@ async fn cycles_missed_while_paused_are_not_produced() -> Result<()> {
     wait_for_invoices(&merchant, &witness, 1).await?;
     assert_eq!(periods(&merchant, &made).await?.len(), 1);
     let resumed = ask(&merchant, &made, "resume").await?;
-    assert_eq!(ok(&resumed)["nextInvoiceDate"], day(&merchant, 4).await?.as_str(), "the next matching date from today on");
+    assert_eq!(
+        ok(&resumed)["nextInvoiceDate"],
+        day(&merchant, 4).await?.as_str(),
+        "the next matching date from today on"
+    );
     let other = starting_today(&merchant, "weekly", 1).await?;
     wait_for_invoices(&merchant, &other, 1).await?;
     assert_eq!(periods(&merchant, &made).await?.len(), 1, "no backlog");
@@ -111,7 +115,8 @@ async fn constraints_reject_inconsistent_recurring_invoices() -> Result<()> {
     let (merchant, other_merchant) = (merchant().await?, merchant().await?);
     let (active, paused) = (create_future(&merchant).await?, create_future(&merchant).await?);
     ok(&ask(&merchant, &paused, "pause").await?);
-    let foreign_customer = current(&other_merchant, &create_future(&other_merchant).await?).await?["customerId"].clone();
+    let foreign_customer =
+        current(&other_merchant, &create_future(&other_merchant).await?).await?["customerId"].clone();
     let foreign = format!("customer_id = '{}'", uuid(foreign_customer.as_str().unwrap_or_default())?);
     for (recurring, columns, constraint) in [
         (&active, "status = 'paused'", "recurring_invoices_only_active_has_next"),

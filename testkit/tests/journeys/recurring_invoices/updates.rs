@@ -4,8 +4,8 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{
-    ask, cadence, day, starting_in_2090, wait_for_invoices, make, merchant, period, periods, recurring, row, current, create_future,
-    starting_today, template, event_types, update,
+    ask, cadence, create_future, current, day, event_types, make, merchant, period, periods, recurring, row,
+    starting_in_2090, starting_today, template, update, wait_for_invoices,
 };
 use crate::support::{conflict, id, invalid, ok, with};
 
@@ -40,7 +40,8 @@ async fn updates_change_only_the_sent_fields() -> Result<()> {
 async fn updates_are_validated_like_creations() -> Result<()> {
     let merchant = merchant().await?;
     let made =
-        make(&merchant, starting_in_2090(&merchant.customer().await?, json!({"unit": "monthly", "dayOfMonth": 31}))).await?;
+        make(&merchant, starting_in_2090(&merchant.customer().await?, json!({"unit": "monthly", "dayOfMonth": 31})))
+            .await?;
     let path = id(&made)?;
     let other = merchant.customer().await?;
     for (body, param) in [

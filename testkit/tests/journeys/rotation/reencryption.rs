@@ -8,7 +8,7 @@ use testkit::{Cluster, ProcessKind};
 use super::{ENCRYPTION, REENCRYPTED, assert_doctor, counts, key, restart_with, with_keys};
 use crate::deliveries::signature;
 use crate::signing::{Signed, live};
-use crate::support::{Merchant, Receiver, Reply, created, eventually, ok, concurrently, uuid};
+use crate::support::{Merchant, Receiver, Reply, concurrently, created, eventually, ok, uuid};
 
 const ENDPOINTS: &str = "/v1/webhook_endpoints";
 const ENDPOINT_COUNT: usize = 20;
@@ -113,7 +113,8 @@ async fn killed_reencryptions_can_be_run_again() -> Result<()> {
     assert_eq!(unreadable, 0);
     assert_doctor(&fixtures.cluster, "encryption key", "warn", "which must be kept").await?;
     assert_eq!(counts(&fixtures.cluster.ctl(&["reencrypt"]).await?, REENCRYPTED), [remaining, 0, 0]);
-    let recorded: i64 = fixtures.records().await?.iter().filter_map(|record| record["detail"]["reencrypted"].as_i64()).sum();
+    let recorded: i64 =
+        fixtures.records().await?.iter().filter_map(|record| record["detail"]["reencrypted"].as_i64()).sum();
     assert_eq!(recorded, SECRETS, "every secret is recorded despite the kill");
     fixtures.assert_new_key_suffices().await
 }
@@ -162,7 +163,8 @@ async fn undecryptable_secrets_are_named_and_unchanged() -> Result<()> {
     query.bind(uuid(&lost)?).execute(&fixtures.merchant.books.db).await?;
     let output = fixtures.cluster.ctl_output(&["reencrypt", "--json"]).await?;
     assert_eq!((output.code, counts(&output.json(), REENCRYPTED)), (1, [SECRETS - 1, 1, 1]));
-    let unchanged: Vec<u8> = sqlx::query_scalar(stored).bind(uuid(&lost)?).fetch_one(&fixtures.merchant.books.db).await?;
+    let unchanged: Vec<u8> =
+        sqlx::query_scalar(stored).bind(uuid(&lost)?).fetch_one(&fixtures.merchant.books.db).await?;
     assert_eq!(unchanged, [0xab; 80]);
     assert_doctor(&fixtures.cluster, "encryption key", "bad", &lost).await?;
     // A rotation repairs the endpoint once the lost previous secret has expired.

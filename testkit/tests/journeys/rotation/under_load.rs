@@ -102,7 +102,10 @@ impl Load<'_> {
             signature(secret, request.header("webhook-id"), request.header("webhook-timestamp"), &request.body)
         };
         let expected = secrets.iter().map(sign).collect::<Result<Vec<_>>>()?;
-        Ok(request.header("webhook-signature").split(' ').all(|signature| expected.iter().any(|expected| expected == signature)))
+        Ok(request
+            .header("webhook-signature")
+            .split(' ')
+            .all(|signature| expected.iter().any(|expected| expected == signature)))
     }
 }
 

@@ -16,7 +16,7 @@ const STARTUP_TIME: Duration = Duration::from_secs(4);
 /// Asserts that a new process exits, names the variable, and does not become ready.
 async fn assert_does_not_start(cluster: &mut Cluster, kind: ProcessKind, variable: &str) -> Result<()> {
     let error = cluster.add(kind).await.map(drop).expect_err("it does not start");
-    assert!(format!("{error:#}").contains("it ended (exit status: 1)"), "{error:#}");
+    assert!(format!("{error:#}").contains("it exited (exit status: 1)"), "{error:#}");
     let log = cluster.processes().last().expect("it was added").log();
     assert!(log.contains(&format!("environment variable {variable}:")) && log.contains("rotation.md"), "{log}");
     assert!(!log.contains(&key("e")[..16]), "the key is not logged");

@@ -136,7 +136,7 @@ async fn no_statement_scans_rows_of_other_accounts() -> Result<()> {
     let mut db = PgConnection::connect(cluster.database_url()).await?;
     copy_rows(&mut db, large.books.account).await?;
 
-    // The settings of the processes' connections (common/src/db.rs), and generic plans.
+    // The settings of the processes' connections (common/foundation/src/db.rs), and generic plans.
     for setting in ["seqscan", "bitmapscan", "hashjoin", "mergejoin", "sort"] {
         sqlx::query(AssertSqlSafe(format!("SET enable_{setting} = off"))).execute(&mut db).await?;
     }

@@ -5,7 +5,7 @@ use reqwest::Method;
 use testkit::{Client, Cluster};
 
 use super::{Signed, customers, live};
-use crate::support::{Merchant, cluster, created, eventually, refused, concurrently};
+use crate::support::{Merchant, cluster, concurrently, created, eventually, refused};
 
 const ADA: &str = r#"{"email":"ada@example.com"}"#;
 
@@ -84,6 +84,8 @@ async fn rate_limited_requests_leave_the_nonce_unused() -> Result<()> {
     assert_eq!(usize::try_from(used)?, accepted);
     // A limited request can be sent again unchanged.
     let limited = statuses.iter().position(|status| *status == 429).context("a limited request")?;
-    eventually("a free token in the bucket", async || Ok((requests[limited].send(&merchant.api).await?.status == 200).then_some(())))
-        .await
+    eventually("a free token in the bucket", async || {
+        Ok((requests[limited].send(&merchant.api).await?.status == 200).then_some(()))
+    })
+    .await
 }

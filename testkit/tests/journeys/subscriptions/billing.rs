@@ -5,7 +5,8 @@ use serde_json::json;
 use testkit::{Client, Cluster, ProcessKind};
 
 use super::{
-    set_first_date, wait_until_billed, cycles_until_now, invoices, create_overdue, customer_with_card, periods, plan, current, subscribe, event_types, subscription_body,
+    create_overdue, current, customer_with_card, cycles_until_now, event_types, invoices, periods, plan,
+    set_first_date, subscribe, subscription_body, wait_until_billed,
 };
 use crate::support::{Merchant, cluster, eventually, id, merchant, uuid, with};
 
@@ -35,7 +36,11 @@ async fn the_scheduler_bills_each_cycle_from_the_anchor() -> Result<()> {
         .bind(zone)
         .fetch_one(&merchant.books.db)
         .await?;
-        assert_eq!((&current["nextBillingAt"], &current["currentPeriodEnd"]), (&json!(next), &json!(next)), "{current}");
+        assert_eq!(
+            (&current["nextBillingAt"], &current["currentPeriodEnd"]),
+            (&json!(next), &json!(next)),
+            "{current}"
+        );
         let mut events = vec!["subscription.created"];
         events.resize(expected.len(), "subscription.renewed");
         assert_eq!(event_types(&merchant, &made).await?, events, "the first cycle writes no renewal event");

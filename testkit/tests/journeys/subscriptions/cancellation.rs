@@ -5,10 +5,10 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    SUBSCRIPTIONS, cancel, wait_until_billed, cycles_until_now, invoices, create_overdue, customer_with_card, periods, plan, current, subscribe,
-    event_types, subscription_body,
+    SUBSCRIPTIONS, cancel, create_overdue, current, customer_with_card, cycles_until_now, event_types, invoices,
+    periods, plan, subscribe, subscription_body, wait_until_billed,
 };
-use crate::support::{Merchant, created, eventually, id, merchant, ok, api_id, concurrently, uuid, with, without};
+use crate::support::{Merchant, api_id, concurrently, created, eventually, id, merchant, ok, uuid, with, without};
 
 /// Inserts an invoice of a subscription, due for collection tomorrow, so that no test run collects it. Returns its id.
 async fn insert_invoice(merchant: &Merchant, subscription: &str, period: &str) -> Result<String> {
@@ -60,7 +60,11 @@ async fn cancellation_is_immediate_and_final() -> Result<()> {
         let expected = with(without(made.clone(), "nextBillingAt"), "status", "cancelled");
         assert_eq!(without(cancelled.clone(), "cancelledAt"), expected, "cancelling changes nothing else");
         for _ in 0..2 {
-            assert_eq!(ok(&cancel(&merchant, &id(&made)?).await?), cancelled, "cancelling again returns the cancelled subscription");
+            assert_eq!(
+                ok(&cancel(&merchant, &id(&made)?).await?),
+                cancelled,
+                "cancelling again returns the cancelled subscription"
+            );
         }
         assert_eq!(&current(&merchant, &id(&made)?).await?, cancelled);
         let events = merchant.books.events(&id(&made)?).await?;
@@ -94,7 +98,8 @@ async fn cancellation_stops_collection_of_unpaid_invoices() -> Result<()> {
 #[tokio::test]
 async fn voiding_the_last_failed_invoice_reactivates_the_subscription() -> Result<()> {
     let merchant = merchant().await?;
-    let sent = with(subscription_body(&merchant.customer().await?, &plan(&merchant, "day").await?), "startAt", "2099-01-01");
+    let sent =
+        with(subscription_body(&merchant.customer().await?, &plan(&merchant, "day").await?), "startAt", "2099-01-01");
     let made = id(&subscribe(&merchant, sent).await?)?;
     let all = [
         insert_invoice(&merchant, &made, "2098-01-01/2098-01-01").await?,
@@ -136,7 +141,8 @@ async fn concurrent_cancellations_take_effect_once() -> Result<()> {
             let body = ok(response);
             assert!(i % 4 == 0 || *body == last, "every cancellation returns the same subscription: {body}");
         }
-        let cancellations = event_types(&merchant, &made).await?.into_iter().filter(|kind| kind == "subscription.cancelled").count();
+        let cancellations =
+            event_types(&merchant, &made).await?.into_iter().filter(|kind| kind == "subscription.cancelled").count();
         assert_eq!(cancellations, 1);
     }
     Ok(())

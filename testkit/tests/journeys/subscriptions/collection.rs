@@ -3,7 +3,10 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{cancel, wait_until_billed, invoices, create_overdue, customer_with_card, plan, current, subscribe, event_types, subscription_body};
+use super::{
+    cancel, create_overdue, current, customer_with_card, event_types, invoices, plan, subscribe, subscription_body,
+    wait_until_billed,
+};
 use crate::support::{Merchant, cluster, created, eventually, id, merchant, ok, with};
 
 /// Waits until the subscription has this status, and returns it.

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{SUBSCRIPTIONS, invoices, customer_with_card, plan, subscribe, event_types, subscription_body};
-use crate::support::{Merchant, created, id, invalid, merchant, not_found, uuid, list_all, with, without};
+use super::{SUBSCRIPTIONS, customer_with_card, event_types, invoices, plan, subscribe, subscription_body};
+use crate::support::{Merchant, created, id, invalid, list_all, merchant, not_found, uuid, with, without};
 
 /// A time zone where it is about noon, so that no day ends during a test, and the date there in `days`.
 async fn noon(merchant: &Merchant, days: i32) -> Result<(String, String)> {
@@ -76,7 +76,8 @@ async fn past_and_future_start_dates_are_kept() -> Result<()> {
     for (days, next, status) in [(-70, 0, "active"), (-72, 5, "scheduled"), (0, 0, "active"), (1, 1, "scheduled")] {
         let (zone, start_at) = noon(&merchant, days).await?;
         let (_, next) = noon(&merchant, next).await?;
-        let sent = with(with(subscription_body(&customer, &plan), "startAt", start_at.clone()), "timezone", zone.clone());
+        let sent =
+            with(with(subscription_body(&customer, &plan), "startAt", start_at.clone()), "timezone", zone.clone());
         let made = subscribe(&merchant, sent).await?;
         assert_eq!((&made["status"], &made["startAt"]), (&json!(status), &json!(start_at)), "{days}");
         let first = if status == "active" { "currentPeriodStart" } else { "nextBillingAt" };
@@ -131,7 +132,10 @@ async fn invalid_fields_are_rejected() -> Result<()> {
         }
     }
     invalid(&merchant.api.post(SUBSCRIPTIONS, with(valid, "startAt", "9999-12-31")).await?, "startAt");
-    assert!(list_all(&merchant.api, &format!("{SUBSCRIPTIONS}?"), 100).await?.is_empty(), "rejected subscriptions are not stored");
+    assert!(
+        list_all(&merchant.api, &format!("{SUBSCRIPTIONS}?"), 100).await?.is_empty(),
+        "rejected subscriptions are not stored"
+    );
     assert!(list_all(&merchant.api, "/v1/invoices?", 100).await?.is_empty(), "rejected subscriptions are not billed");
     Ok(())
 }
@@ -177,7 +181,8 @@ async fn cards_must_be_saved_by_the_customer() -> Result<()> {
     let (customer, other, plan) =
         (customer_with_card(&merchant).await?, merchant.customer().await?, plan(&merchant, "month").await?);
     let second = id(created(&merchant.save_card(&customer, "tok_ok").await?))?;
-    let made = subscribe(&merchant, with(subscription_body(&customer, &plan), "paymentMethodId", second.clone())).await?;
+    let made =
+        subscribe(&merchant, with(subscription_body(&customer, &plan), "paymentMethodId", second.clone())).await?;
     assert_eq!(made["paymentMethodId"], second);
     let card: Option<uuid::Uuid> =
         sqlx::query_scalar("SELECT collect_payment_method_id FROM invoices WHERE subscription_id = $1")

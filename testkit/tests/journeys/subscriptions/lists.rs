@@ -2,14 +2,22 @@
 
 use anyhow::Result;
 
-use super::{SUBSCRIPTIONS, UNKNOWN, cancel, customer_with_card, plan, current, subscribe, subscription_body};
-use crate::support::{id, ids, assert_listed, merchant, not_found, ok, assert_invalid_pages_rejected, with};
+use super::{SUBSCRIPTIONS, UNKNOWN, cancel, current, customer_with_card, plan, subscribe, subscription_body};
+use crate::support::{assert_invalid_pages_rejected, assert_listed, id, ids, merchant, not_found, ok, with};
 
 #[tokio::test]
 async fn subscriptions_are_listed_newest_first() -> Result<()> {
     let (merchant, other_merchant) = (merchant().await?, merchant().await?);
-    let sent = with(subscription_body(&customer_with_card(&merchant).await?, &plan(&merchant, "month").await?), "startAt", "2099-01-01");
-    let foreign = id(&subscribe(&other_merchant, subscription_body(&customer_with_card(&other_merchant).await?, &plan(&other_merchant, "day").await?)).await?)?;
+    let sent = with(
+        subscription_body(&customer_with_card(&merchant).await?, &plan(&merchant, "month").await?),
+        "startAt",
+        "2099-01-01",
+    );
+    let foreign = id(&subscribe(
+        &other_merchant,
+        subscription_body(&customer_with_card(&other_merchant).await?, &plan(&other_merchant, "day").await?),
+    )
+    .await?)?;
     let list = format!("{SUBSCRIPTIONS}?");
     assert!(ids(&merchant.api.get(&list).await?).is_empty());
     let mut made = Vec::new();
@@ -26,7 +34,8 @@ async fn subscriptions_are_listed_newest_first() -> Result<()> {
 async fn subscriptions_of_other_accounts_are_not_found() -> Result<()> {
     let (merchant, other_merchant) = (merchant().await?, merchant().await?);
     let customer = customer_with_card(&other_merchant).await?;
-    let foreign = id(&subscribe(&other_merchant, subscription_body(&customer, &plan(&other_merchant, "month").await?)).await?)?;
+    let foreign =
+        id(&subscribe(&other_merchant, subscription_body(&customer, &plan(&other_merchant, "month").await?)).await?)?;
     for unknown in [&foreign, UNKNOWN, "nonsense", &customer] {
         not_found(&merchant.api.get(&format!("{SUBSCRIPTIONS}/{unknown}")).await?);
         not_found(&cancel(&merchant, unknown).await?);

@@ -95,7 +95,8 @@ impl Books {
         .bind(object)
         .fetch_all(&self.db)
         .await?;
-        let object_of = |payload: &str| serde_json::from_str::<Value>(payload).map(|event| event["data"]["object"].clone());
+        let object_of =
+            |payload: &str| serde_json::from_str::<Value>(payload).map(|event| event["data"]["object"].clone());
         rows.into_iter().map(|(kind, payload)| Ok((kind, object_of(&payload)?))).collect()
     }
 

@@ -36,7 +36,8 @@ impl<'a> Load<'a> {
 
     /// Waits until `done` requests have finished.
     pub(crate) async fn wait_for(&self, done: usize) -> Result<()> {
-        eventually("the load to make progress", async || Ok((self.done.load(Ordering::Relaxed) >= done).then_some(()))).await
+        eventually("the load to make progress", async || Ok((self.done.load(Ordering::Relaxed) >= done).then_some(())))
+            .await
     }
 
     /// Makes all payments and compares the responses with the rows: a response with a payment has exactly that payment,

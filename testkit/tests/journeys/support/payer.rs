@@ -43,7 +43,7 @@ impl Payer {
     }
 
     /// The same payer with this client address, as a trusted load balancer forwards it.
-    pub(crate) fn from_address(&self, address: &str) -> Result<Self> {
+    pub(crate) fn with_address(&self, address: &str) -> Result<Self> {
         Ok(Self { browser: self.browser.header("x-forwarded-for", address)?, path: self.path.clone() })
     }
 

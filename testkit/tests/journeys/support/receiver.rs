@@ -132,8 +132,11 @@ impl Receiver {
     pub(crate) async fn start(reply: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
-        let shared =
-            Arc::new(Shared { recorded: Mutex::default(), reply: Box::new(reply), released: watch::Sender::new(false) });
+        let shared = Arc::new(Shared {
+            recorded: Mutex::default(),
+            reply: Box::new(reply),
+            released: watch::Sender::new(false),
+        });
         let mut server = JoinSet::new();
         server.spawn({
             let shared = Arc::clone(&shared);

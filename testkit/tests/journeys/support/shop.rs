@@ -52,7 +52,8 @@ impl Shop {
 
     /// Sends a request straight to the gateway, bypassing /v1.
     pub(crate) async fn gateway_request(&self, script: &str, fields: &[(&str, &str)]) -> Result<Value> {
-        let credentials = [("username", self.gateway_account.username.as_str()), ("api_key", &self.gateway_account.api_key)];
+        let credentials =
+            [("username", self.gateway_account.username.as_str()), ("api_key", &self.gateway_account.api_key)];
         self.post(&format!("/apis/{script}.php"), form([&credentials[..], fields].concat())).await
     }
 

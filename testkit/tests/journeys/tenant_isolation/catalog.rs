@@ -104,13 +104,20 @@ async fn every_foreign_key_includes_the_account() -> Result<()> {
             let full_name = format!("{table}.{column}");
             let is_reference =
                 (column.ends_with("_id") && column != owner) || (kind == "uuid" && column != "id" && column != owner);
-            let is_covered = |key: &ForeignKey| key.child == *table && key.columns.contains(column) && key.includes_account();
-            if is_reference && !keys.iter().any(is_covered) && !exceptions.remove(&full_name) && !not_references.remove(&full_name) {
+            let is_covered =
+                |key: &ForeignKey| key.child == *table && key.columns.contains(column) && key.includes_account();
+            if is_reference
+                && !keys.iter().any(is_covered)
+                && !exceptions.remove(&full_name)
+                && !not_references.remove(&full_name)
+            {
                 problems.push(format!("{full_name} refers to a row without a foreign key that includes the account"));
             }
         }
     }
-    problems.extend(exceptions.into_iter().chain(not_references).map(|column| format!("{column} no longer needs an exception")));
+    problems.extend(
+        exceptions.into_iter().chain(not_references).map(|column| format!("{column} no longer needs an exception")),
+    );
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     Ok(())
 }

@@ -77,7 +77,8 @@ pub(super) struct Operation {
 impl Operation {
     /// Whether the response is a page of objects.
     pub(super) fn is_list(&self) -> bool {
-        self.slots.contains(&(Location::Query("startingAfter".to_owned()), self.cursor().unwrap_or_default().to_owned()))
+        self.slots
+            .contains(&(Location::Query("startingAfter".to_owned()), self.cursor().unwrap_or_default().to_owned()))
     }
 
     fn cursor(&self) -> Option<&str> {
@@ -163,7 +164,11 @@ pub(super) async fn operations(api: &Client) -> Result<Vec<Operation>> {
             operations.push(Operation { name, method, path: path.clone(), slots, required, example });
         }
     }
-    assert!(unknown.is_empty(), "list in tenant_isolation/document.rs whether these are ids:\n  {}", unknown.join("\n  "));
+    assert!(
+        unknown.is_empty(),
+        "list in tenant_isolation/document.rs whether these are ids:\n  {}",
+        unknown.join("\n  ")
+    );
     let slots: usize = operations.iter().map(|operation| operation.slots.len()).sum();
     assert!(operations.len() >= 58 && slots >= 60, "{} operations with {slots} locations", operations.len());
     Ok(operations)

@@ -72,8 +72,9 @@ fn encodings(secret: &str) -> [String; 2] {
 /// Whether the text contains the word by itself, not as part of an id or a time.
 fn contains_word(text: &str, word: &str) -> bool {
     let is_alphanumeric = |neighbour: Option<char>| neighbour.is_some_and(char::is_alphanumeric);
-    text.match_indices(word)
-        .any(|(at, _)| !is_alphanumeric(text[..at].chars().next_back()) && !is_alphanumeric(text[at + word.len()..].chars().next()))
+    text.match_indices(word).any(|(at, _)| {
+        !is_alphanumeric(text[..at].chars().next_back()) && !is_alphanumeric(text[at + word.len()..].chars().next())
+    })
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use reqwest::Method;
 use testkit::{Client, Cluster, Response};
 
 use self::{
-    document::{Operation, Location, operations},
+    document::{Location, Operation, operations},
     tenant::Tenant,
 };
 
@@ -80,7 +80,11 @@ impl ForeignClient<'_> {
                 }
             }
         }
-        assert!(indistinguishable.is_empty(), "these respond the same for own and unknown ids:\n  {}", indistinguishable.join("\n  "));
+        assert!(
+            indistinguishable.is_empty(),
+            "these respond the same for own and unknown ids:\n  {}",
+            indistinguishable.join("\n  ")
+        );
         Ok(())
     }
 
@@ -101,7 +105,13 @@ impl ForeignClient<'_> {
         Ok(())
     }
 
-    async fn ask(&self, operation: &Operation, key: Option<&Client>, location: &Location, id: &str) -> Result<Response> {
+    async fn ask(
+        &self,
+        operation: &Operation,
+        key: Option<&Client>,
+        location: &Location,
+        id: &str,
+    ) -> Result<Response> {
         let (path, body) = operation.request(|kind| self.own.own(kind), Some((location, id)));
         let bytes = body.as_ref().map(|body| body.as_bytes().to_vec());
         match key {

@@ -152,7 +152,10 @@ async fn roles_are_created_with_passwords_and_without_ownership() -> Result<()> 
     sqlx::raw_sql("CREATE ROLE superuser_of_one_test SUPERUSER LOGIN PASSWORD 'x'").execute(&mut db).await?;
     for privileged in [owner.to_owned(), as_role("superuser_of_one_test", "x")?] {
         let result = roles::grant(owner, &privileged, roles::READER).await.map_err(|error| format!("{error:#}"));
-        ensure!(result.as_ref().is_err_and(|error| error.contains("more privileges than its programs need")), "{result:?}");
+        ensure!(
+            result.as_ref().is_err_and(|error| error.contains("more privileges than its programs need")),
+            "{result:?}"
+        );
     }
     sqlx::raw_sql("DROP OWNED BY \"a \"\"role\"\" of one test\"; DROP ROLE \"a \"\"role\"\" of one test\"; DROP ROLE superuser_of_one_test")
         .execute(&mut db)

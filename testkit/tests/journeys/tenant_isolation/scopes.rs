@@ -80,7 +80,8 @@ async fn pages_are_scoped_to_one_object_of_one_account() -> Result<()> {
         let before = other_tenant.books().await?;
         // Neither an id nor a token of another kind of page opens a page.
         let unknown_page = payer.at(&format!("{other}nothing")).open().await?;
-        for path in [format!("{other}{}", payer.token()), payer.path().replace(payer.token(), &other_tenant.own(kind))] {
+        for path in [format!("{other}{}", payer.token()), payer.path().replace(payer.token(), &other_tenant.own(kind))]
+        {
             let page = payer.at(&path).open().await?;
             assert_eq!(page.response.status, 404, "{path}");
             assert_eq!(normalized(&page.response, "-"), normalized(&unknown_page.response, "-"), "{path}");

@@ -4,9 +4,9 @@ use anyhow::Result;
 use testkit::{Client, Response};
 
 use super::{
+    cluster_without_scheduler,
     document::{Operation, operations},
     tenant::Tenant,
-    cluster_without_scheduler,
 };
 use crate::support::invalid;
 
@@ -35,7 +35,10 @@ async fn unknown_and_duplicate_fields_are_rejected_by_every_operation() -> Resul
         let with_field = |more: &str| format!("{fields}{comma}{more}}}");
         invalid(&send(&tenant, operation, &path, Some(with_field(r#""idempotencyKey":"x""#))).await?, "idempotencyKey");
         invalid(&send(&tenant, operation, &path, Some(with_field(r#""twice":{"a":1,"a":2}"#))).await?, "twice.a");
-        invalid(&send(&tenant, operation, &path, Some(with_field(r#""capture":null,"capture":true"#))).await?, "capture");
+        invalid(
+            &send(&tenant, operation, &path, Some(with_field(r#""capture":null,"capture":true"#))).await?,
+            "capture",
+        );
         if !path.contains("limit") && operation.is_list() {
             invalid(&send(&tenant, operation, &format!("{path}{separator}limit=1&limit=2"), None).await?, "limit");
         }

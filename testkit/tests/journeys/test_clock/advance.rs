@@ -5,7 +5,7 @@ use futures_util::future::try_join;
 use serde_json::json;
 
 use super::{CAPTURED, SETTLED, assert_ended_after, wait_for_request_in_flight};
-use crate::support::{cluster, conflict, created, eventually, merchant, ok, concurrently};
+use crate::support::{cluster, concurrently, conflict, created, eventually, merchant, ok};
 
 #[tokio::test]
 async fn equal_advances_join_and_others_conflict() -> Result<()> {
@@ -33,7 +33,11 @@ async fn equal_advances_join_and_others_conflict() -> Result<()> {
     let status = &created(&slow)["status"];
     assert!(status == "pending_settlement" || status == "settled", "{status}");
     for response in [first, second] {
-        assert!(ok(&response)["now"].as_str() >= Some(&to) && response.body.get("pending").is_none(), "{}", response.body);
+        assert!(
+            ok(&response)["now"].as_str() >= Some(&to) && response.body.get("pending").is_none(),
+            "{}",
+            response.body
+        );
     }
     assert_ended_after(&merchant, &captured, CAPTURED, "1 minute", SETTLED).await?;
     let slow = slow.body["id"].as_str().unwrap_or_default();

@@ -75,7 +75,11 @@ async fn assert_billed(merchant: &Merchant, billing: &Billing, from: &str) -> Re
         if cycle != &cycles[0] {
             let day = &cycle["billingPeriod"].as_str().expect("a period")[..10];
             let due = json!(format!("{day}T00:00:00.000Z"));
-            assert_eq!([&cycle["issuedAt"], &cycle["paidAt"], &payment["createdAt"]], [&due; 3], "dated at its due time");
+            assert_eq!(
+                [&cycle["issuedAt"], &cycle["paidAt"], &payment["createdAt"]],
+                [&due; 3],
+                "dated at its due time"
+            );
         }
     }
     let rents = invoices(merchant, "recurringInvoiceId", &billing.recurring).await?;

@@ -8,7 +8,7 @@ use testkit::Response;
 use crate::recurring_invoices::{cadence, recurring};
 use crate::signing::{Signed, live};
 use crate::subscriptions::{plan, subscription_body};
-use crate::support::{Merchant, cluster, conflict, created, id, merchant, ok, refused, concurrently, with};
+use crate::support::{Merchant, cluster, concurrently, conflict, created, id, merchant, ok, refused, with};
 
 const RECURRING: &str = "/v1/recurring_invoices";
 const SUBSCRIPTIONS: &str = "/v1/subscriptions";

@@ -34,7 +34,10 @@ async fn operators_can_stop_an_advance() -> Result<()> {
     let at = stopped["stopped_at"].as_str().context("a timestamp")?.to_owned();
     assert_eq!(stopped["target"], json!(to));
     let returned = response.body["now"].as_str().context("a timestamp")?;
-    assert!(at.as_str() <= returned && returned < merchant.later(&at, "1 hour").await?.as_str(), "{returned} after {at}");
+    assert!(
+        at.as_str() <= returned && returned < merchant.later(&at, "1 hour").await?.as_str(),
+        "{returned} after {at}"
+    );
     let now = merchant.now().await?;
     assert!(returned < now.as_str() && now < merchant.later(&at, "1 hour").await?, "the clock keeps ticking: {now}");
     assert_eq!(cluster.ctl_output(&stop).await?.code, 1, "a second stop fails");

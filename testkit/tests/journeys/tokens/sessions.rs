@@ -5,7 +5,7 @@ use serde_json::json;
 use testkit::Client;
 
 use super::{SESSIONS, TOKENS, shop};
-use crate::support::{Browser, Merchant, ORIGIN, cluster, conflict, created, invalid, not_found, concurrently};
+use crate::support::{Browser, Merchant, ORIGIN, cluster, concurrently, conflict, created, invalid, not_found};
 
 #[tokio::test]
 async fn sessions_do_not_reveal_the_provider() -> Result<()> {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::shop;
-use crate::support::{conflict, created, id, ids, invalid, not_found, payment, sale, concurrently, with};
+use crate::support::{concurrently, conflict, created, id, ids, invalid, not_found, payment, sale, with};
 
 #[tokio::test]
 async fn concurrent_charges_and_saves_use_a_token_once() -> Result<()> {

@@ -6,8 +6,8 @@ use serde_json::json;
 use testkit::Response;
 use tokio::time::{Duration, Instant};
 
-use super::{ENDPOINTS, Event, endpoint, merchant, insert_pending};
-use crate::support::{Merchant, eventually, ids, not_found, ok, concurrently, uuid};
+use super::{ENDPOINTS, Event, endpoint, insert_pending, merchant};
+use crate::support::{Merchant, concurrently, eventually, ids, not_found, ok, uuid};
 
 /// How long after its claim an attempt may start; equals `START_WINDOW` of the worker.
 const START_WINDOW: Duration = Duration::from_secs(2);

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{DELIVERIES, ENDPOINTS, Event, delivery, endpoint, finish, insert_finished, merchant, insert_pending};
-use crate::support::{ids, invalid, assert_listed, not_found, ok, api_id, error_text, uuid};
+use super::{DELIVERIES, ENDPOINTS, Event, delivery, endpoint, finish, insert_finished, insert_pending, merchant};
+use crate::support::{api_id, assert_listed, error_text, ids, invalid, not_found, ok, uuid};
 
 #[tokio::test]
 async fn deliveries_show_the_request_and_the_response() -> Result<()> {
@@ -44,11 +44,18 @@ async fn deliveries_show_the_request_and_the_response() -> Result<()> {
     let bare = "UPDATE webhook_deliveries SET created_at = '2026-11-21T09:30:00Z', attempted_at = NULL WHERE id = $1";
     let succeeded = insert_finished(&merchant, &endpoint, &event, "succeeded").await?;
     sqlx::query(bare).bind(uuid(&succeeded)?).execute(&merchant.books.db).await?;
-    assert_eq!(delivery(&merchant, &succeeded).await?, expected(&succeeded, json!({"attempt": 1, "status": "succeeded"})));
+    assert_eq!(
+        delivery(&merchant, &succeeded).await?,
+        expected(&succeeded, json!({"attempt": 1, "status": "succeeded"}))
+    );
 
     let page = merchant.api.get(DELIVERIES).await?;
     for row in ok(&page)["data"].as_array().into_iter().flatten() {
-        assert_eq!(row, &delivery(&merchant, row["id"].as_str().unwrap_or_default()).await?, "the list has the same object");
+        assert_eq!(
+            row,
+            &delivery(&merchant, row["id"].as_str().unwrap_or_default()).await?,
+            "the list has the same object"
+        );
     }
     assert_eq!(ids(&page).len(), 3);
 

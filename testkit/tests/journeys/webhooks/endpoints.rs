@@ -4,11 +4,11 @@ use anyhow::Result;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ENDPOINTS, endpoint, endpoint_body, merchant, cluster_without_workers};
+use super::{ENDPOINTS, cluster_without_workers, endpoint, endpoint_body, merchant};
 use crate::signing::{Signed, live};
 use crate::support::{
-    Merchant, conflict, created, id, ids, invalid, assert_listed, not_found, ok, refused, assert_invalid_pages_rejected, error_text,
-    concurrently, uuid, with, without,
+    Merchant, assert_invalid_pages_rejected, assert_listed, concurrently, conflict, created, error_text, id, ids,
+    invalid, not_found, ok, refused, uuid, with, without,
 };
 
 #[tokio::test]
@@ -220,7 +220,8 @@ async fn pages_list_each_endpoint_once_newest_first() -> Result<()> {
 async fn concurrent_creations_stop_at_fifty_endpoints() -> Result<()> {
     let (merchant, other_merchant) = (merchant().await?, merchant().await?);
     let responses = concurrently(60, async |_| merchant.api.post(ENDPOINTS, endpoint_body()).await).await?;
-    let (created_responses, conflicts): (Vec<_>, Vec<_>) = responses.iter().partition(|response| response.status == 201);
+    let (created_responses, conflicts): (Vec<_>, Vec<_>) =
+        responses.iter().partition(|response| response.status == 201);
     assert_eq!(created_responses.len(), 50);
     conflicts.into_iter().for_each(conflict);
     let page = merchant.api.get(&format!("{ENDPOINTS}?limit=100")).await?;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{DELIVERIES, Event, endpoint, insert_finished, merchant, insert_pending};
+use super::{DELIVERIES, Event, endpoint, insert_finished, insert_pending, merchant};
 use crate::support::{ids, invalid, not_found, ok};
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use testkit::Cluster;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::support::{Merchant, created, id, api_id, uuid};
+use crate::support::{Merchant, api_id, created, id, uuid};
 
 const ENDPOINTS: &str = "/v1/webhook_endpoints";
 const DELIVERIES: &str = "/v1/webhook_deliveries";

@@ -7,8 +7,8 @@ use reqwest::Method;
 use serde_json::json;
 use testkit::Response;
 
-use super::{DELIVERIES, ENDPOINTS, Event, delivery, endpoint, finish, insert_finished, merchant, insert_pending};
-use crate::support::{Merchant, conflict, id, ids, ok, concurrently, uuid};
+use super::{DELIVERIES, ENDPOINTS, Event, delivery, endpoint, finish, insert_finished, insert_pending, merchant};
+use crate::support::{Merchant, concurrently, conflict, id, ids, ok, uuid};
 
 async fn replay(merchant: &Merchant, delivery: &str) -> Result<Response> {
     merchant.api.send(Method::POST, &format!("{DELIVERIES}/{delivery}/replay"), None).await
@@ -123,7 +123,8 @@ async fn replays_during_a_deletion_succeed_or_conflict() -> Result<()> {
         replay(&merchant, &first).await.map(Some)
     })
     .await?;
-    let (succeeded, conflicts): (Vec<_>, Vec<_>) = responses.iter().flatten().partition(|response| response.status == 200);
+    let (succeeded, conflicts): (Vec<_>, Vec<_>) =
+        responses.iter().flatten().partition(|response| response.status == 200);
     conflicts.into_iter().for_each(conflict);
     assert_eq!(replays(&merchant, &first).await?, succeeded.len(), "as many replays as successful responses");
     conflict(&replay(&merchant, &first).await?);

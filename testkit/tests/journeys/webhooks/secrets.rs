@@ -9,8 +9,8 @@ use serde_json::json;
 use sqlx::Row;
 use testkit::Response;
 
-use super::{ENDPOINTS, endpoint, endpoint_body, merchant, secret, cluster_without_workers};
-use crate::support::{Merchant, created, id, not_found, ok, concurrently, uuid, without};
+use super::{ENDPOINTS, cluster_without_workers, endpoint, endpoint_body, merchant, secret};
+use crate::support::{Merchant, concurrently, created, id, not_found, ok, uuid, without};
 
 /// The random bytes of a secret.
 fn bytes(secret: &str) -> Result<Vec<u8>> {
@@ -33,7 +33,11 @@ async fn stored_secrets(merchant: &Merchant, endpoint: &str) -> Result<StoredSec
     .bind(uuid(endpoint)?)
     .fetch_one(&merchant.books.db)
     .await?;
-    Ok(StoredSecrets { current: row.get("secret"), previous: row.get("previous_secret"), expires_in_a_day: row.get("for_a_day") })
+    Ok(StoredSecrets {
+        current: row.get("secret"),
+        previous: row.get("previous_secret"),
+        expires_in_a_day: row.get("for_a_day"),
+    })
 }
 
 async fn rotate(merchant: &Merchant, endpoint: &str) -> Result<Response> {
@@ -116,7 +120,8 @@ async fn concurrent_rotations_are_serialized() -> Result<()> {
 #[tokio::test]
 async fn operators_list_endpoints_and_rotate_secrets() -> Result<()> {
     let (cluster, merchant, other_merchant) = (cluster_without_workers().await?, merchant().await?, merchant().await?);
-    let (one, other, foreign) = (endpoint(&merchant).await?, endpoint(&merchant).await?, endpoint(&other_merchant).await?);
+    let (one, other, foreign) =
+        (endpoint(&merchant).await?, endpoint(&merchant).await?, endpoint(&other_merchant).await?);
     let deleted = endpoint(&merchant).await?;
     ok(&merchant.api.delete(&format!("{ENDPOINTS}/{deleted}")).await?);
     ok(&merchant.api.post(&format!("{ENDPOINTS}/{one}"), json!({"status": "disabled"})).await?);
@@ -140,8 +145,11 @@ async fn operators_list_endpoints_and_rotate_secrets() -> Result<()> {
     assert_eq!(after.previous.as_ref(), Some(&before.current));
 
     // The merchant may still use the previous secret, so a second rotation needs --again.
-    let error =
-        cluster.ctl(&["webhooks", "rotate-secret", &one]).await.expect_err("the previous secret still signs").to_string();
+    let error = cluster
+        .ctl(&["webhooks", "rotate-secret", &one])
+        .await
+        .expect_err("the previous secret still signs")
+        .to_string();
     assert!(error.contains("--again") && error.contains("the previous secret signs until"), "{error}");
     let unchanged = stored_secrets(&merchant, &one).await?;
     assert_eq!((&unchanged.current, &unchanged.previous), (&after.current, &after.previous));

@@ -10,11 +10,11 @@ use crate::chaos::{
     check::{check, check_current_release},
     evidence::{ApiState, Evidence, LedgerLine},
     faults::{RejectedRequests, Window},
+    gateway_report::ReportLine,
     journal::Entry,
     modifiers::Modifiers,
     receiver::Received,
     schedule::Fault,
-    gateway_report::ReportLine,
     time::{self, DAY},
 };
 
@@ -74,8 +74,9 @@ fn deliveries(kind: &str, object: &Value, endpoints: [usize; 2]) -> impl Iterato
 /// a failed payment, and a reversed partial approval. At the gateway: a refund, a partial capture, a void, and a page's
 /// total.
 fn valid_run() -> Evidence {
-    let card =
-        |id: &str, last4: &str| logged_request("POST /v1/payment_methods", Value::Null, 201, json!({"id": id, "last4": last4}));
+    let card = |id: &str, last4: &str| {
+        logged_request("POST /v1/payment_methods", Value::Null, 201, json!({"id": id, "last4": last4}))
+    };
     let invoice = |id: &str, amount: i64| {
         logged_request("POST /v1/invoices", json!({"amount": amount}), 201, json!({"id": id, "amount": amount}))
     };
@@ -200,7 +201,8 @@ fn assert_detected(invariant: &str, tamper: impl FnOnce(&mut Evidence)) {
     let mut evidence = valid_run();
     tamper(&mut evidence);
     let findings = check_current_release(&evidence);
-    let violated_invariants: Vec<_> = findings.iter().filter(|f| !f.violations.is_empty()).map(|f| f.invariant).collect();
+    let violated_invariants: Vec<_> =
+        findings.iter().filter(|f| !f.violations.is_empty()).map(|f| f.invariant).collect();
     assert!(violated_invariants.contains(&invariant), "{invariant} is not among {violated_invariants:?}");
 }
 
@@ -233,7 +235,9 @@ fn early_charges_and_expiries_are_detected() {
     assert_detected(EARLY, |e| e.ledger.push(LedgerLine { approved: false, ..line(0, "c9", "sale", None, 1002) }));
     // A third cycle on the second day, and a cycle before the first.
     assert_detected(EARLY, |e| e.ledger.push(line(0, "c9", "sale", None, 1004)));
-    assert_detected(EARLY, |e| line_with_id(e, "c3").at = time::parse_timestamp("2026-11-20T23:59:59.000Z").expect("an instant"));
+    assert_detected(EARLY, |e| {
+        line_with_id(e, "c3").at = time::parse_timestamp("2026-11-20T23:59:59.000Z").expect("an instant")
+    });
     assert_detected(EARLY, |e| e.api_states[0].subscriptions[0]["startAt"] = "2026-11-20".into());
     // Tomorrow's invoice, in the API or in a webhook.
     assert_detected(EARLY, |e| e.api_states[0].invoices.push(cycle("inv_6", "2026-11-23")));
@@ -354,5 +358,7 @@ fn process_misbehavior_is_detected() {
     assert_detected("a process with a wrong clock reports it and is not ready", |e| {
         e.ready_with_wrong_clock.push("worker-1".to_owned());
     });
-    assert_detected("a provider that rejects everything receives few requests", |e| e.rejected_requests[0].requests = 8);
+    assert_detected("a provider that rejects everything receives few requests", |e| {
+        e.rejected_requests[0].requests = 8
+    });
 }

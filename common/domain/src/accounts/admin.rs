@@ -1,0 +1,406 @@
+//! Changes of accounts by operators. Only the operator's command line calls these functions.
+
+use sqlx::{Acquire, PgExecutor, PgPool, Postgres, Transaction};
+
+use super::{Mode, Settlement};
+use crate::modifiers::Modifiers;
+use foundation::calendar::TimeZone;
+use foundation::crypto::KeyRing;
+use foundation::db;
+use foundation::email::is_email;
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, MerchantId, ProviderAccountId};
+use foundation::money::Currency;
+use foundation::time::Timestamp;
+use providers::ProviderKind;
+use providers::capabilities::Permission;
+use providers::card_gateway::{self, Credentials};
+
+/// The settings of an account; `None` leaves a setting unchanged, or at its default.
+#[derive(Debug, Default)]
+pub struct AccountSettings {
+    /// The displayed name.
+    pub name: Option<String>,
+    /// The IANA name of the time zone in which its days begin.
+    pub timezone: Option<String>,
+    /// The provider for new payments. Existing cards and payments stay with theirs.
+    pub provider: Option<ProviderKind>,
+    /// Whether partial captures are allowed.
+    pub partial_capture: Option<bool>,
+    /// Whether partial refunds are allowed.
+    pub partial_refund: Option<bool>,
+    /// `{surcharge?, tax?, tip?}`, each `{type: "percent"
+    ///
+    /// "fixed", value}`; percent in basis points.
+    pub modifiers: Option<serde_json::Value>,
+    /// Origins allowed to use the publishable keys; replaces the list.
+    pub allowed_origins: Option<Vec<String>>,
+    /// Requests per second and burst of each key.
+    pub rate_limit: Option<(i32, i32)>,
+    /// The email address sent to a provider for a payer who has none.
+    pub email: Option<String>,
+    /// The contact for cardholders' questions; empty for none.
+    pub support_contact: Option<String>,
+}
+
+/// Maximum length of a support contact.
+const MAX_CONTACT: usize = 200;
+
+impl AccountSettings {
+    fn check(&self) -> Result<()> {
+        if let Some(name) = &self.name
+            && name.trim().is_empty()
+        {
+            return Err(Error::invalid("name", "name must not be empty"));
+        }
+        if let Some(email) = &self.email
+            && !is_email(email)
+        {
+            return Err(Error::invalid("email", format!("{email} is not an email address")));
+        }
+        if let Some(contact) = &self.support_contact
+            && (contact.chars().count() > MAX_CONTACT || contact.contains(char::is_control))
+        {
+            let message =
+                format!("the support contact must have at most {MAX_CONTACT} characters and no control characters");
+            return Err(Error::invalid("support_contact", message));
+        }
+        if let Some(zone) = &self.timezone {
+            zone.parse::<TimeZone>()
+                .map_err(|_| Error::invalid("timezone", format!("{zone} is not the name of a time zone")))?;
+        }
+        if let Some(origins) = &self.allowed_origins {
+            origins.iter().try_for_each(|origin| check_origin(origin))?;
+        }
+        self.modifiers.as_ref().map_or(Ok(()), |modifiers| Modifiers::parse(modifiers).map(drop))
+    }
+}
+
+/// Checks an origin as browsers send it: scheme, host and optional port, without a path.
+fn check_origin(origin: &str) -> Result<()> {
+    let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+    match host {
+        Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', '@', '*', ' ']) => Ok(()),
+        _ => Err(Error::invalid("origin", format!("{origin} is not an origin such as https://shop.example"))),
+    }
+}
+
+/// An account as operators see it.
+#[derive(Debug)]
+pub struct AccountRow {
+    pub id: AccountId,
+    pub merchant_id: MerchantId,
+    pub mode: Mode,
+    /// The displayed name.
+    pub name: String,
+    /// IANA time zone name.
+    pub timezone: String,
+    /// The provider for new payments.
+    pub provider: ProviderKind,
+    /// Whether partial captures are allowed.
+    pub partial_capture: bool,
+    /// Whether partial refunds are allowed.
+    pub partial_refund: bool,
+    /// Surcharge, tax and tip.
+    pub modifiers: serde_json::Value,
+    pub allowed_origins: Vec<String>,
+    /// Requests per second of each key, if set.
+    pub rate_limit: Option<i32>,
+    /// Burst of each key, if set.
+    pub burst: Option<i32>,
+    /// The email address sent to a provider for a payer who has none.
+    pub email: Option<String>,
+    /// The contact for cardholders' questions.
+    pub support_contact: Option<String>,
+    /// Whether the account is connected to its provider, or its provider needs no connection.
+    pub connected: bool,
+    pub created_at: Timestamp,
+}
+
+/// Creates an account, and its merchant unless an existing one is given.
+///
+/// # Errors
+/// [`Error::Invalid`] for an invalid setting, [`Error::NotFound`] for an unknown merchant, [`Error::Conflict`] if the
+/// merchant already has an account in this mode.
+pub async fn create(
+    db: impl Acquire<'_, Database = Postgres>,
+    now: Timestamp,
+    merchant: Option<MerchantId>,
+    mode: Mode,
+    settings: &AccountSettings,
+) -> Result<AccountId> {
+    settings.check()?;
+    let name = settings.name.as_deref().ok_or_else(|| Error::invalid("name", "name is required"))?;
+    let provider = settings.provider.ok_or_else(|| Error::invalid("provider", "provider is required"))?;
+    let (id, provider_account) = (AccountId::new(now), ProviderAccountId::new(now));
+    let mut tx = db.begin().await?;
+    let merchant_id = match merchant {
+        Some(id) => id,
+        None => {
+            let id = MerchantId::new(now);
+            sqlx::query!("INSERT INTO merchants (id, name, created_at) VALUES ($1, $2, $3)", id.uuid(), name, now)
+                .execute(&mut *tx)
+                .await?;
+            id
+        }
+    };
+    sqlx::query!(
+        "INSERT INTO accounts (id, merchant_id, mode, name, timezone, provider_account_id, created_at)
+         VALUES ($1, $2, $3, $4, 'UTC', $5, $6)",
+        id.uuid(),
+        merchant_id.uuid(),
+        mode as Mode,
+        name,
+        provider_account.uuid(),
+        now,
+    )
+    .execute(&mut *tx)
+    .await
+    .map_err(|error| match db::violated_constraint(&error) {
+        Some("accounts_one_per_mode") => Error::conflict(format!("the merchant already has a {} account", mode.name())),
+        Some("accounts_merchant_id_fkey") => Error::no_such("merchant", merchant_id),
+        _ => error.into(),
+    })?;
+    insert_provider_account(&mut tx, id, provider_account, provider, now).await?;
+    apply(&mut tx, id, settings).await?;
+    tx.commit().await?;
+    Ok(id)
+}
+
+/// Changes the settings of an account.
+///
+/// # Errors
+/// [`Error::Invalid`] for an invalid setting, [`Error::NotFound`] for an unknown account.
+pub async fn set(
+    db: impl Acquire<'_, Database = Postgres>,
+    now: Timestamp,
+    id: AccountId,
+    settings: &AccountSettings,
+) -> Result<()> {
+    settings.check()?;
+    let mut tx = db.begin().await?;
+    apply(&mut tx, id, settings).await?;
+    if let Some(provider) = settings.provider {
+        let provider_account = find_or_create_provider_account(&mut tx, id, provider, now).await?;
+        sqlx::query!("UPDATE accounts SET provider_account_id = $2 WHERE id = $1", id.uuid(), provider_account.uuid())
+            .execute(&mut *tx)
+            .await?;
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+async fn insert_provider_account(
+    tx: &mut Transaction<'_, Postgres>,
+    account: AccountId,
+    id: ProviderAccountId,
+    provider: ProviderKind,
+    now: Timestamp,
+) -> Result<()> {
+    sqlx::query!(
+        "INSERT INTO provider_accounts (id, account_id, provider, created_at) VALUES ($1, $2, $3, $4)",
+        id.uuid(),
+        account.uuid(),
+        provider as ProviderKind,
+        now,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &AccountSettings) -> Result<()> {
+    let done = sqlx::query!(
+        "UPDATE accounts SET
+            name = coalesce($2, name), timezone = coalesce($3, timezone), partial_capture = coalesce($4, partial_capture),
+            partial_refund = coalesce($5, partial_refund), modifiers = coalesce($6, modifiers),
+            allowed_origins = coalesce($7, allowed_origins), rate_limit = coalesce($8, rate_limit), burst = coalesce($9, burst),
+            email = coalesce($10, email), support_contact = nullif(coalesce($11, support_contact), '')
+         WHERE id = $1",
+        id.uuid(),
+        settings.name.as_deref(),
+        settings.timezone.as_deref(),
+        settings.partial_capture,
+        settings.partial_refund,
+        settings.modifiers.as_ref(),
+        settings.allowed_origins.as_deref(),
+        settings.rate_limit.map(|(rate, _)| rate),
+        settings.rate_limit.map(|(_, burst)| burst),
+        settings.email.as_deref(),
+        settings.support_contact.as_deref().map(str::trim),
+    )
+    .execute(&mut **tx)
+    .await?;
+    if done.rows_affected() == 0 { Err(Error::no_such("account", id)) } else { Ok(()) }
+}
+
+/// Lists all accounts, newest first.
+///
+/// # Errors
+/// Database errors only.
+pub async fn list(db: &PgPool) -> Result<Vec<AccountRow>> {
+    let rows = sqlx::query_as!(
+        AccountRow,
+        r#"SELECT a.id, a.merchant_id, a.mode, a.name, a.timezone, p.provider, a.partial_capture, a.partial_refund,
+                a.modifiers, a.allowed_origins, a.rate_limit, a.burst, a.email, a.support_contact, a.created_at,
+                p.provider = 'mock' OR p.credentials IS NOT NULL AS "connected!"
+         FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id ORDER BY a.id DESC"#,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+/// Connects an account to its account at the card gateway, with its credentials and currencies; `None` leaves the
+/// currencies unchanged. No money moves. Returns the provider account.
+///
+/// # Errors
+/// [`Error::Invalid`] for a currency that the gateway does not support, [`Error::NotFound`] for an unknown account,
+/// [`Error::Conflict`] if it is connected under another user name, or another account uses this one.
+pub async fn connect(
+    pool: impl Acquire<'_, Database = Postgres>,
+    encryption: &KeyRing,
+    now: Timestamp,
+    account: AccountId,
+    credentials: Credentials,
+    currencies: Option<&[Currency]>,
+) -> Result<ProviderAccountId> {
+    let provider = ProviderKind::CardGateway;
+    for currency in currencies.unwrap_or_default() {
+        Settlement { provider, currencies: None }.require(*currency)?;
+    }
+    let currencies = currencies.map(|list| list.iter().map(|currency| currency.code().to_owned()).collect::<Vec<_>>());
+    let mut tx = pool.begin().await?;
+    let known = sqlx::query_scalar!("SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE", account.uuid());
+    known.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("account", account))?;
+    let id = find_or_create_provider_account(&mut tx, account, provider, now).await?;
+    // Cards, authorizations and unknown outcomes of one gateway account cannot be found in another.
+    let credentials = match card_gateway::read_credentials(&mut *tx, encryption, id).await? {
+        Some(former) if former.username != credentials.username => {
+            let message = format!(
+                "the account is connected to the gateway account {}; only its keys may change",
+                former.username
+            );
+            return Err(Error::conflict(message));
+        }
+        Some(former) => credentials.replacing(former),
+        None => credentials,
+    };
+    let update = sqlx::query!(
+        "UPDATE provider_accounts SET credentials = $2, field_key = $3, currencies = coalesce($4, currencies) WHERE id = $1",
+        id.uuid(),
+        credentials.seal(encryption, id),
+        credentials.field_key(),
+        currencies.as_deref(),
+    );
+    update.execute(&mut *tx).await.map_err(|error| match db::violated_constraint(&error) {
+        Some("provider_accounts_field_key") => Error::conflict("another account is connected to this gateway account"),
+        _ => error.into(),
+    })?;
+    tx.commit().await?;
+    Ok(id)
+}
+
+/// Returns the provider account, which is created if there is none.
+async fn find_or_create_provider_account(
+    tx: &mut Transaction<'_, Postgres>,
+    account: AccountId,
+    provider: ProviderKind,
+    now: Timestamp,
+) -> Result<ProviderAccountId> {
+    let existing = sqlx::query_scalar!(
+        "SELECT id FROM provider_accounts WHERE account_id = $1 AND provider = $2",
+        account.uuid(),
+        provider as ProviderKind,
+    )
+    .fetch_optional(&mut **tx)
+    .await?;
+    if let Some(id) = existing {
+        // An account that returns to a provider is reconciled again.
+        set_reconciliation(&mut **tx, account, provider, true).await?;
+        return Ok(id);
+    }
+    let id = ProviderAccountId::new(now);
+    insert_provider_account(tx, account, id, provider, now).await?;
+    Ok(id)
+}
+
+/// Disables or re-enables reconciliation of an account with a provider. Returns the provider account.
+///
+/// # Errors
+/// [`Error::NotFound`] if the account has none at this provider.
+pub async fn set_reconciliation(
+    db: impl PgExecutor<'_>,
+    account: AccountId,
+    provider: ProviderKind,
+    enabled: bool,
+) -> Result<ProviderAccountId> {
+    sqlx::query_scalar!(
+        "UPDATE provider_accounts SET reconcile_at = CASE
+             WHEN NOT $3 THEN 'infinity' WHEN reconcile_at = 'infinity' THEN clock_timestamp() ELSE reconcile_at END
+         WHERE account_id = $1 AND provider = $2 RETURNING id",
+        account.uuid(),
+        provider as ProviderKind,
+        enabled,
+    )
+    .fetch_optional(db)
+    .await?
+    .ok_or_else(|| Error::no_such("account at this provider", account))
+}
+
+/// Sets the operations that a provider account does not support, in addition to those its provider never supports.
+/// Returns the provider account.
+///
+/// # Errors
+/// [`Error::NotFound`] if the account has none at this provider.
+pub async fn set_unsupported(
+    db: impl PgExecutor<'_>,
+    account: AccountId,
+    provider: ProviderKind,
+    unsupported: Option<&[Permission]>,
+) -> Result<ProviderAccountId> {
+    let names = unsupported.map(|list| list.iter().map(|o| o.name().to_owned()).collect::<Vec<_>>());
+    sqlx::query_scalar!(
+        "UPDATE provider_accounts SET unsupported = coalesce($3, unsupported) WHERE account_id = $1 AND provider = $2
+         RETURNING id",
+        account.uuid(),
+        provider as ProviderKind,
+        names.as_deref(),
+    )
+    .fetch_optional(db)
+    .await?
+    .ok_or_else(|| Error::no_such("account at this provider", account))
+}
+
+#[cfg(test)]
+mod tests {
+    use foundation::clock::Clock;
+    use foundation::crypto::{EncryptionKey, Secret};
+
+    use super::*;
+
+    /// Cards, holds and unknown outcomes of an account are found by its user name at the gateway.
+    #[tokio::test]
+    async fn a_connected_account_keeps_its_user_name_at_the_gateway() {
+        let database = testkit::Database::create().await.expect("a database");
+        let url = Secret::new(database.url().to_owned());
+        let db = foundation::db::pool(&url, 2, "test").expect("its address");
+        let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
+        let now = Clock::system().now();
+        let settings = AccountSettings {
+            name: Some("Shop".into()),
+            provider: Some(ProviderKind::CardGateway),
+            ..AccountSettings::default()
+        };
+        let account = create(&db, now, None, Mode::Test, &settings).await.expect("created");
+        let connect_as = async |username: &str, api_key: &str| {
+            let json = serde_json::json!({"username": username, "api_key": api_key, "secret_key": "0123456789abcdef"});
+            let credentials = Credentials::parse(&json.to_string()).expect("complete");
+            connect(&db, &key, now, account, credentials, None).await
+        };
+        let first = connect_as("shop", "one").await.expect("connected");
+        let refused = connect_as("other", "one").await;
+        assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
+        assert_eq!(connect_as("shop", "two").await.expect("its keys may change"), first);
+    }
+}

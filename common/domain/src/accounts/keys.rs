@@ -1,0 +1,285 @@
+//! API keys: `svc_sk_test_` + the key's public id + 64 hexadecimal digits of secret. Looked up by the id, verified by a
+//! hash.
+
+use std::time::Duration;
+
+use sqlx::{Acquire, PgConnection, PgExecutor, PgPool, Postgres};
+
+use super::{KeyKind, Mode};
+use foundation::crypto::{KeyRing, Peppers, Secret, random_hex};
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, KeyId};
+use foundation::time::Timestamp;
+use providers::capabilities::Permission;
+
+const SECRET_BYTES: usize = 32;
+const ULID_CHARS: usize = 26;
+
+fn prefix(kind: KeyKind, mode: Mode) -> String {
+    let kind = match kind {
+        KeyKind::Secret => "sk",
+        KeyKind::Publishable => "pk",
+    };
+    format!("svc_{kind}_{}_", mode.name())
+}
+
+/// Returns the public id contained in a key; `None` if the text does not have the form of a key. The id is not secret
+/// and proves nothing.
+pub fn key_id(text: &str) -> Option<KeyId> {
+    let rest = [KeyKind::Secret, KeyKind::Publishable]
+        .into_iter()
+        .flat_map(|kind| [Mode::Test, Mode::Live].map(|mode| prefix(kind, mode)))
+        .find_map(|prefix| text.strip_prefix(prefix.as_str()))?;
+    let (ulid, secret) = rest.split_at_checked(ULID_CHARS)?;
+    (secret.len() == SECRET_BYTES * 2).then(|| format!("{}{ulid}", KeyId::PREFIX).parse().ok())?
+}
+
+/// A newly issued key. Its text cannot be retrieved again, except that of a publishable key.
+#[derive(Debug)]
+pub struct IssuedKey {
+    /// The public id, which signatures refer to.
+    pub id: KeyId,
+    pub key: Secret<String>,
+    /// The secret with which a live secret key signs its requests.
+    pub signing_secret: Option<Secret<String>>,
+}
+
+/// A key as operators see it.
+#[derive(Debug)]
+pub struct KeyRow {
+    pub id: KeyId,
+    pub account_id: AccountId,
+    pub kind: KeyKind,
+    /// The full text of a publishable key.
+    pub key_text: Option<String>,
+    /// `None` grants every entitlement.
+    pub entitlements: Option<Vec<String>>,
+    pub created_at: Timestamp,
+    pub revoked_at: Option<Timestamp>,
+    /// When it expires, because it was replaced.
+    pub expires_at: Option<Timestamp>,
+    /// When a request with it was last accepted, to about a minute.
+    pub last_used_at: Option<Timestamp>,
+    /// The pepper of its hash, if known.
+    pub pepper_id: Option<Vec<u8>>,
+}
+
+async fn mode_of(db: &mut PgConnection, account: AccountId) -> Result<Mode> {
+    sqlx::query_scalar!("SELECT mode FROM accounts WHERE id = $1", account.uuid())
+        .fetch_optional(db)
+        .await?
+        .ok_or_else(|| Error::no_such("account", account))
+}
+
+fn entitlement_names(entitlements: Option<&[Permission]>) -> Option<Vec<String>> {
+    entitlements.map(|list| list.iter().map(|operation| operation.name().to_owned()).collect())
+}
+
+/// Issues a secret key. For a live account it has a signing secret.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown account.
+pub async fn issue_secret(
+    db: impl Acquire<'_, Database = Postgres>,
+    peppers: &Peppers,
+    encryption: &KeyRing,
+    now: Timestamp,
+    account: AccountId,
+    entitlements: Option<&[Permission]>,
+) -> Result<IssuedKey> {
+    let mut db = db.acquire().await?;
+    let mode = mode_of(&mut db, account).await?;
+    let (id, key) = generate(now, KeyKind::Secret, mode);
+    let signing_secret = (mode == Mode::Live).then(|| format!("svc_ss_{}", random_hex(SECRET_BYTES)));
+    let (pepper, entitlements) = (peppers.current(), entitlement_names(entitlements));
+    let sealed = signing_secret.as_deref().map(|secret| encryption.seal(secret, &id.to_string()));
+    sqlx::query!(
+        "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, entitlements, signing_secret, created_at)
+         VALUES ($1, $2, 'secret', $3, $4, $5, $6, $7)",
+        id.uuid(),
+        account.uuid(),
+        &pepper.hash(&key)[..],
+        &pepper.id()[..],
+        entitlements.as_deref(),
+        sealed,
+        now,
+    )
+    .execute(&mut *db)
+    .await?;
+    Ok(IssuedKey { id, key: Secret::new(key), signing_secret: signing_secret.map(Secret::new) })
+}
+
+/// Issues a publishable key. Its text is stored, because it may be displayed again.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown account.
+pub async fn issue_publishable(
+    db: impl Acquire<'_, Database = Postgres>,
+    peppers: &Peppers,
+    now: Timestamp,
+    account: AccountId,
+    entitlements: Option<&[Permission]>,
+) -> Result<IssuedKey> {
+    let mut db = db.acquire().await?;
+    let (id, key) = generate(now, KeyKind::Publishable, mode_of(&mut db, account).await?);
+    let (pepper, entitlements) = (peppers.current(), entitlement_names(entitlements));
+    sqlx::query!(
+        "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, key_text, entitlements, created_at)
+         VALUES ($1, $2, 'publishable', $3, $4, $5, $6, $7)",
+        id.uuid(),
+        account.uuid(),
+        &pepper.hash(&key)[..],
+        &pepper.id()[..],
+        key,
+        entitlements.as_deref(),
+        now,
+    )
+    .execute(&mut *db)
+    .await?;
+    Ok(IssuedKey { id, key: Secret::new(key), signing_secret: None })
+}
+
+fn generate(now: Timestamp, kind: KeyKind, mode: Mode) -> (KeyId, String) {
+    let id = KeyId::new(now);
+    let text = id.to_string();
+    let ulid = text.strip_prefix(KeyId::PREFIX).expect("an id begins with its prefix");
+    (id, format!("{}{ulid}{}", prefix(kind, mode), random_hex(SECRET_BYTES)))
+}
+
+/// Which keys to list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyFilter {
+    pub account: Option<AccountId>,
+    pub kind: Option<KeyKind>,
+    /// Only keys that are neither revoked nor expired.
+    pub in_use: bool,
+    /// Only keys in use that are not known to be hashed with the pepper of this id.
+    pub not_under: Option<[u8; 4]>,
+}
+
+/// Lists keys, newest first.
+///
+/// # Errors
+/// Database errors only.
+pub async fn list(db: &PgPool, filter: KeyFilter) -> Result<Vec<KeyRow>> {
+    let rows = sqlx::query_as!(
+        KeyRow,
+        "SELECT id, account_id, kind, key_text, entitlements, created_at, revoked_at, expires_at, last_used_at, pepper_id
+         FROM api_keys
+         WHERE ($1::uuid IS NULL OR account_id = $1)
+           AND ($2::bytea IS NULL OR pepper_id IS DISTINCT FROM $2)
+           AND ($3::key_kind IS NULL OR kind = $3)
+           AND (NOT $4 OR (revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())))
+         ORDER BY id DESC",
+        filter.account.map(AccountId::uuid),
+        filter.not_under.as_ref().map(|id| &id[..]),
+        filter.kind as Option<KeyKind>,
+        filter.in_use || filter.not_under.is_some(),
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+/// Revokes a key. It is refused within a second (`KEY_CACHE_MS`). Revoking it again changes nothing. Returns its
+/// account.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown key.
+pub async fn revoke(db: impl PgExecutor<'_>, key: KeyId, now: Timestamp) -> Result<AccountId> {
+    let query = sqlx::query_scalar!(
+        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING account_id",
+        key.uuid(),
+        now
+    );
+    query.fetch_optional(db).await?.ok_or_else(|| Error::no_such("key", key))
+}
+
+/// Revokes every key of an account that is in use, and returns their ids.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown account.
+pub async fn revoke_all(tx: &mut PgConnection, account: AccountId, now: Timestamp) -> Result<Vec<KeyId>> {
+    mode_of(tx, account).await?;
+    let revoked = sqlx::query_scalar!(
+        "WITH used AS MATERIALIZED (SELECT id FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL),
+         held AS MATERIALIZED (
+             SELECT locked.id FROM unnest(ARRAY(SELECT id FROM used ORDER BY id)) AS u (id)
+             CROSS JOIN LATERAL (SELECT k.id FROM api_keys k WHERE k.id = u.id AND k.revoked_at IS NULL
+                 FOR NO KEY UPDATE) locked)
+         UPDATE api_keys k SET revoked_at = $2 FROM held WHERE k.id = held.id RETURNING k.id",
+        account.uuid(),
+        now
+    );
+    Ok(revoked.fetch_all(tx).await?)
+}
+
+/// Issues a key that replaces another, with the same account, kind and entitlements. The former key expires after
+/// `grace`, or earlier if it already was to. Returns the account, the new key, and when the former key expires.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown key, [`Error::Conflict`] if it is revoked or has expired.
+pub async fn rotate(
+    tx: &mut PgConnection,
+    peppers: &Peppers,
+    encryption: &KeyRing,
+    now: Timestamp,
+    key: KeyId,
+    grace: Duration,
+) -> Result<(AccountId, IssuedKey, Timestamp)> {
+    let former = sqlx::query!(
+        r#"UPDATE api_keys SET expires_at = least(expires_at, clock_timestamp() + make_interval(secs => $2))
+           WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
+           RETURNING account_id, kind, entitlements, expires_at AS "expires_at!""#,
+        key.uuid(),
+        grace.as_secs_f64(),
+    );
+    let Some(former) = former.fetch_optional(&mut *tx).await? else {
+        let existing = sqlx::query_scalar!("SELECT id FROM api_keys WHERE id = $1", key.uuid());
+        existing.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("key", key))?;
+        return Err(Error::conflict("the key is revoked or has expired: issue a new one"));
+    };
+    // Entitlements that this release does not know cannot be granted by any of its keys.
+    let entitlements =
+        former.entitlements.map(|names| names.iter().filter_map(|name| name.parse().ok()).collect::<Vec<_>>());
+    let (account, entitlements) = (former.account_id, entitlements.as_deref());
+    let issued = match former.kind {
+        KeyKind::Secret => issue_secret(tx, peppers, encryption, now, account, entitlements).await?,
+        KeyKind::Publishable => issue_publishable(tx, peppers, now, account, entitlements).await?,
+    };
+    Ok((account, issued, former.expires_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foundation::crypto::Pepper;
+    use proptest::prelude::*;
+    use testkit::fuzz::{changed, check, texts};
+
+    #[test]
+    fn the_public_id_is_found_only_in_well_formed_keys() {
+        let now = Timestamp::from_millisecond(1_800_000_000_000).expect("in range");
+        let (id, key) = generate(now, KeyKind::Secret, Mode::Live);
+        assert!(key.starts_with("svc_sk_live_"));
+        assert_eq!(key_id(&key), Some(id));
+        for bad in ["", "svc_sk_test_", "svc_sk_test_é", &key[..key.len() - 1], &format!("{key}0"), &key[4..]] {
+            assert_eq!(key_id(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn keys_with_a_changed_character_are_rejected() {
+        let pepper = Pepper::from_hex(&"5a".repeat(32)).expect("a pepper");
+        let now = Timestamp::from_millisecond(1_800_000_000_000).expect("in range");
+        let (id, key) = generate(now, KeyKind::Secret, Mode::Test);
+        let hash = pepper.hash(&key);
+        check(prop_oneof![changed(key.as_str()), texts()], |text| {
+            if let Some(read) = key_id(&text) {
+                assert_eq!(text.len(), key.len(), "{text}");
+                assert!(text.contains(read.to_string().trim_start_matches(KeyId::PREFIX)), "{text}");
+            }
+            assert!(!pepper.matches(&text, &hash), "{text} passes for the key of {id}");
+        });
+    }
+}

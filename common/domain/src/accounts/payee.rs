@@ -1,0 +1,64 @@
+//! The account that is paid on a hosted payment page.
+
+use sqlx::PgConnection;
+
+use super::Mode;
+use foundation::calendar::TimeZone;
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, ProviderAccountId};
+use providers::ProviderKind;
+use providers::capabilities::Permission;
+
+#[derive(Clone, Debug)]
+pub struct Payee {
+    pub account_id: AccountId,
+    /// The name that the merchant chose.
+    pub name: String,
+    /// The merchant's contact for questions of cardholders.
+    pub support_contact: Option<String>,
+    pub mode: Mode,
+    /// The time zone of its billing days.
+    pub timezone: TimeZone,
+    /// The provider account for new payments.
+    pub provider_account_id: ProviderAccountId,
+    pub provider: ProviderKind,
+    /// The account's public key at the provider, if it has one.
+    pub field_key: Option<String>,
+    /// The configured surcharge, tax and tip.
+    pub modifiers: serde_json::Value,
+    /// Whether the provider account supports payments at all.
+    pub accepts_payments: bool,
+}
+
+/// Returns the payee for an account.
+///
+/// # Errors
+/// Database errors; [`Error::Internal`] for a time zone that this machine does not know.
+pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
+    let row = sqlx::query!(
+        "SELECT a.name, a.support_contact, a.mode, a.timezone, a.provider_account_id, a.modifiers, p.provider, p.unsupported,
+                p.field_key
+         FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id WHERE a.id = $1",
+        account.uuid(),
+    )
+    .fetch_one(db)
+    .await?;
+    let zone = &row.timezone;
+    let timezone =
+        zone.parse().map_err(|error| Error::internal(format!("time zone {zone:?} of {account}: {error}")))?;
+    let required = Permission::PaymentsCreate;
+    let unsupported =
+        row.provider.unsupported().contains(&required) || row.unsupported.iter().any(|name| name == required.name());
+    Ok(Payee {
+        account_id: account,
+        name: row.name,
+        support_contact: row.support_contact,
+        mode: row.mode,
+        timezone,
+        provider_account_id: row.provider_account_id,
+        provider: row.provider,
+        field_key: row.field_key,
+        modifiers: row.modifiers,
+        accepts_payments: !unsupported,
+    })
+}

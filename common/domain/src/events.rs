@@ -1,0 +1,238 @@
+//! Events. An event is written in the transaction of the change it reports, as the exact bytes that every delivery
+//! sends.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use sqlx::PgPool;
+use tokio::time::sleep;
+
+use foundation::clock::Clock;
+use foundation::db::{Tx, is_retryable};
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, EventId, RefundId};
+use foundation::queues;
+use foundation::time::Timestamp;
+
+macro_rules! event_types {
+    ($($name:ident = $text:literal,)*) => {
+        /// The event types (docs/webhooks.md, Events).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum EventType { $($name,)* }
+
+        impl EventType {
+            /// All event types.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// `resource.what_happened`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+event_types! {
+    CustomerCreated = "customer.created",
+    CustomerUpdated = "customer.updated",
+    PaymentMethodCreated = "payment_method.created",
+    PaymentAuthorized = "payment.authorized",
+    PaymentCaptured = "payment.captured",
+    PaymentDeclined = "payment.declined",
+    PaymentSettled = "payment.settled",
+    PaymentCancelled = "payment.cancelled",
+    PaymentExpired = "payment.expired",
+    PaymentRequiresAction = "payment.requires_action",
+    PaymentRefunded = "payment.refunded",
+    PaymentRefundFailed = "payment.refund_failed",
+    PaymentFailed = "payment.failed",
+    PaymentCaptureFailed = "payment.capture_failed",
+    PaymentVoidFailed = "payment.void_failed",
+    WebhookEndpointDisabled = "webhook_endpoint.disabled",
+    InvoiceIssued = "invoice.issued",
+    InvoiceScheduled = "invoice.scheduled",
+    InvoicePaid = "invoice.paid",
+    InvoicePaymentFailed = "invoice.payment_failed",
+    InvoiceCollectionExhausted = "invoice.collection_exhausted",
+    InvoiceVoided = "invoice.voided",
+    SubscriptionCreated = "subscription.created",
+    SubscriptionRenewed = "subscription.renewed",
+    SubscriptionPastDue = "subscription.past_due",
+    SubscriptionCancelled = "subscription.cancelled",
+    RecurringInvoicePaused = "recurring_invoice.paused",
+    RecurringInvoiceResumed = "recurring_invoice.resumed",
+    RecurringInvoiceParked = "recurring_invoice.parked",
+    RecurringInvoiceCompleted = "recurring_invoice.completed",
+    RecurringInvoiceCancelled = "recurring_invoice.cancelled",
+    PaymentLinkPaid = "payment_link.paid",
+    PaymentLinkExpired = "payment_link.expired",
+    PaymentLinkCancelled = "payment_link.cancelled",
+}
+
+#[derive(Serialize)]
+struct Payload<'a, T> {
+    id: EventId,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    timestamp: Timestamp,
+    livemode: bool,
+    data: Data<'a, T>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Data<'a, T> {
+    object: &'a T,
+    /// The refund that the event is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refund_id: Option<RefundId>,
+}
+
+/// An event to write.
+#[derive(Debug)]
+pub struct Event {
+    pub id: EventId,
+    pub kind: EventType,
+    /// The exact bytes that every delivery sends.
+    pub payload: String,
+    /// The time of writing by the system clock, not by a test clock: partitions and retention depend on it.
+    pub at: Timestamp,
+}
+
+/// Renders an event for a statement that writes it together with other rows. The payload shows `now`, the account's
+/// time. The id contains the system time, because the tables are partitioned by the time in their ids.
+///
+/// # Errors
+/// [`Error::Internal`] if the object cannot be serialized.
+pub fn render(livemode: bool, kind: EventType, object: &impl Serialize, now: Timestamp) -> Result<Event> {
+    render_for_refund(livemode, kind, object, None, now)
+}
+
+fn render_for_refund(
+    livemode: bool,
+    kind: EventType,
+    object: &impl Serialize,
+    refund_id: Option<RefundId>,
+    now: Timestamp,
+) -> Result<Event> {
+    let at = Clock::system().now();
+    let id = EventId::new(at);
+    let payload = Payload { id, kind: kind.name(), timestamp: now, livemode, data: Data { object, refund_id } };
+    let payload = serde_json::to_string(&payload).map_err(|e| Error::internal(format!("event of {kind:?}: {e}")))?;
+    Ok(Event { id, kind, payload, at })
+}
+
+/// Writes an event with the object's current API representation, and a delivery for each subscribed endpoint. The
+/// commit wakes the deliveries.
+///
+/// # Errors
+/// Only the database's.
+pub async fn append(
+    tx: &mut Tx,
+    account: AccountId,
+    livemode: bool,
+    kind: EventType,
+    object: &impl Serialize,
+    now: Timestamp,
+) -> Result<EventId> {
+    append_for_refund(tx, account, livemode, kind, object, None, now).await
+}
+
+/// As [`append`], for an event about one refund of a payment.
+///
+/// # Errors
+/// Only the database's.
+pub async fn append_for_refund(
+    tx: &mut Tx,
+    account: AccountId,
+    livemode: bool,
+    kind: EventType,
+    object: &impl Serialize,
+    refund_id: Option<RefundId>,
+    now: Timestamp,
+) -> Result<EventId> {
+    let event = render_for_refund(livemode, kind, object, refund_id, now)?;
+    let endpoints = sqlx::query_scalar!(
+        r#"SELECT endpoint AS "endpoint!" FROM emit_event($1, $2, $3, $4, $5) AS endpoint"#,
+        event.id.uuid(),
+        account.uuid(),
+        event.kind.name(),
+        event.payload,
+        event.at,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    for endpoint in endpoints {
+        tx.wake(queues::WEBHOOKS, endpoint);
+    }
+    Ok(event.id)
+}
+
+/// The tables that are partitioned by month.
+const PARTITIONED_TABLES: [&str; 2] = ["events", "webhook_deliveries"];
+
+/// Months with a partition, including the current one. One more than `ctl doctor` requires, so that it reports nothing
+/// at the beginning of a month.
+const PARTITION_MONTHS: i32 = 4;
+
+/// Attempts to lock a whole table. Each waits only briefly, because other statements queue behind a waiting lock;
+/// between the attempts they proceed.
+const LOCK_ATTEMPTS: usize = 5;
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(500);
+
+/// Creates the missing partitions of the current and coming months, and returns how many were created. Uses the
+/// database's clock, because that of a process may be wrong.
+///
+/// # Errors
+/// Only the database's, for example if a table could not be locked. The other tables are processed nevertheless.
+pub async fn ensure_partitions(db: &PgPool) -> Result<i32> {
+    let mut created = Ok(0);
+    for table in PARTITIONED_TABLES {
+        let create = || {
+            sqlx::query_scalar!(
+                "SELECT ensure_monthly_partitions($1::text::regclass, clock_timestamp(), $2)",
+                table,
+                PARTITION_MONTHS
+            )
+            .fetch_one(db)
+        };
+        created = add(created, retry_transient(create).await);
+    }
+    created
+}
+
+async fn retry_transient<T>(change: impl AsyncFn() -> Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+    for _ in 1..LOCK_ATTEMPTS {
+        match change().await {
+            Err(error) if is_retryable(&error) => sleep(LOCK_RETRY_DELAY).await,
+            result => return result,
+        }
+    }
+    change().await
+}
+
+/// Adds the count of another table, or returns the first error.
+fn add(total: Result<i32>, count: Result<Option<i32>, sqlx::Error>) -> Result<i32> {
+    Ok(total? + count?.unwrap_or(0))
+}
+
+/// Drops the partitions of months that ended at least `months` months ago by the database's clock, and returns how many
+/// were dropped. Their payloads can no longer be replayed.
+///
+/// # Errors
+/// As [`ensure_partitions`].
+pub async fn drop_partitions(db: &PgPool, months: i32) -> Result<i32> {
+    let mut dropped = Ok(0);
+    for table in PARTITIONED_TABLES {
+        let drop = || {
+            sqlx::query_scalar!(
+                "SELECT drop_monthly_partitions($1::text::regclass, clock_timestamp() - make_interval(months => $2))",
+                table,
+                months,
+            )
+            .fetch_one(db)
+        };
+        dropped = add(dropped, retry_transient(drop).await);
+    }
+    dropped
+}

@@ -1,0 +1,200 @@
+//! Attempts to collect an invoice. An attempt is inserted with its payment and ends with the payment's outcome.
+
+use serde::Serialize;
+use sqlx::{PgConnection, PgPool};
+use utoipa::ToSchema;
+
+use super::collection::Failure;
+use super::{Invoice, retrieve, store};
+use crate::accounts::Mode;
+use foundation::error::Result;
+use foundation::id::{AccountId, CollectionAttemptId, InvoiceId, PaymentId};
+use foundation::money::MAX_AMOUNT;
+use foundation::page::{Page, PageRequest, unknown_cursor};
+use foundation::schema;
+use foundation::time::Timestamp;
+use providers::DeclineType;
+
+/// The status of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "collection_attempt_status", rename_all = "snake_case")]
+pub enum AttemptStatus {
+    /// The card is being charged.
+    Processing,
+    /// The attempt paid the invoice.
+    Succeeded,
+    Failed,
+}
+
+/// The names in the API. `unknown` is a processing attempt whose payment has an unknown outcome.
+const NAMES: [&str; 4] = ["processing", "succeeded", "failed", "unknown"];
+
+/// An attempt as stored.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub id: CollectionAttemptId,
+    pub mode: Mode,
+    /// Starts at 1.
+    pub number: i32,
+    pub status: AttemptStatus,
+    /// Whether the outcome is unknown and the provider is being queried for it.
+    pub unknown: bool,
+    /// The amount to collect.
+    pub amount: i64,
+    /// `None` if no card could be charged.
+    pub payment_id: Option<PaymentId>,
+    pub decline_code: Option<String>,
+    /// Whether a retry may succeed.
+    pub decline_type: Option<DeclineType>,
+    pub attempted_at: Timestamp,
+    /// When the next attempt was due, as of the failure of this one.
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+/// An attempt in the API.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = CollectionAttempt, description = "One attempt to collect an invoice. Optional fields are present where they apply.")]
+pub struct AttemptView<'a> {
+    pub id: CollectionAttemptId,
+    #[schema(schema_with = schema::collection_attempt)]
+    object: &'static str,
+    livemode: bool,
+    created_at: Timestamp,
+    /// Starts at 1.
+    #[schema(schema_with = number)]
+    number: i32,
+    /// `unknown` while the outcome of the charge is unknown and the provider is being queried for it.
+    #[schema(schema_with = names)]
+    status: &'static str,
+    #[schema(schema_with = amount)]
+    amount: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Absent if there was no card to charge, or the card's provider account does not support the currency.
+    payment_id: Option<PaymentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decline_code: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decline_type: Option<DeclineType>,
+    attempted_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// When the next attempt was due, as of the failure of this one.
+    next_attempt_at: Option<Timestamp>,
+}
+
+fn number() -> schema::Field {
+    schema::integer(1, i64::from(i32::MAX)).into()
+}
+
+fn names() -> schema::Field {
+    schema::enumeration(NAMES).into()
+}
+
+fn amount() -> schema::Field {
+    schema::integer(1, MAX_AMOUNT).into()
+}
+
+impl<'a> AttemptView<'a> {
+    pub fn new(attempt: &'a Attempt) -> Self {
+        let [processing, succeeded, failed, unknown] = NAMES;
+        Self {
+            id: attempt.id,
+            object: "collection_attempt",
+            livemode: attempt.mode == Mode::Live,
+            created_at: attempt.attempted_at,
+            number: attempt.number,
+            status: match attempt.status {
+                AttemptStatus::Processing if attempt.unknown => unknown,
+                AttemptStatus::Processing => processing,
+                AttemptStatus::Succeeded => succeeded,
+                AttemptStatus::Failed => failed,
+            },
+            amount: attempt.amount,
+            payment_id: attempt.payment_id,
+            decline_code: attempt.decline_code.as_deref(),
+            decline_type: attempt.decline_type,
+            attempted_at: attempt.attempted_at,
+            next_attempt_at: attempt.next_attempt_at,
+        }
+    }
+}
+
+/// The attempt of a payment.
+#[derive(Debug)]
+pub struct PaymentAttempt {
+    pub id: CollectionAttemptId,
+    pub attempted_at: Timestamp,
+}
+
+/// Returns the attempt of a payment; `None` if a cardholder made the payment. The invoice must be locked.
+///
+/// # Errors
+/// Database errors only.
+pub async fn of_payment(
+    tx: &mut PgConnection,
+    account: AccountId,
+    payment: PaymentId,
+) -> Result<Option<PaymentAttempt>> {
+    store::attempts::of_payment(tx, account, payment).await
+}
+
+/// Whether an attempt is in flight. The invoice must be locked.
+///
+/// # Errors
+/// Database errors only.
+pub async fn is_in_flight(tx: &mut PgConnection, account: AccountId, invoice: InvoiceId) -> Result<bool> {
+    store::attempts::is_in_flight(tx, account, invoice).await
+}
+
+/// Marks an attempt as succeeded.
+///
+/// # Errors
+/// Database errors only.
+pub async fn succeeded(tx: &mut PgConnection, id: CollectionAttemptId) -> Result<()> {
+    store::attempts::finish(tx, id, AttemptStatus::Succeeded, None, None).await
+}
+
+/// Marks an attempt as failed, and stores when the next one is due.
+///
+/// # Errors
+/// Database errors only.
+pub async fn failed(
+    tx: &mut PgConnection,
+    id: CollectionAttemptId,
+    failure: Failure<'_>,
+    next: Option<Timestamp>,
+) -> Result<()> {
+    store::attempts::finish(tx, id, AttemptStatus::Failed, Some(failure), next).await
+}
+
+/// Inserts a failed attempt that charged no card. The invoice must already have its next attempt time.
+///
+/// # Errors
+/// Database errors only.
+pub async fn insert_unsent(
+    tx: &mut PgConnection,
+    invoice: &Invoice,
+    number: i32,
+    failure: Failure<'_>,
+    now: Timestamp,
+) -> Result<()> {
+    store::attempts::insert_failed(tx, invoice, CollectionAttemptId::new(now), number, failure, now).await
+}
+
+/// Returns a page of an invoice's attempts, oldest first.
+///
+/// # Errors
+/// [`foundation::error::Error::NotFound`] if the account has no such invoice; 422 if the cursor is not one of its attempts.
+pub async fn list(
+    db: &PgPool,
+    account: AccountId,
+    invoice: InvoiceId,
+    page: PageRequest<CollectionAttemptId>,
+) -> Result<Page<Attempt>> {
+    retrieve(db, account, invoice).await?;
+    let after = match page.starting_after {
+        None => 0,
+        Some(cursor) => store::attempts::number(db, account, invoice, cursor).await?.ok_or_else(unknown_cursor)?,
+    };
+    Ok(page.page(store::attempts::list(db, account, invoice, after, page.fetch()).await?))
+}

@@ -1,0 +1,130 @@
+//! The JSON of an invoice in API responses and events.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Invoice, Item, Number, Status};
+use crate::accounts::Mode;
+use foundation::calendar::PaymentTerms;
+use foundation::id::{CustomerId, InvoiceId, PaymentId, RecurringInvoiceId, SubscriptionId};
+use foundation::money::{Currency, MAX_AMOUNT};
+use foundation::public_url;
+use foundation::schema;
+use foundation::time::Timestamp;
+
+/// An invoice in the API.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Invoice, description = "An invoice to a customer. Optional fields are present where they apply.")]
+pub struct InvoiceView<'a> {
+    pub id: InvoiceId,
+    #[schema(schema_with = schema::invoice)]
+    object: &'static str,
+    livemode: bool,
+    created_at: Timestamp,
+    customer_id: CustomerId,
+    #[schema(schema_with = statuses)]
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Assigned when the invoice is issued. An account's numbers have no gaps.
+    number: Option<Number>,
+    currency: Currency,
+    /// The total owed.
+    #[schema(schema_with = amount)]
+    amount: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Tax included in `amount`, as sent.
+    #[schema(schema_with = schema::amount)]
+    amount_tax: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Discount subtracted from `amount`, as sent.
+    #[schema(schema_with = schema::amount)]
+    amount_discount: Option<i64>,
+    #[schema(schema_with = schema::amount)]
+    amount_paid: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    /// In the order sent; empty if only an amount was sent.
+    items: &'a [Item],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The terms from which `dueAt` is computed. Absent if `dueAt` was sent.
+    #[schema(schema_with = terms)]
+    payment_terms: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issued_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// When automatic collection starts.
+    collect_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// When the next collection attempt is due.
+    next_attempt_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paid_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The payment that paid the invoice.
+    payment_id: Option<PaymentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recurring_invoice_id: Option<RecurringInvoiceId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subscription_id: Option<SubscriptionId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The cycle that the invoice bills.
+    billing_period: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// True once the last collection retry has failed.
+    collection_exhausted: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    voided_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The URL of the payment page, to be shared with the payer. Present once the invoice is issued.
+    #[schema(schema_with = schema::page)]
+    url: Option<String>,
+}
+
+fn amount() -> schema::Field {
+    schema::integer(1, MAX_AMOUNT).into()
+}
+
+fn statuses() -> schema::Field {
+    schema::enumeration(Status::ALL.map(Status::name)).into()
+}
+
+fn terms() -> schema::Field {
+    schema::enumeration(PaymentTerms::ALL.map(PaymentTerms::name)).into()
+}
+
+impl<'a> InvoiceView<'a> {
+    pub fn new(invoice: &'a Invoice) -> Self {
+        Self {
+            id: invoice.id,
+            object: "invoice",
+            livemode: invoice.mode == Mode::Live,
+            created_at: invoice.created_at,
+            customer_id: invoice.customer_id,
+            status: invoice.status.name(),
+            number: invoice.number,
+            currency: invoice.currency,
+            amount: invoice.amount,
+            amount_tax: invoice.amount_tax,
+            amount_discount: invoice.amount_discount,
+            amount_paid: invoice.amount_paid,
+            description: invoice.description.as_deref(),
+            items: invoice.items.rows(),
+            payment_terms: invoice.payment_terms.map(PaymentTerms::name),
+            issued_at: invoice.issued_at,
+            due_at: invoice.due_at,
+            collect_at: invoice.collect_at,
+            next_attempt_at: invoice.next_attempt_at,
+            paid_at: invoice.paid_at,
+            payment_id: invoice.payment_id,
+            recurring_invoice_id: invoice.recurring_invoice_id,
+            subscription_id: invoice.subscription_id,
+            billing_period: invoice.billing_period.as_deref(),
+            collection_exhausted: invoice.collection_exhausted.then_some(true),
+            voided_at: invoice.voided_at,
+            url: invoice.number.map(|_| public_url::of(format_args!("/pay/i/{}", invoice.page_token))),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Surcharge, tax and tip that an account adds to an amount on its payment pages (docs/billing.md, Payment pages). Pure
+//! functions.
+
+use serde_json::Value;
+
+use foundation::error::{Error, Result};
+use foundation::money::MAX_AMOUNT;
+
+/// 100 % in basis points.
+const BASIS_POINTS: i128 = 10_000;
+
+/// How an addition is computed from the amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Modifier {
+    /// Basis points of the amount.
+    Percent(i64),
+    /// Minor units, independent of the amount.
+    Fixed(i64),
+}
+
+impl Modifier {
+    /// Rounds half up to the minor unit.
+    fn of(self, base: i64) -> i128 {
+        match self {
+            Self::Percent(points) => (i128::from(base) * i128::from(points) + BASIS_POINTS / 2) / BASIS_POINTS,
+            Self::Fixed(value) => value.into(),
+        }
+    }
+}
+
+/// The configured surcharge, tax and tip of an account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Modifiers {
+    surcharge: Option<Modifier>,
+    tax: Option<Modifier>,
+    tip: Option<Modifier>,
+}
+
+/// What applies to a particular charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppliedModifiers {
+    /// The amount already includes tax, so none is added.
+    pub taxed: bool,
+    /// Whether the payer adds the tip.
+    pub tips: bool,
+}
+
+/// An amount and its additions. An addition of zero is `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The amount due.
+    pub base: i64,
+    pub surcharge: Option<i64>,
+    pub tax: Option<i64>,
+    pub tip: Option<i64>,
+    /// The charged total.
+    pub total: i64,
+}
+
+impl Parts {
+    /// Whether anything is added.
+    pub fn has_additions(&self) -> bool {
+        self.total != self.base
+    }
+}
+
+/// The total exceeds the largest amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the total exceeds the largest amount")]
+pub struct TotalTooLarge;
+
+impl Modifiers {
+    /// Parses the configuration of an account.
+    ///
+    /// # Errors
+    /// 422 `modifiers` if it is invalid.
+    pub fn parse(value: &Value) -> Result<Self> {
+        let wrong = |message: String| Error::invalid("modifiers", message);
+        let object = value.as_object().ok_or_else(|| wrong("modifiers must be a JSON object".into()))?;
+        let mut modifiers = Self::default();
+        for (name, modifier) in object {
+            let part = match name.as_str() {
+                "surcharge" => &mut modifiers.surcharge,
+                "tax" => &mut modifiers.tax,
+                "tip" => &mut modifiers.tip,
+                _ => return Err(wrong(format!("{name} is not one of surcharge, tax, tip"))),
+            };
+            let value = modifier["value"].as_i64().filter(|value| *value >= 0);
+            *part = match (modifier["type"].as_str(), value) {
+                (Some("percent"), Some(points)) => Some(Modifier::Percent(points)),
+                (Some("fixed"), Some(minor)) => Some(Modifier::Fixed(minor)),
+                _ => {
+                    let form = "{\"type\": \"percent\"|\"fixed\", \"value\": whole number ≥ 0}";
+                    return Err(wrong(format!("{name} must be {form}")));
+                }
+            };
+        }
+        Ok(modifiers)
+    }
+
+    /// Computes the parts of a charge. Every addition is computed from the base amount, not from another addition.
+    ///
+    /// # Errors
+    /// [`TotalTooLarge`] if the total exceeds the largest amount.
+    pub fn apply(self, base: i64, applied: AppliedModifiers) -> Result<Parts, TotalTooLarge> {
+        let part = |modifier: Option<Modifier>, applies: bool| -> Result<Option<i64>, TotalTooLarge> {
+            let Some(modifier) = modifier.filter(|_| applies) else { return Ok(None) };
+            let minor = i64::try_from(modifier.of(base)).map_err(|_| TotalTooLarge)?;
+            Ok((minor > 0).then_some(minor))
+        };
+        let surcharge = part(self.surcharge, true)?;
+        let tax = part(self.tax, !applied.taxed)?;
+        let tip = part(self.tip, applied.tips)?;
+        let sum = [surcharge, tax, tip].into_iter().flatten().try_fold(base, i64::checked_add);
+        let total = sum.filter(|total| *total <= MAX_AMOUNT).ok_or(TotalTooLarge)?;
+        Ok(Parts { base, surcharge, tax, tip, total })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use proptest::prelude::*;
+    use testkit::fuzz::{anything, check, json};
+
+    const ALL: AppliedModifiers = AppliedModifiers { taxed: false, tips: true };
+
+    fn modifiers(value: Value) -> Modifiers {
+        Modifiers::parse(&value).expect("modifiers")
+    }
+
+    fn apply(value: Value, base: i64, applied: AppliedModifiers) -> Result<Parts, TotalTooLarge> {
+        modifiers(value).apply(base, applied)
+    }
+
+    #[test]
+    fn each_part_is_computed_from_the_amount_and_rounded_half_up() {
+        for (base, points, tax) in [
+            (10_000, 825, Some(825)),
+            (1_000, 825, Some(83)),
+            (1_006, 825, Some(83)),
+            (100, 50, Some(1)),
+            (100, 49, None),
+            (99, 50, None),
+            (1, 10_000, Some(1)),
+            (3, 20_000, Some(6)),
+            (500, 0, None),
+        ] {
+            let parts = apply(json!({"tax": {"type": "percent", "value": points}}), base, ALL).expect("a sum");
+            assert_eq!((parts.base, parts.tax, parts.total), (base, tax, base + tax.unwrap_or(0)), "{base} {points}");
+            assert_eq!(parts.has_additions(), tax.is_some());
+        }
+    }
+
+    #[test]
+    fn the_parts_add_up_to_the_charged_total() {
+        let all = json!({
+            "surcharge": {"type": "percent", "value": 300},
+            "tax": {"type": "percent", "value": 825},
+            "tip": {"type": "fixed", "value": 200},
+        });
+        let parts = apply(all.clone(), 10_000, ALL).expect("a sum");
+        let expected = Parts { base: 10_000, surcharge: Some(300), tax: Some(825), tip: Some(200), total: 11_325 };
+        assert_eq!(parts, expected);
+        let no_tip = apply(all.clone(), 10_000, AppliedModifiers { tips: false, ..ALL }).expect("a sum");
+        assert_eq!(no_tip, Parts { tip: None, total: 11_125, ..expected });
+        let taxed = apply(all, 10_000, AppliedModifiers { taxed: true, ..ALL }).expect("a sum");
+        assert_eq!(taxed, Parts { tax: None, total: 10_500, ..expected });
+    }
+
+    #[test]
+    fn without_modifiers_nothing_is_added() {
+        let parts = apply(json!({}), 500, ALL).expect("a sum");
+        assert!(!parts.has_additions());
+        assert_eq!(parts, Parts { base: 500, surcharge: None, tax: None, tip: None, total: 500 });
+    }
+
+    #[test]
+    fn totals_above_the_largest_amount_are_refused() {
+        let fixed = |value: i64| json!({"tip": {"type": "fixed", "value": value}});
+        assert_eq!(apply(fixed(1), MAX_AMOUNT - 1, ALL).expect("a sum").total, MAX_AMOUNT);
+        assert_eq!(apply(fixed(1), MAX_AMOUNT, ALL), Err(TotalTooLarge));
+        assert_eq!(apply(fixed(i64::MAX), MAX_AMOUNT, ALL), Err(TotalTooLarge));
+        let percent = json!({"surcharge": {"type": "percent", "value": i64::MAX}});
+        assert_eq!(apply(percent, MAX_AMOUNT, ALL), Err(TotalTooLarge));
+        // The tip is not computed if the payer omits it.
+        assert!(apply(fixed(i64::MAX), MAX_AMOUNT, AppliedModifiers { tips: false, ..ALL }).is_ok());
+    }
+
+    #[test]
+    fn invalid_configurations_are_rejected() {
+        for wrong in [
+            json!(null),
+            json!([]),
+            json!({"fee": {"type": "fixed", "value": 1}}),
+            json!({"tax": null}),
+            json!({"tax": {"type": "permille", "value": 1}}),
+            json!({"tax": {"type": "fixed", "value": -1}}),
+            json!({"tax": {"type": "fixed", "value": 1.5}}),
+            json!({"tax": {"type": "fixed", "value": "1"}}),
+            json!({"tax": {"value": 1}}),
+        ] {
+            let error = Modifiers::parse(&wrong).expect_err("no configuration");
+            assert!(matches!(error, Error::Invalid { param, .. } if param == "modifiers"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn any_valid_configuration_adds_up_within_the_limit() {
+        let all = json!({"surcharge": {"type": "percent", "value": 300}, "tip": {"type": "fixed", "value": 200}});
+        let values = prop_oneof![
+            json(all).prop_filter_map("no JSON", |text| serde_json::from_slice(&text).ok()),
+            anything(),
+            (any::<i64>(), any::<i64>()).prop_map(|(tax, tip)| json!({
+                "tax": {"type": "percent", "value": tax}, "tip": {"type": "fixed", "value": tip},
+            })),
+        ];
+        check((values, 1..=MAX_AMOUNT, any::<bool>(), any::<bool>()), |(value, base, taxed, tips)| {
+            let modifiers = match Modifiers::parse(&value) {
+                Ok(modifiers) => modifiers,
+                Err(Error::Invalid { param, .. }) => return assert_eq!(param, "modifiers"),
+                Err(other) => panic!("{other}"),
+            };
+            let Ok(parts) = modifiers.apply(base, AppliedModifiers { taxed, tips }) else { return };
+            let added = [parts.surcharge, parts.tax, parts.tip];
+            assert!(added.iter().flatten().all(|part| *part > 0), "{parts:?}");
+            assert_eq!(parts.total, parts.base + added.iter().flatten().sum::<i64>());
+            assert!(parts.base == base && parts.total <= MAX_AMOUNT, "{parts:?}");
+        });
+    }
+}

@@ -1,0 +1,142 @@
+//! Operations as reconciliation compares them with a provider's books.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+
+use super::store::books as store;
+use super::{OperationKind, State};
+use foundation::error::Result;
+use foundation::id::{AccountId, OperationId, PaymentId, ProviderAccountId};
+use foundation::money::{Currency, Money};
+use foundation::time::Timestamp;
+use providers::Entry;
+
+/// An operation as our books record it.
+#[derive(Clone, Debug)]
+pub struct RecordedOperation {
+    pub id: OperationId,
+    /// Our reference at the provider.
+    pub reference: String,
+    pub kind: OperationKind,
+    pub state: State,
+    /// The provider's reference for the transaction, if it succeeded.
+    pub provider_ref: Option<String>,
+    /// The provider's reference for the charge that this operation follows.
+    pub target_ref: Option<String>,
+    pub payment_id: Option<PaymentId>,
+    /// For a charge, the approved amount; otherwise the requested amount.
+    pub amount: Option<i64>,
+    pub currency: Option<Currency>,
+    /// When a request was first sent.
+    pub first_sent_at: Option<Timestamp>,
+    pub settled_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub age_seconds: f64,
+    pub is_held: bool,
+}
+
+impl RecordedOperation {
+    /// Whether its outcome may be about to be written: it is younger than `age`, or a worker holds its lease.
+    pub fn is_under_way(&self, age: Duration) -> bool {
+        !self.state.is_final() && (self.is_held || self.age_seconds < age.as_secs_f64())
+    }
+
+    /// The kind of statement line that the provider would show for it. `None` for a saved card.
+    pub const fn entry(&self) -> Option<Entry> {
+        match self.kind {
+            OperationKind::Sale | OperationKind::Authorize => Some(Entry::Charge),
+            OperationKind::Capture => Some(Entry::Capture),
+            OperationKind::Void | OperationKind::Reverse => Some(Entry::Void),
+            OperationKind::Refund => Some(Entry::Refund),
+            OperationKind::StoreCard => None,
+        }
+    }
+
+    /// Whether it is this charge, or follows it.
+    pub fn target_ref_is(&self, charge: &str) -> bool {
+        let named =
+            self.target_ref.as_deref().or(self.provider_ref.as_deref().filter(|_| self.entry() == Some(Entry::Charge)));
+        named == Some(charge)
+    }
+
+    pub fn money(&self) -> Option<Money> {
+        self.amount.zip(self.currency).map(|(minor, currency)| Money { minor, currency })
+    }
+}
+
+/// Returns the operations with these references at a provider account.
+///
+/// # Errors
+/// Database errors only.
+pub async fn by_reference(db: &PgPool, at: ProviderAccountId, references: &[String]) -> Result<Vec<RecordedOperation>> {
+    if references.is_empty() {
+        return Ok(vec![]);
+    }
+    store::by_reference(db, at, references).await
+}
+
+/// Returns all operations of these payments.
+///
+/// # Errors
+/// Database errors only.
+pub async fn of_payments(db: &PgPool, account: AccountId, payments: &[PaymentId]) -> Result<Vec<RecordedOperation>> {
+    if payments.is_empty() {
+        return Ok(vec![]);
+    }
+    let payments: Vec<_> = payments.iter().map(|payment| payment.uuid()).collect();
+    store::of_payments(db, account, &payments).await
+}
+
+/// Returns up to `limit` operations that succeeded at a provider account within an interval, in the order in which
+/// their outcomes were written. Saved cards are left out.
+///
+/// # Errors
+/// Database errors only.
+pub async fn succeeded(
+    db: &PgPool,
+    at: ProviderAccountId,
+    from: Timestamp,
+    to: Timestamp,
+    limit: i64,
+) -> Result<Vec<RecordedOperation>> {
+    store::succeeded(db, at, from, to, limit).await
+}
+
+/// Returns up to `limit` operations whose references lie between `after` and `before`, in order.
+///
+/// # Errors
+/// Database errors only.
+pub async fn page(
+    db: &PgPool,
+    at: ProviderAccountId,
+    after: &str,
+    before: &str,
+    limit: i64,
+) -> Result<Vec<RecordedOperation>> {
+    store::page(db, at, after, before, limit).await
+}
+
+/// A payment's totals and operations, read in one snapshot.
+#[derive(Clone, Debug)]
+pub struct PaymentRecord {
+    pub captured: i64,
+    pub refunded: i64,
+    /// Whether every operation had ended before the instant that the caller passed in.
+    pub all_ended: bool,
+    pub operations: Vec<RecordedOperation>,
+}
+
+/// Reads a payment with its operations. `ended_before` is an instant of the database's clock: the payment is at rest if
+/// all its operations ended before it. `None` if the payment has no operation.
+///
+/// # Errors
+/// Database errors only.
+pub async fn payment_record(
+    db: &PgPool,
+    account: AccountId,
+    payment: PaymentId,
+    ended_before: Timestamp,
+) -> Result<Option<PaymentRecord>> {
+    store::payment_record(db, account, payment, ended_before).await
+}

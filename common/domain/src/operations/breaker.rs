@@ -1,0 +1,149 @@
+//! The circuit breaker of a provider account, and retries of operations that the provider did not process.
+//!
+//! After a few unprocessed operations in a row, only an occasional probe is sent. Deferred operations are sent at a
+//! bounded rate once the provider processes requests again. Only requests that certainly had no effect count: a lost
+//! response says nothing about the next request.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+
+use super::{Claimed, OperationKind, store};
+use foundation::db::Db;
+use foundation::error::Result;
+use foundation::id::{AccountId, ProviderAccountId};
+use foundation::proof::{self, Rule};
+use foundation::time::Timestamp;
+use providers::{Cause, ProviderKind};
+
+/// The breaker opens after this many unprocessed operations in a row. An operation counts once, however often it is
+/// retried.
+pub(super) const OPENS_AFTER: i32 = 5;
+/// Deferred operations that are sent per second and provider account.
+const BACKLOG_PER_SECOND: f64 = 50.0;
+/// Backoff of an unprocessed operation: starts at the first value and doubles up to the second.
+const FIRST_BACKOFF: Duration = Duration::from_secs(2);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+
+/// Returns the delay before the next attempt of an operation that was not processed `not_processed` times.
+pub(super) fn backoff(not_processed: i32) -> Duration {
+    let doubled = FIRST_BACKOFF * 2u32.pow(not_processed.clamp(0, 5).unsigned_abs());
+    doubled.min(LONGEST_BACKOFF)
+}
+
+/// What to do with an operation whose request certainly had no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenNotProcessed {
+    /// It fails: a client waits for it and can decide what to do.
+    Fail,
+    /// It is retried until the provider decides, or until the retry limit.
+    RetryUntilLimit,
+    /// It is retried until the provider decides, without a limit, because it corrects an error.
+    RetryForever,
+}
+
+impl Claimed {
+    /// What to do with the operation if its request certainly had no effect.
+    pub fn when_not_processed(&self) -> WhenNotProcessed {
+        match self.kind {
+            _ if !proof::holds(Rule::NotProcessed) => WhenNotProcessed::Fail,
+            _ if self.by_system => WhenNotProcessed::RetryForever,
+            OperationKind::Reverse => WhenNotProcessed::RetryForever,
+            OperationKind::Refund => WhenNotProcessed::RetryUntilLimit,
+            OperationKind::Sale | OperationKind::Authorize if self.background => WhenNotProcessed::RetryUntilLimit,
+            OperationKind::Sale
+            | OperationKind::Authorize
+            | OperationKind::Capture
+            | OperationKind::Void
+            | OperationKind::StoreCard => WhenNotProcessed::Fail,
+        }
+    }
+}
+
+/// Whether this operation may be sent: the breaker is closed, or a probe is due. While a client waits, one probe per
+/// second is allowed. If the database cannot answer, the operation is sent: it has already been claimed, and in
+/// recovery class C a claim that sends nothing would need manual review.
+pub async fn admit(db: &PgPool, claimed: &Claimed) -> bool {
+    if !claimed.has_breaker || !proof::holds(Rule::Breaker) {
+        return true;
+    }
+    let admitted = store::breaker::admit(db, claimed.provider_account_id, !claimed.background, OPENS_AFTER).await;
+    admitted.unwrap_or_else(|error| {
+        tracing::warn!(operation = %claimed.id, %error, "failed to query the circuit breaker");
+        true
+    })
+}
+
+/// Counts an unprocessed operation towards the breaker. The cause must be one that affects other requests too.
+///
+/// # Errors
+/// Database errors only.
+pub async fn count_not_processed(db: &PgPool, claimed: &Claimed, reason: &str) -> Result<()> {
+    store::breaker::count(db, claimed, reason).await
+}
+
+/// Requeues an operation that was not processed, or that was not sent because the breaker is open (`cause` is `None`),
+/// behind the other deferred operations. Does nothing if the claim was lost.
+///
+/// # Errors
+/// Database errors only.
+pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>) -> Result<()> {
+    let backoff = backoff(claimed.not_processed);
+    let gap = Duration::from_secs_f64(1.0 / BACKLOG_PER_SECOND);
+    // Lock order: the breaker, then the operation.
+    let mut tx = db.begin().await?;
+    let counts = cause.is_none_or(Cause::affects_account);
+    let slot = match counts {
+        true => store::breaker::next_slot(&mut tx, claimed.provider_account_id, backoff, gap).await?,
+        false => None,
+    };
+    // It was not sent, and the breaker has closed since, so it can be sent now.
+    let backoff = if cause.is_none() && slot.is_none() { Duration::ZERO } else { backoff };
+    store::breaker::requeue(&mut tx, claimed.id, claimed.fence, slot, backoff).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Closes the breaker: the provider has processed a request of this account, so deferred operations are sent in turn.
+///
+/// # Errors
+/// Database errors only.
+pub async fn close_breaker(db: &PgPool, account: ProviderAccountId) -> Result<()> {
+    if store::breaker::close(db, account).await? {
+        tracing::info!(provider_account = %account, "the provider processes requests again");
+    }
+    Ok(())
+}
+
+/// A provider account whose breaker is open.
+#[derive(Debug)]
+pub struct Breaker {
+    pub provider_account_id: ProviderAccountId,
+    pub account_id: AccountId,
+    pub provider: ProviderKind,
+    /// When the first request was not processed.
+    pub since: Timestamp,
+    /// How long it has been open.
+    pub seconds: f64,
+    /// Why the last request was not processed.
+    pub reason: String,
+}
+
+/// Returns up to `limit` open breakers, oldest first.
+///
+/// # Errors
+/// Database errors only.
+pub async fn breakers(db: &PgPool, limit: i64) -> Result<Vec<Breaker>> {
+    store::breaker::open(db, OPENS_AFTER, limit).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_doubles_up_to_a_minute() {
+        let seconds: Vec<_> = (-1..8).map(|times| backoff(times).as_secs()).collect();
+        assert_eq!(seconds, [2, 2, 4, 8, 16, 32, 60, 60, 60]);
+    }
+}

@@ -1,0 +1,255 @@
+//! Payment links: an amount that anyone with the link's URL may pay, once, until the link expires.
+//!
+//! While a payment is pending, the link can neither expire nor be cancelled: the payment's outcome decides first. So
+//! `expiry_due_at` is set only on open links without a pending payment.
+//!
+//! `now` is the time by the account's clock.
+
+mod expiry;
+mod status;
+mod store;
+mod view;
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
+
+pub use expiry::{EXPIRY_BATCH, next_due, oldest_due_seconds, run_due_payment_links};
+pub use status::Status;
+pub use view::PaymentLinkView;
+
+use crate::accounts::{Caller, Mode};
+use crate::events::{self, EventType};
+use foundation::crypto::random_hex;
+use foundation::db::{Db, Tx};
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, PaymentId, PaymentLinkId};
+use foundation::money::{Currency, Money};
+use foundation::page::{Page, PageRequest, unknown_cursor};
+use foundation::proof::{self, Rule};
+use foundation::time::Timestamp;
+
+/// The lifetime of a link that is created without `expiresAt`.
+pub const DEFAULT_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Random bytes of the token in the URL of a payment page.
+const PAGE_TOKEN_BYTES: usize = 20;
+
+/// A link as of [`Self::as_of`].
+#[derive(Clone, Debug)]
+pub struct PaymentLink {
+    pub id: PaymentLinkId,
+    pub account_id: AccountId,
+    pub mode: Mode,
+    /// `Expired` as soon as the link is overdue, even if that is not stored yet.
+    pub status: Status,
+    /// In minor units of the currency.
+    pub amount: i64,
+    pub currency: Currency,
+    pub description: Option<String>,
+    pub expires_at: Timestamp,
+    /// When to mark the link as expired; `None` while a payment is pending and once the link is not open.
+    expiry_due_at: Option<Timestamp>,
+    pub paid_at: Option<Timestamp>,
+    /// The payment that paid the link.
+    pub payment_id: Option<PaymentId>,
+    pub cancelled_at: Option<Timestamp>,
+    /// The token in the URL of the payment page. Anyone who has it may pay.
+    pub page_token: String,
+    pub created_at: Timestamp,
+    /// When the link was read, by the account's clock.
+    pub as_of: Timestamp,
+}
+
+impl PaymentLink {
+    pub fn money(&self) -> Money {
+        Money { minor: self.amount, currency: self.currency }
+    }
+
+    /// Whether a payment for the link is pending.
+    pub fn is_being_paid(&self) -> bool {
+        self.status == Status::Open && self.expiry_due_at.is_none()
+    }
+
+    fn step(&mut self, next: Status) -> Result<()> {
+        if !self.status.may_become(next) {
+            return Err(Error::internal(format!("{} is {:?} and cannot become {next:?}", self.id, self.status)));
+        }
+        self.status = next;
+        self.expiry_due_at = None;
+        Ok(())
+    }
+}
+
+/// The validated input for a new link.
+#[derive(Debug)]
+pub struct NewPaymentLink {
+    pub money: Money,
+    pub description: Option<String>,
+    /// By default [`DEFAULT_LIFETIME`] from now.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl NewPaymentLink {
+    /// Builds an open link with a new id, without storing it.
+    ///
+    /// # Errors
+    /// 422 `expiresAt` if it is not in the future.
+    pub fn open(self, caller: &Caller, now: Timestamp) -> Result<PaymentLink> {
+        let expires_at = self.expires_at.unwrap_or_else(|| now.plus(DEFAULT_LIFETIME));
+        if expires_at <= now {
+            return Err(Error::invalid("expiresAt", "expiresAt must be in the future"));
+        }
+        Ok(PaymentLink {
+            id: PaymentLinkId::new(now),
+            account_id: caller.account_id,
+            mode: caller.mode,
+            status: Status::Open,
+            amount: self.money.minor,
+            currency: self.money.currency,
+            description: self.description,
+            expires_at,
+            expiry_due_at: Some(expires_at),
+            paid_at: None,
+            payment_id: None,
+            cancelled_at: None,
+            page_token: random_hex(PAGE_TOKEN_BYTES),
+            created_at: now,
+            as_of: now,
+        })
+    }
+}
+
+/// Inserts a link built by [`NewPaymentLink::open`].
+///
+/// # Errors
+/// Database errors only.
+pub async fn insert(db: &mut PgConnection, link: &PaymentLink) -> Result<()> {
+    store::insert(db, link).await
+}
+
+/// Cancels a link, so that it can no longer be paid. Does nothing if it is already cancelled.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] if the link is paid or expired, or a payment for it is pending.
+pub async fn cancel(db: &Db, account: AccountId, id: PaymentLinkId, now: Timestamp) -> Result<PaymentLink> {
+    let mut tx = db.begin().await?;
+    let mut link = lock(&mut tx, account, id, now).await?;
+    match link.status {
+        Status::Cancelled => return Ok(link),
+        Status::Paid => return Err(Error::conflict("the link was paid; refund the payment instead")),
+        Status::Expired => return Err(Error::conflict("the link has expired")),
+        // Starting a payment requires the link's lock, so no payment can start from here on.
+        Status::Open if link.is_being_paid() => return Err(Error::conflict("a payment for the link is pending")),
+        Status::Open => {}
+    }
+    link.step(Status::Cancelled)?;
+    link.cancelled_at = Some(now);
+    store::save(&mut tx, &link).await?;
+    announce(&mut tx, &link, EventType::PaymentLinkCancelled, now).await?;
+    tx.commit().await?;
+    Ok(link)
+}
+
+/// Records that a payment for a locked link is pending.
+///
+/// # Errors
+/// [`Error::Internal`] if the link is not open or another payment is pending.
+pub async fn begin_payment(tx: &mut PgConnection, link: &mut PaymentLink) -> Result<()> {
+    if link.status != Status::Open || (link.is_being_paid() && proof::holds(Rule::Link)) {
+        return Err(Error::internal(format!("{} is {} and cannot start a payment", link.id, link.status.name())));
+    }
+    link.expiry_due_at = None;
+    store::save(tx, link).await
+}
+
+/// Records that the pending payment for a locked link failed: the link may be paid again, and may expire.
+///
+/// # Errors
+/// [`Error::Internal`] if no payment is pending.
+pub async fn payment_failed(tx: &mut PgConnection, link: &mut PaymentLink) -> Result<()> {
+    check_being_paid(link)?;
+    link.expiry_due_at = Some(link.expires_at);
+    store::save(tx, link).await
+}
+
+/// Records the payment that paid a locked link.
+///
+/// # Errors
+/// [`Error::Internal`] if no payment is pending.
+pub async fn pay(tx: &mut Tx, link: &mut PaymentLink, payment: PaymentId, now: Timestamp) -> Result<()> {
+    check_being_paid(link)?;
+    link.step(Status::Paid)?;
+    link.paid_at = Some(now);
+    link.payment_id = Some(payment);
+    store::save(tx, link).await?;
+    announce(tx, link, EventType::PaymentLinkPaid, now).await
+}
+
+fn check_being_paid(link: &PaymentLink) -> Result<()> {
+    if link.is_being_paid() {
+        return Ok(());
+    }
+    Err(Error::internal(format!("{} is {} and has no pending payment", link.id, link.status.name())))
+}
+
+async fn announce(tx: &mut Tx, link: &PaymentLink, kind: EventType, now: Timestamp) -> Result<()> {
+    let livemode = link.mode == Mode::Live;
+    events::append(tx, link.account_id, livemode, kind, &PaymentLinkView::new(link), now).await?;
+    Ok(())
+}
+
+/// Returns a link.
+///
+/// # Errors
+/// [`Error::NotFound`], also if it belongs to another account.
+pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentLinkId, now: Timestamp) -> Result<PaymentLink> {
+    store::find(db, account, id, now).await?.ok_or_else(|| Error::no_such("payment link", id))
+}
+
+/// Returns the link of a payment page; `at` is the real time.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn retrieve_by_page_token(db: &mut PgConnection, page_token: &str, at: Timestamp) -> Result<PaymentLink> {
+    store::find_by_token(db, page_token, at).await?.ok_or_else(|| Error::no_such("payment link", ""))
+}
+
+/// Locks a link. Lock order: the link, then its payment.
+///
+/// # Errors
+/// [`Error::NotFound`], also if it belongs to another account.
+pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentLinkId, at: Timestamp) -> Result<PaymentLink> {
+    store::lock(tx, account, id, at).await?.ok_or_else(|| Error::no_such("payment link", id))
+}
+
+/// Locks a link unless another transaction has it locked. Requests of payers must not hold a connection while they
+/// wait.
+///
+/// # Errors
+/// Database errors only.
+pub async fn try_lock(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: PaymentLinkId,
+    now: Timestamp,
+) -> Result<Option<PaymentLink>> {
+    store::try_lock(tx, account, id, now).await
+}
+
+/// Returns a page of links, newest first.
+///
+/// # Errors
+/// 422 if the cursor is not a link of the account.
+pub async fn list(
+    db: &PgPool,
+    account: AccountId,
+    page: PageRequest<PaymentLinkId>,
+    now: Timestamp,
+) -> Result<Page<PaymentLink>> {
+    if let Some(cursor) = page.starting_after
+        && store::find(db, account, cursor, now).await?.is_none()
+    {
+        return Err(unknown_cursor());
+    }
+    Ok(page.page(store::list(db, account, page.starting_after, page.fetch(), now).await?))
+}

@@ -1,0 +1,157 @@
+//! Saved cards. A card belongs permanently to the provider account that stores it. The customer's row refers to the
+//! default card.
+
+mod store;
+mod view;
+
+use sqlx::{PgConnection, PgPool};
+
+pub use view::PaymentMethodView;
+
+use crate::accounts::{Caller, Mode};
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, CustomerId, PaymentMethodId, ProviderAccountId};
+use foundation::page::{Page, PageRequest, unknown_cursor};
+use foundation::time::Timestamp;
+use providers::Card;
+
+/// The status of saving a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "payment_method_status", rename_all = "snake_case")]
+pub enum Status {
+    /// The request to the provider is pending.
+    Processing,
+    /// The card can be charged.
+    Active,
+    /// The provider refused to store the card.
+    Failed,
+}
+
+impl Status {
+    /// The name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Processing => "processing",
+            Self::Active => "active",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A saved card as stored.
+#[derive(Debug)]
+pub struct PaymentMethod {
+    pub id: PaymentMethodId,
+    pub account_id: AccountId,
+    pub mode: Mode,
+    /// Who pays with it.
+    pub customer_id: CustomerId,
+    /// The provider account that stores the card.
+    pub provider_account_id: ProviderAccountId,
+    pub status: Status,
+    /// The provider's token for the card.
+    pub provider_ref: Option<String>,
+    /// `visa`, `mastercard`, …
+    pub brand: Option<String>,
+    pub last4: Option<String>,
+    /// 1 to 12.
+    pub exp_month: Option<i16>,
+    /// Four digits.
+    pub exp_year: Option<i16>,
+    pub created_at: Timestamp,
+    /// Whether the card is charged if a request names no card.
+    pub is_default: bool,
+}
+
+impl PaymentMethod {
+    /// Builds a card whose request to the provider is pending.
+    pub fn processing(id: PaymentMethodId, caller: &Caller, customer_id: CustomerId, now: Timestamp) -> Self {
+        Self {
+            id,
+            account_id: caller.account_id,
+            mode: caller.mode,
+            customer_id,
+            provider_account_id: caller.provider_account_id,
+            status: Status::Processing,
+            provider_ref: None,
+            brand: None,
+            last4: None,
+            exp_month: None,
+            exp_year: None,
+            created_at: now,
+            is_default: false,
+        }
+    }
+
+    /// Returns brand, last four digits and expiry date, once the provider has returned them.
+    pub fn card(&self) -> Option<Card> {
+        Some(Card {
+            brand: self.brand.clone()?,
+            last4: self.last4.clone()?,
+            exp_month: self.exp_month?,
+            exp_year: self.exp_year?,
+        })
+    }
+}
+
+/// Returns a card, using a connection from the pool.
+///
+/// # Errors
+/// As [`retrieve`].
+pub async fn retrieve_from(db: &PgPool, account: AccountId, id: PaymentMethodId) -> Result<PaymentMethod> {
+    retrieve(&mut *db.acquire().await?, account, id).await
+}
+
+/// Inserts a card that is about to be saved at the provider.
+///
+/// # Errors
+/// Database errors only.
+pub async fn insert_processing(
+    tx: &mut PgConnection,
+    id: PaymentMethodId,
+    account: AccountId,
+    customer: CustomerId,
+    provider_account: ProviderAccountId,
+    now: Timestamp,
+) -> Result<()> {
+    store::insert_processing(tx, id, account, customer, provider_account, now).await
+}
+
+/// Stores the provider's response: the token and details of the card, or `None` if it refused to store the card.
+///
+/// # Errors
+/// Database errors only.
+pub async fn finish_saving(tx: &mut PgConnection, id: PaymentMethodId, saved: Option<(&str, &Card)>) -> Result<()> {
+    store::finish_saving(tx, id, saved).await
+}
+
+/// Returns a card, whatever its status.
+///
+/// # Errors
+/// [`Error::NotFound`], also if it belongs to another account.
+pub async fn retrieve(db: &mut PgConnection, account: AccountId, id: PaymentMethodId) -> Result<PaymentMethod> {
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("payment method", id))
+}
+
+/// Returns a page of a customer's active cards: the default card first, then the others, newest first.
+///
+/// # Errors
+/// 422 if the cursor is not an active card of the customer.
+pub async fn list(
+    db: &PgPool,
+    account: AccountId,
+    customer: CustomerId,
+    default: Option<PaymentMethodId>,
+    page: PageRequest<PaymentMethodId>,
+) -> Result<Page<PaymentMethod>> {
+    if let Some(cursor) = page.starting_after
+        && !store::is_listed(db, account, customer, cursor).await?
+    {
+        return Err(unknown_cursor());
+    }
+    // The page after the default card starts with the newest other card; otherwise the page has the cards older than
+    // the cursor.
+    let before = page.starting_after.filter(|cursor| Some(*cursor) != default);
+    let rows = store::list(db, account, customer, before, page.starting_after.is_none(), page.fetch()).await?;
+    Ok(page.page(rows))
+}

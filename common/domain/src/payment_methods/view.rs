@@ -1,0 +1,69 @@
+//! The JSON of a saved card in API responses and events.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{PaymentMethod, Status};
+use crate::accounts::Mode;
+use foundation::id::{CustomerId, PaymentMethodId};
+use foundation::schema;
+use foundation::time::Timestamp;
+
+/// A saved card in the API.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = PaymentMethod, description = "A saved card. Its brand, number and expiry date are present once the provider has returned them.")]
+pub struct PaymentMethodView<'a> {
+    pub id: PaymentMethodId,
+    #[schema(schema_with = schema::payment_method)]
+    object: &'static str,
+    livemode: bool,
+    created_at: Timestamp,
+    customer_id: CustomerId,
+    #[serde(rename = "type")]
+    #[schema(schema_with = card)]
+    kind: &'static str,
+    /// Whether the provider has stored the card. Only an `active` card can be charged.
+    #[schema(schema_with = statuses)]
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    brand: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::last4)]
+    last4: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::month)]
+    exp_month: Option<i16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::year)]
+    exp_year: Option<i16>,
+    /// Whether this card is charged if a request names no card.
+    is_default: bool,
+}
+
+fn card() -> schema::Field {
+    schema::enumeration(["card"]).into()
+}
+
+fn statuses() -> schema::Field {
+    schema::enumeration([Status::Processing, Status::Active, Status::Failed].map(Status::name)).into()
+}
+
+impl<'a> PaymentMethodView<'a> {
+    pub fn new(card: &'a PaymentMethod) -> Self {
+        Self {
+            id: card.id,
+            object: "payment_method",
+            livemode: card.mode == Mode::Live,
+            created_at: card.created_at,
+            customer_id: card.customer_id,
+            kind: "card",
+            status: card.status.name(),
+            brand: card.brand.as_deref(),
+            last4: card.last4.as_deref(),
+            exp_month: card.exp_month,
+            exp_year: card.exp_year,
+            is_default: card.is_default,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Plans: an amount and how often it is charged. Creating a plan with the amount, currency and interval of an existing
+//! one returns the existing plan.
+
+mod store;
+mod view;
+
+use sqlx::{PgConnection, PgPool};
+
+pub use view::PlanView;
+
+use foundation::calendar::{Cycles, Date, Unit};
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, PlanId};
+use foundation::money::{Currency, Money};
+use foundation::page::{Page, PageRequest, unknown_cursor};
+use foundation::time::Timestamp;
+
+/// The unit of a billing interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "plan_interval", rename_all = "snake_case")]
+pub enum Interval {
+    Day,
+    /// One week and seven days are different intervals, so they belong to different plans.
+    Week,
+    Month,
+    Year,
+}
+
+impl Interval {
+    /// All values, shortest first.
+    pub const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Year];
+
+    /// The name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
+        }
+    }
+
+    const fn unit(self) -> Unit {
+        match self {
+            Self::Day => Unit::Day,
+            Self::Week => Unit::Week,
+            Self::Month => Unit::Month,
+            Self::Year => Unit::Year,
+        }
+    }
+
+    /// The largest allowed interval count: three years in each unit.
+    pub const fn max_count(self) -> i32 {
+        match self {
+            Self::Day => 1095,
+            Self::Week => 156,
+            Self::Month => 36,
+            Self::Year => 3,
+        }
+    }
+}
+
+/// A plan as stored.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub id: PlanId,
+    /// As sent when the plan was created.
+    pub name: String,
+    /// The amount of each charge, in minor units.
+    pub amount: i64,
+    pub currency: Currency,
+    pub interval: Interval,
+    /// The number of intervals between two charges.
+    pub interval_count: i32,
+    pub created_at: Timestamp,
+}
+
+impl Plan {
+    /// Returns the billing dates, counted from `anchor`.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if the interval count is not positive, which a table constraint prevents.
+    pub fn cycles(&self, anchor: Date) -> Result<Cycles> {
+        let cycles = Cycles::new(anchor, self.interval.unit(), self.interval_count);
+        cycles.ok_or_else(|| Error::internal(format!("{} has no interval", self.id)))
+    }
+}
+
+/// The input for a new plan.
+#[derive(Debug)]
+pub struct NewPlan {
+    pub name: String,
+    /// The amount of each charge.
+    pub price: Money,
+    pub interval: Interval,
+    /// The number of intervals between two charges; 1 or more.
+    pub interval_count: i32,
+}
+
+/// The result of creating a plan.
+#[derive(Debug)]
+pub enum Creation {
+    New(Plan),
+    /// A plan with this price already exists; its name may differ.
+    Existing(Plan),
+}
+
+impl NewPlan {
+    /// Builds the plan with a new id, without storing it.
+    ///
+    /// # Errors
+    /// 422 `intervalCount` if the interval exceeds three years.
+    pub fn into_plan(self, now: Timestamp) -> Result<Plan> {
+        let plan = Plan {
+            id: PlanId::new(now),
+            name: self.name,
+            amount: self.price.minor,
+            currency: self.price.currency,
+            interval: self.interval,
+            interval_count: self.interval_count,
+            created_at: now,
+        };
+        check_interval_count(&plan)?;
+        Ok(plan)
+    }
+}
+
+/// Inserts a plan, or returns the existing one with the same price. Safe under concurrency: one of several concurrent
+/// callers inserts the plan.
+///
+/// # Errors
+/// Database errors only.
+pub async fn insert(tx: &mut PgConnection, account: AccountId, plan: Plan) -> Result<Creation> {
+    if store::insert(tx, account, &plan).await? {
+        return Ok(Creation::New(plan));
+    }
+    // The conflicting insert waited for the other transaction to commit, and plans are never deleted.
+    let existing = store::find_by_price(tx, account, &plan).await?;
+    existing.map(Creation::Existing).ok_or_else(|| Error::internal("the existing plan with this price was not found"))
+}
+
+fn check_interval_count(plan: &Plan) -> Result<()> {
+    let (interval, max) = (plan.interval.name(), plan.interval.max_count());
+    if plan.interval_count > max {
+        let message = format!("intervalCount must be a whole number from 1 to {max} if interval is {interval}");
+        return Err(Error::invalid("intervalCount", message));
+    }
+    Ok(())
+}
+
+/// Returns a plan.
+///
+/// # Errors
+/// [`Error::NotFound`], also if it belongs to another account.
+pub async fn retrieve(db: &PgPool, account: AccountId, id: PlanId) -> Result<Plan> {
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("plan", id))
+}
+
+/// Returns a page of plans, newest first.
+///
+/// # Errors
+/// 422 if the cursor is not a plan of the account.
+pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<PlanId>) -> Result<Page<Plan>> {
+    if let Some(cursor) = page.starting_after
+        && store::find(db, account, cursor).await?.is_none()
+    {
+        return Err(unknown_cursor());
+    }
+    Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
+}

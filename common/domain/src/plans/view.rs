@@ -1,0 +1,61 @@
+//! The JSON of a plan in API responses.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Interval, Plan};
+use foundation::id::PlanId;
+use foundation::money::{Currency, MAX_AMOUNT};
+use foundation::schema;
+use foundation::time::Timestamp;
+
+/// A plan in the API.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Plan, description = "An amount and how often it is charged.")]
+pub struct PlanView<'a> {
+    pub id: PlanId,
+    #[schema(schema_with = schema::plan)]
+    object: &'static str,
+    livemode: bool,
+    created_at: Timestamp,
+    /// As sent when the plan was created.
+    name: &'a str,
+    /// The amount of each charge, in minor units.
+    #[schema(schema_with = amount)]
+    amount: i64,
+    currency: Currency,
+    #[schema(schema_with = intervals)]
+    interval: &'static str,
+    /// The number of intervals between two charges.
+    #[schema(schema_with = interval_count)]
+    interval_count: i32,
+}
+
+fn amount() -> schema::Field {
+    schema::integer(1, MAX_AMOUNT).into()
+}
+
+fn intervals() -> schema::Field {
+    schema::enumeration(Interval::ALL.map(Interval::name)).into()
+}
+
+fn interval_count() -> schema::Field {
+    schema::integer(1, Interval::Day.max_count().into()).into()
+}
+
+impl<'a> PlanView<'a> {
+    pub fn new(plan: &'a Plan, livemode: bool) -> Self {
+        Self {
+            id: plan.id,
+            object: "plan",
+            livemode,
+            created_at: plan.created_at,
+            name: &plan.name,
+            amount: plan.amount,
+            currency: plan.currency,
+            interval: plan.interval.name(),
+            interval_count: plan.interval_count,
+        }
+    }
+}

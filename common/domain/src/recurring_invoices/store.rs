@@ -1,0 +1,267 @@
+//! SQL for recurring invoices.
+
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::{IssueMode, Next, RecurringInvoice, Status, Template};
+use crate::accounts::{Mode, Scope};
+use foundation::calendar::{Cadence, Date, Unit};
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, CustomerId, RecurringInvoiceId};
+use foundation::time::Timestamp;
+
+/// A database row, before the cadence is parsed.
+struct Row {
+    id: RecurringInvoiceId,
+    account_id: AccountId,
+    account_mode: Mode,
+    customer_id: CustomerId,
+    name: Option<String>,
+    status: Status,
+    cadence_unit: Unit,
+    cadence_interval: i32,
+    day_of_month: Option<i32>,
+    last_day_of_month: bool,
+    start_date: Date,
+    end_date: Option<Date>,
+    anchor: Date,
+    mode: IssueMode,
+    template: Template,
+    next_date: Option<Date>,
+    next_run_at: Option<Timestamp>,
+    last_billed_date: Option<Date>,
+    failure_count: i32,
+    occurrence_count: i64,
+    created_at: Timestamp,
+}
+
+impl Row {
+    fn parse(self) -> Result<RecurringInvoice> {
+        let cadence = Cadence::parse(
+            Cadence::unit_name(self.cadence_unit),
+            self.cadence_interval.into(),
+            self.day_of_month.map(i64::from),
+            self.last_day_of_month,
+        );
+        Ok(RecurringInvoice {
+            id: self.id,
+            account_id: self.account_id,
+            mode: self.account_mode,
+            customer_id: self.customer_id,
+            name: self.name,
+            status: self.status,
+            cadence: cadence.map_err(|error| Error::internal(format!("invalid cadence of {}: {error}", self.id)))?,
+            start_date: self.start_date,
+            end_date: self.end_date,
+            anchor: self.anchor,
+            issue_mode: self.mode,
+            template: self.template,
+            next: self.next_date.zip(self.next_run_at).map(|(date, run_at)| Next { date, run_at }),
+            last_billed: self.last_billed_date,
+            failure_count: self.failure_count,
+            occurrence_count: self.occurrence_count,
+            created_at: self.created_at,
+        })
+    }
+}
+
+/// Selects every column of a recurring invoice; all queries share this list.
+macro_rules! select_recurring_invoices {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "SELECT r.id, r.account_id, a.mode AS account_mode, r.customer_id, r.name, r.status, r.cadence_unit,
+                    r.cadence_interval, r.day_of_month, r.last_day_of_month, r.start_date, r.end_date, r.anchor, r.mode,
+                    r.template, r.next_date, r.next_run_at, r.last_billed_date, r.failure_count, r.occurrence_count, r.created_at
+             FROM recurring_invoices r JOIN accounts a ON a.id = r.account_id " + $rest,
+            $($arg),*
+        )
+    };
+}
+
+pub(super) async fn insert(db: &mut PgConnection, new: &RecurringInvoice) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO recurring_invoices (id, account_id, customer_id, name, status, cadence_unit, cadence_interval,
+                day_of_month, last_day_of_month, start_date, end_date, anchor, mode, template, next_date, next_run_at,
+                created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+        new.id.uuid(),
+        new.account_id.uuid(),
+        new.customer_id.uuid(),
+        new.name,
+        new.status as Status,
+        new.cadence.unit() as Unit,
+        i32::from(new.cadence.interval()),
+        new.cadence.day_of_month().map(i32::from),
+        new.cadence.last_day_of_month(),
+        new.start_date,
+        new.end_date,
+        new.anchor,
+        new.issue_mode as IssueMode,
+        &new.template as &Template,
+        new.next.map(|next| next.date),
+        new.next.map(|next| next.run_at),
+        new.created_at,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Stores the mutable columns.
+pub(super) async fn save(tx: &mut PgConnection, recurring: &RecurringInvoice) -> Result<()> {
+    sqlx::query!(
+        "UPDATE recurring_invoices SET name = $3, status = $4, cadence_unit = $5, cadence_interval = $6,
+                day_of_month = $7, last_day_of_month = $8, start_date = $9, end_date = $10, anchor = $11, mode = $12,
+                template = $13, next_date = $14, next_run_at = $15, failure_count = $16, occurrence_count = $17,
+                last_billed_date = $18
+         WHERE account_id = $1 AND id = $2",
+        recurring.account_id.uuid(),
+        recurring.id.uuid(),
+        recurring.name,
+        recurring.status as Status,
+        recurring.cadence.unit() as Unit,
+        i32::from(recurring.cadence.interval()),
+        recurring.cadence.day_of_month().map(i32::from),
+        recurring.cadence.last_day_of_month(),
+        recurring.start_date,
+        recurring.end_date,
+        recurring.anchor,
+        recurring.issue_mode as IssueMode,
+        &recurring.template as &Template,
+        recurring.next.map(|next| next.date),
+        recurring.next.map(|next| next.run_at),
+        recurring.failure_count,
+        recurring.occurrence_count,
+        recurring.last_billed,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn find(db: &PgPool, account: AccountId, id: RecurringInvoiceId) -> Result<Option<RecurringInvoice>> {
+    let query = select_recurring_invoices!("WHERE r.account_id = $1 AND r.id = $2", account.uuid(), id.uuid());
+    query.fetch_optional(db).await?.map(Row::parse).transpose()
+}
+
+pub(super) async fn lock(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: RecurringInvoiceId,
+) -> Result<Option<RecurringInvoice>> {
+    let query = select_recurring_invoices!(
+        "WHERE r.account_id = $1 AND r.id = $2 FOR NO KEY UPDATE OF r",
+        account.uuid(),
+        id.uuid(),
+    );
+    query.fetch_optional(tx).await?.map(Row::parse).transpose()
+}
+
+/// Locks a recurring invoice if it is due. For all accounts, skips it if another transaction has locked it; for one
+/// account, waits for the lock.
+pub(super) async fn lock_due(
+    tx: &mut PgConnection,
+    id: RecurringInvoiceId,
+    scope: Scope,
+) -> Result<Option<RecurringInvoice>> {
+    let row = match scope {
+        Scope::AllAccounts(at) => {
+            let query = select_recurring_invoices!(
+                "WHERE r.id = $1 AND r.next_run_at <= $2 AND hold_clock(r.account_id)
+                 FOR NO KEY UPDATE OF r SKIP LOCKED",
+                id.uuid(),
+                at,
+            );
+            query.fetch_optional(tx).await?
+        }
+        Scope::Account(_, at) | Scope::Advance(_, at) => {
+            let query = select_recurring_invoices!(
+                "WHERE r.id = $1 AND r.next_run_at <= $2 FOR NO KEY UPDATE OF r",
+                id.uuid(),
+                at,
+            );
+            query.fetch_optional(tx).await?
+        }
+    };
+    row.map(Row::parse).transpose()
+}
+
+/// Returns the account's time when the real time is `at`.
+pub(super) async fn account_now(tx: &mut PgConnection, account: AccountId, at: Timestamp) -> Result<Timestamp> {
+    let now = sqlx::query_scalar!(r#"SELECT account_now($1, $2) AS "now!""#, account.uuid(), at);
+    Ok(now.fetch_one(tx).await?)
+}
+
+pub(super) async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<RecurringInvoiceId>> {
+    let due = match scope {
+        Scope::AllAccounts(at) => {
+            let query = sqlx::query_scalar!(
+                "SELECT id FROM recurring_invoices WHERE next_run_at <= $1 AND NOT is_advancing(account_id)
+                 ORDER BY next_run_at LIMIT $2",
+                at,
+                limit,
+            );
+            query.fetch_all(db).await?
+        }
+        Scope::Account(account, at) | Scope::Advance(account, at) => {
+            let query = sqlx::query_scalar!(
+                "SELECT id FROM recurring_invoices WHERE next_run_at IS NOT NULL
+                   AND (account_id, next_run_at) >= ($1, '-infinity') AND (account_id, next_run_at) <= ($1, $2)
+                 ORDER BY account_id, next_run_at LIMIT $3",
+                account.uuid(),
+                at,
+                limit,
+            );
+            query.fetch_all(db).await?
+        }
+    };
+    Ok(due)
+}
+
+pub(super) async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
+    let query = sqlx::query_scalar!(
+        r#"SELECT next_run_at AS "next_run_at!" FROM recurring_invoices
+           WHERE next_run_at IS NOT NULL AND (account_id, next_run_at) >= ($1, '-infinity')
+             AND (account_id, next_run_at) <= ($1, 'infinity') ORDER BY account_id, next_run_at LIMIT 1"#,
+        account.uuid(),
+    );
+    Ok(query.fetch_optional(db).await?)
+}
+
+/// `next_run_at` is set exactly while a recurring invoice is active.
+pub(super) async fn count_running(tx: &mut PgConnection, account: AccountId, limit: i64) -> Result<i64> {
+    let query = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM (
+             SELECT FROM recurring_invoices
+             WHERE next_run_at IS NOT NULL AND (account_id, next_run_at) >= ($1, '-infinity')
+               AND (account_id, next_run_at) <= ($1, 'infinity') ORDER BY account_id, next_run_at LIMIT $2) running"#,
+        account.uuid(),
+        limit,
+    );
+    Ok(query.fetch_one(tx).await?)
+}
+
+pub(super) async fn oldest_due(db: &PgPool, now: Timestamp) -> Result<Option<Timestamp>> {
+    let query = sqlx::query_scalar!(
+        r#"SELECT next_run_at AS "next_run_at!" FROM recurring_invoices
+           WHERE next_run_at <= $1 AND NOT is_advancing(account_id) ORDER BY next_run_at LIMIT 1"#,
+        now,
+    );
+    Ok(query.fetch_optional(db).await?)
+}
+
+pub(super) async fn list(
+    db: &PgPool,
+    account: AccountId,
+    after: Option<RecurringInvoiceId>,
+    limit: i64,
+) -> Result<Vec<RecurringInvoice>> {
+    let query = select_recurring_invoices!(
+        "WHERE (r.account_id, r.id) < ($1, $2) AND r.account_id >= $1 ORDER BY r.account_id DESC, r.id DESC LIMIT $3",
+        account.uuid(),
+        after.map_or(Uuid::max(), RecurringInvoiceId::uuid),
+        limit,
+    );
+    query.fetch_all(db).await?.into_iter().map(Row::parse).collect()
+}

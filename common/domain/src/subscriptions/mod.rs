@@ -1,0 +1,253 @@
+//! Subscriptions: a customer pays a plan in each billing cycle. Each cycle creates an invoice, which is collected
+//! immediately (`flows/run_subscriptions.rs`).
+
+mod cycles;
+mod status;
+mod store;
+mod view;
+
+use sqlx::{PgConnection, PgPool};
+
+pub use status::Status;
+pub use view::SubscriptionView;
+
+use crate::accounts::{Mode, Scope};
+use crate::events::{self, EventType};
+use crate::invoices::{self, Invoice};
+use foundation::calendar::{Date, TimeZone};
+use foundation::db::Tx;
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, CustomerId, PaymentMethodId, PlanId, SubscriptionId};
+use foundation::page::{Page, PageRequest, unknown_cursor};
+use foundation::time::Timestamp;
+
+/// A subscription as stored.
+#[derive(Clone, Debug)]
+pub struct Subscription {
+    pub id: SubscriptionId,
+    pub account_id: AccountId,
+    pub mode: Mode,
+    pub customer_id: CustomerId,
+    pub plan_id: PlanId,
+    /// The card to charge; by default the customer's default card.
+    pub payment_method_id: Option<PaymentMethodId>,
+    pub status: Status,
+    /// The time zone of the billing dates. Stored as a name, so that a machine that does not know the zone can still
+    /// show it.
+    pub timezone: String,
+    /// The date from which billing dates are counted.
+    pub anchor: Date,
+    /// The start of the last billed cycle; `None` before the first.
+    pub current_period_start: Option<Timestamp>,
+    /// The end of that cycle.
+    pub current_period_end: Option<Timestamp>,
+    /// The date of the next cycle; `None` once cancelled.
+    pub next_billing_date: Option<Date>,
+    /// The start of that day.
+    pub next_billing_at: Option<Timestamp>,
+    /// The earliest time to retry a cycle that could not be billed.
+    pub retry_at: Option<Timestamp>,
+    pub cancelled_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+}
+
+/// The validated input for a new subscription.
+#[derive(Clone, Debug)]
+pub struct NewSubscription {
+    pub customer_id: CustomerId,
+    pub plan_id: PlanId,
+    /// The card to charge; by default the customer's default card.
+    pub payment_method_id: Option<PaymentMethodId>,
+    /// The date from which billing dates are counted; by default today.
+    pub start_at: Option<Date>,
+    pub timezone: TimeZone,
+}
+
+/// A subscription whose next cycle may be due. It is not locked.
+#[derive(Clone, Copy, Debug)]
+pub struct Due {
+    pub id: SubscriptionId,
+    pub account_id: AccountId,
+    pub plan_id: PlanId,
+    /// The account's time.
+    pub now: Timestamp,
+}
+
+/// Inserts a subscription.
+///
+/// # Errors
+/// Database errors only.
+pub async fn insert(tx: &mut PgConnection, subscription: &Subscription) -> Result<()> {
+    store::insert(tx, subscription).await
+}
+
+/// Stores the changes of a locked subscription.
+///
+/// # Errors
+/// Database errors only.
+pub async fn save(tx: &mut PgConnection, subscription: &Subscription) -> Result<()> {
+    store::save(tx, subscription).await
+}
+
+/// Creates an event with the current state of a subscription.
+///
+/// # Errors
+/// Database errors only.
+pub async fn announce(tx: &mut Tx, subscription: &Subscription, kind: EventType, now: Timestamp) -> Result<()> {
+    let livemode = subscription.mode == Mode::Live;
+    events::append(tx, subscription.account_id, livemode, kind, &SubscriptionView::new(subscription), now).await?;
+    Ok(())
+}
+
+/// Cancels a locked subscription. The caller handles its invoices.
+///
+/// # Errors
+/// [`Error::Internal`] if it is already cancelled.
+pub async fn cancel(tx: &mut Tx, subscription: &mut Subscription, now: Timestamp) -> Result<()> {
+    if !subscription.status.may_become(Status::Cancelled) {
+        let (id, status) = (subscription.id, subscription.status);
+        return Err(Error::internal(format!("{id} is {status:?} and cannot be cancelled")));
+    }
+    subscription.status = Status::Cancelled;
+    subscription.next_billing_date = None;
+    subscription.next_billing_at = None;
+    subscription.retry_at = None;
+    subscription.cancelled_at = Some(now);
+    store::save(tx, subscription).await?;
+    announce(tx, subscription, EventType::SubscriptionCancelled, now).await
+}
+
+/// Marks a subscription as past due after an attempt to collect one of its invoices failed. The subscription and then
+/// the invoice must be locked.
+///
+/// # Errors
+/// Database errors only.
+pub async fn invoice_failed(tx: &mut Tx, subscription: &mut Subscription, now: Timestamp) -> Result<()> {
+    if !subscription.status.may_become(Status::PastDue) {
+        return Ok(());
+    }
+    subscription.status = Status::PastDue;
+    store::save(tx, subscription).await?;
+    announce(tx, subscription, EventType::SubscriptionPastDue, now).await
+}
+
+/// Makes a past-due subscription active again if no failed invoice is left, after one of its invoices was stored as
+/// paid or voided. The subscription and then the invoice must be locked. The invoice has an event, so the subscription
+/// has none.
+///
+/// # Errors
+/// Database errors only.
+pub async fn invoice_paid(tx: &mut Tx, subscription: &mut Subscription) -> Result<()> {
+    // A scheduled subscription becomes active only with its first cycle.
+    if subscription.status != Status::PastDue
+        || invoices::has_failed_invoice(tx, subscription.account_id, subscription.id).await?
+    {
+        return Ok(());
+    }
+    subscription.status = Status::Active;
+    store::save(tx, subscription).await
+}
+
+/// Returns a subscription.
+///
+/// # Errors
+/// [`Error::NotFound`], also if it belongs to another account.
+pub async fn retrieve(db: &PgPool, account: AccountId, id: SubscriptionId) -> Result<Subscription> {
+    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("subscription", id))
+}
+
+/// Locks a subscription. Lock order: the customer, then the subscription, then its invoices.
+///
+/// # Errors
+/// [`Error::NotFound`], also if it belongs to another account.
+pub async fn lock(tx: &mut PgConnection, account: AccountId, id: SubscriptionId) -> Result<Subscription> {
+    store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("subscription", id))
+}
+
+/// Locks the subscription that created an invoice, if any. The reference never changes, so the invoice can be read
+/// before the subscription is locked; the invoice is locked afterwards.
+///
+/// # Errors
+/// Database errors only.
+pub async fn lock_producer(tx: &mut PgConnection, invoice: &Invoice) -> Result<Option<Subscription>> {
+    match invoice.subscription_id {
+        Some(id) => lock(tx, invoice.account_id, id).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Returns a page of subscriptions, newest first.
+///
+/// # Errors
+/// 422 if the cursor is not a subscription of the account.
+pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<SubscriptionId>) -> Result<Page<Subscription>> {
+    if let Some(cursor) = page.starting_after
+        && store::find(db, account, cursor).await?.is_none()
+    {
+        return Err(unknown_cursor());
+    }
+    Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
+}
+
+/// Returns the subscriptions whose next cycle is due, longest overdue first. It claims none: the caller locks each one
+/// and checks again.
+///
+/// # Errors
+/// Database errors only.
+pub async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<Due>> {
+    match scope {
+        Scope::AllAccounts(at) => store::due_of_all_accounts(db, at, limit).await,
+        Scope::Account(account, now) | Scope::Advance(account, now) => {
+            store::due_of_account(db, account, now, limit).await
+        }
+    }
+}
+
+/// Locks a subscription that was found due and holds its account's clock; the caller checks again whether it is due.
+/// Returns `None` while another process advances the clock. For all accounts, it also returns `None` if the
+/// subscription is locked; for a single account it waits for the lock, because its caller needs all due work of the
+/// account done.
+///
+/// # Errors
+/// Database errors only.
+pub async fn lock_due(tx: &mut PgConnection, scope: Scope, due: &Due) -> Result<Option<Subscription>> {
+    if !scope.hold(tx).await? {
+        return Ok(None);
+    }
+    match scope {
+        Scope::AllAccounts(_) => store::try_lock(tx, due.account_id, due.id).await,
+        Scope::Account(..) | Scope::Advance(..) => store::lock(tx, due.account_id, due.id).await,
+    }
+}
+
+/// Defers a subscription's due cycle until `until`.
+///
+/// # Errors
+/// Database errors only.
+pub async fn defer(db: &PgPool, due: &Due, until: Timestamp) -> Result<()> {
+    store::defer(db, due, until).await
+}
+
+/// Returns when the next cycle of any subscription of an account is due.
+///
+/// # Errors
+/// Database errors only.
+pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
+    store::next_due(db, account).await
+}
+
+/// Counts the account's subscriptions that are not cancelled, up to `limit`.
+///
+/// # Errors
+/// Database errors only.
+pub async fn count_running(tx: &mut PgConnection, account: AccountId, limit: i64) -> Result<i64> {
+    store::count_running(tx, account, limit).await
+}
+
+/// Returns for how many seconds the longest overdue subscription has been due; 0 if none is due.
+///
+/// # Errors
+/// Database errors only.
+pub async fn oldest_due_seconds(db: &PgPool, at: Timestamp) -> Result<f64> {
+    store::oldest_due_seconds(db, at).await
+}

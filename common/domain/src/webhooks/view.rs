@@ -1,0 +1,176 @@
+//! The JSON of endpoints and deliveries in API responses and events.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::ArrayBuilder;
+
+use super::deliveries::Delivery;
+use super::dispatch::Failure;
+use super::endpoints::{Endpoint, WithSecret};
+use super::{DeliveryStatus, DisabledReason, EndpointStatus};
+use crate::events::EventType;
+use foundation::id::{EventId, WebhookDeliveryId, WebhookEndpointId};
+use foundation::schema;
+use foundation::time::Timestamp;
+
+/// The JSON of an endpoint.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WebhookEndpoint, description = "A URL at which you receive events.")]
+pub struct EndpointView<'a> {
+    pub id: WebhookEndpointId,
+    #[schema(schema_with = schema::webhook_endpoint)]
+    object: &'static str,
+    livemode: bool,
+    created_at: Timestamp,
+    /// Deliveries are posted here.
+    url: &'a str,
+    /// The types of the events that the endpoint receives. An empty list means all events.
+    #[schema(schema_with = event_types)]
+    enabled_events: &'a [String],
+    /// A disabled endpoint receives no events.
+    status: EndpointStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Why the endpoint is disabled: `merchant` (by an update), `gone` (it answered 410) or `failing` (it failed for
+    /// five days).
+    disabled_reason: Option<DisabledReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Signs deliveries. Returned only when it is generated: by creation and by rotation.
+    #[schema(schema_with = secret)]
+    secret: Option<&'a str>,
+}
+
+fn event_types() -> schema::Field {
+    ArrayBuilder::new().items(schema::enumeration(EventType::ALL.iter().map(|event| event.name()))).into()
+}
+
+fn secret() -> schema::Field {
+    schema::text("^whsec_[0-9A-Za-z+/]{43}=$", "whsec_q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=").into()
+}
+
+impl<'a> EndpointView<'a> {
+    pub fn new(endpoint: &'a Endpoint, livemode: bool) -> Self {
+        Self {
+            id: endpoint.id,
+            object: "webhook_endpoint",
+            livemode,
+            created_at: endpoint.created_at,
+            url: &endpoint.url,
+            enabled_events: &endpoint.enabled_events,
+            status: endpoint.status,
+            disabled_reason: endpoint.disabled_reason,
+            secret: None,
+        }
+    }
+
+    /// An endpoint with its newly generated secret.
+    pub fn with_secret(new: &'a WithSecret, livemode: bool) -> Self {
+        Self { secret: Some(new.secret.expose()), ..Self::new(&new.endpoint, livemode) }
+    }
+}
+
+/// The response to the deletion of an endpoint.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DeletedWebhookEndpoint, description = "A deleted endpoint.")]
+pub struct DeletedEndpointView {
+    id: WebhookEndpointId,
+    #[schema(schema_with = schema::webhook_endpoint)]
+    object: &'static str,
+    /// Always `true`.
+    deleted: bool,
+}
+
+impl DeletedEndpointView {
+    pub fn new(id: WebhookEndpointId) -> Self {
+        Self { id, object: "webhook_endpoint", deleted: true }
+    }
+}
+
+/// The JSON of a delivery.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WebhookDelivery, description = "One attempt to deliver an event to an endpoint, past or pending.")]
+pub struct DeliveryView<'a> {
+    pub id: WebhookDeliveryId,
+    #[schema(schema_with = schema::webhook_delivery)]
+    object: &'static str,
+    livemode: bool,
+    created_at: Timestamp,
+    /// The event. Every delivery of it sends this as `webhook-id`.
+    event_id: EventId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = event_type)]
+    event_type: Option<&'a str>,
+    endpoint_id: WebhookEndpointId,
+    /// The number of the attempt, starting at 1.
+    #[schema(schema_with = attempts)]
+    attempt: i16,
+    /// The result of the attempt.
+    status: DeliveryStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The HTTP status of the response.
+    response_status: Option<i16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The first 4 KiB of the response body.
+    response_body: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// How long the attempt took.
+    duration_ms: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// When the attempt began.
+    attempted_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// When a pending delivery is due, or when a failed one is retried.
+    next_attempt_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The reason of a failure, as a code.
+    #[schema(schema_with = failure)]
+    failure_reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Why there was no response, as a sentence.
+    failure_message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The delivery that this replay repeats.
+    replay_of: Option<WebhookDeliveryId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The exact body that is sent.
+    payload: Option<&'a str>,
+}
+
+fn event_type() -> schema::Field {
+    schema::enumeration(EventType::ALL.iter().map(|event| event.name())).into()
+}
+
+fn failure() -> schema::Field {
+    schema::enumeration(Failure::ALL.map(Failure::name)).into()
+}
+
+fn attempts() -> schema::Field {
+    schema::integer(1, i64::from(i16::MAX)).into()
+}
+
+impl<'a> DeliveryView<'a> {
+    pub fn new(delivery: &'a Delivery, livemode: bool) -> Self {
+        Self {
+            id: delivery.id,
+            object: "webhook_delivery",
+            livemode,
+            created_at: delivery.created_at,
+            event_id: delivery.event_id,
+            event_type: delivery.event_type.as_deref(),
+            endpoint_id: delivery.endpoint_id,
+            attempt: delivery.attempt,
+            status: delivery.status,
+            response_status: delivery.response_status,
+            response_body: delivery.response_body.as_deref(),
+            duration_ms: delivery.duration_ms,
+            attempted_at: delivery.attempted_at,
+            next_attempt_at: delivery.next_attempt_at,
+            failure_reason: delivery.failure.as_deref(),
+            failure_message: delivery.failure_message.as_deref(),
+            replay_of: delivery.replay_of,
+            payload: delivery.payload.as_deref(),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A COMMIT whose response was lost: the intent may or may not exist, and the client must get neither success nor an
+//! error before that is known.
+
+use std::time::Duration;
+
+use foundation::db;
+use foundation::error::{Error, Result};
+
+/// How long writing an intent that is known not to exist is retried before its client gets the error.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Tracks whether an intent, written under ids generated beforehand, may exist.
+#[derive(Debug, Default)]
+pub struct AmbiguousCommit {
+    /// The current attempt has sent a COMMIT.
+    committing: bool,
+    /// An earlier attempt sent a COMMIT that was never answered. It may still be pending in its backend and take effect
+    /// at any time, for example while a standby is unreachable.
+    in_doubt: bool,
+    paused: Duration,
+}
+
+impl AmbiguousCommit {
+    /// Sends a COMMIT, or a statement that commits by itself, and remembers that it was sent.
+    pub async fn send<T, E: Into<Error>>(&mut self, commit: impl Future<Output = Result<T, E>>) -> Result<T> {
+        self.committing = true;
+        let result = commit.await.map_err(Into::into);
+        match &result {
+            Err(Error::Database(error)) if db::is_conflict(error) => {}
+            Ok(_) | Err(_) => db::note_commit(&Ok(())),
+        }
+        result
+    }
+
+    /// Looks the intent up with `lookup` if a COMMIT may have taken effect: even a refusal may then be caused by an
+    /// earlier attempt.
+    ///
+    /// # Errors
+    /// Errors of the look-up other than [`Error::NotFound`].
+    pub async fn find_written<T>(&self, lookup: impl Future<Output = Result<T>>) -> Result<Option<T>> {
+        if !self.committing && !self.in_doubt {
+            return Ok(None);
+        }
+        match lookup.await {
+            Ok(written) => Ok(Some(written)),
+            Err(Error::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Handles the result of an attempt. Returns what was written, even after a failed attempt; `None` when the whole
+    /// must run again with the same ids. A wrong error would make the merchant create a second one.
+    ///
+    /// # Errors
+    /// The attempt's error, if the intent is known not to exist and retrying has not helped.
+    pub async fn resolve<T>(
+        &mut self,
+        result: Result<T>,
+        lookup: impl Future<Output = Result<T>>,
+    ) -> Result<Option<T>> {
+        let error = match result {
+            Ok(written) => return Ok(Some(written)),
+            Err(error) => error,
+        };
+        match self.find_written(lookup).await {
+            Ok(Some(written)) => return Ok(Some(written)),
+            Ok(None) => self.retry_or_fail(error).await?,
+            Err(error) => self.retry_unverified(error).await?,
+        }
+        Ok(None)
+    }
+
+    /// Handles a failed attempt whose intent was not found: returns when the whole should run again with the same ids,
+    /// or returns the error if the intent is known not to exist and retrying has not helped.
+    pub async fn retry_or_fail(&mut self, error: Error) -> Result<()> {
+        let (is_lost, is_transient) = classify(&error);
+        // An error reported by the server settles this attempt. A pending COMMIT of an earlier attempt can make this
+        // one time out on its locks, which says nothing about how the earlier one ends.
+        self.in_doubt = (self.committing && is_lost) || (self.in_doubt && (is_lost || is_transient));
+        self.committing = false;
+        if !self.in_doubt && (!is_lost || self.paused >= GIVE_UP_AFTER) {
+            return Err(error);
+        }
+        self.pause(&error).await;
+        Ok(())
+    }
+
+    /// Same as [`retry_or_fail`](Self::retry_or_fail) if the look-up itself failed: the intent remains in doubt.
+    pub async fn retry_unverified(&mut self, error: Error) -> Result<()> {
+        self.in_doubt = true;
+        self.committing = false;
+        let (is_lost, is_transient) = classify(&error);
+        if !is_lost && !is_transient {
+            return Err(error);
+        }
+        self.pause(&error).await;
+        Ok(())
+    }
+
+    async fn pause(&mut self, error: &Error) {
+        tracing::warn!(%error, in_doubt = self.in_doubt, "database connection lost while writing an intent; trying again with the same ids");
+        tokio::time::sleep(PAUSE).await;
+        self.paused += PAUSE;
+    }
+}
+
+/// Whether the connection was lost, and whether the error is transient.
+fn classify(error: &Error) -> (bool, bool) {
+    let Error::Database(cause) = error else { return (false, false) };
+    (db::lost_connection(cause), db::is_retryable(cause) || db::is_read_only(cause))
+}

@@ -1,0 +1,34 @@
+//! Bills a cycle of a subscription: issues its invoice and schedules it for immediate collection.
+
+use domain::invoices::{self, Bill, Due, Item, NewInvoice, Producer};
+use domain::plans::Plan;
+use domain::subscriptions::Subscription;
+use foundation::calendar::{PaymentTerms, Period};
+use foundation::db::Tx;
+use foundation::error::Result;
+use foundation::time::Timestamp;
+
+/// Writes the invoice of a cycle. The subscription is locked, or was inserted by this transaction.
+///
+/// # Errors
+/// Database errors, including a constraint violation if the cycle was already billed.
+pub async fn bill_cycle(
+    tx: &mut Tx,
+    subscription: &Subscription,
+    plan: &Plan,
+    period: Period,
+    now: Timestamp,
+) -> Result<()> {
+    let item = Item { description: plan.name.clone(), quantity: 1, unit_amount: plan.amount };
+    let new = NewInvoice {
+        customer_id: subscription.customer_id,
+        currency: plan.currency,
+        description: Some(plan.name.clone()),
+        bill: Bill::new(None, Some(vec![item]), None, None)?,
+        due: Due::Terms(PaymentTerms::DueOnReceipt),
+        cycle: Some((Producer::Subscription(subscription.id), period)),
+    };
+    let mut invoice = invoices::draft(tx, subscription.account_id, subscription.mode, new, now).await?;
+    invoices::issue(tx, &mut invoice, now).await?;
+    invoices::schedule(tx, &mut invoice, now, subscription.payment_method_id, now).await
+}

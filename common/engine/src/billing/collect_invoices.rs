@@ -1,0 +1,262 @@
+//! Collects invoices: the intent. A due invoice is claimed by inserting its attempt, payment and operation under the
+//! invoice's lock in one transaction: voiding it or cancelling its schedule happens before that, or fails because an
+//! attempt is in flight.
+
+use std::time::Duration;
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use domain::accounts::{self, Scope};
+use domain::customers;
+use domain::invoices::{self, Failure, FailureContext, Invoice, Next, attempts};
+use domain::operations::{FIRST_PUSH_AFTER, Origin};
+use domain::payment_methods;
+use domain::payments;
+use domain::subscriptions;
+use foundation::db::Db;
+use foundation::error::Result;
+use foundation::id::{AccountId, CollectionAttemptId, InvoiceId, KeyId, OperationId, PaymentId, PaymentMethodId};
+use foundation::proof::{self, Rule, failpoint};
+use foundation::time::Timestamp;
+use providers::ProviderKind;
+
+/// Maximum number of invoices per claim.
+pub const COLLECTION_BATCH: i64 = 100;
+
+/// A collection attempt that has begun. Its operation must be pushed.
+#[derive(Debug)]
+pub struct BegunAttempt {
+    /// The operation that charges the card.
+    pub operation: OperationId,
+    pub payment: PaymentId,
+}
+
+/// The result of a claim.
+#[derive(Debug, Default)]
+pub struct CollectionRun {
+    pub begun: Vec<BegunAttempt>,
+    /// Attempts that failed without sending a request: no card, or the currency is not supported.
+    pub unsent: usize,
+    /// Invoices that were due. May exceed the number of attempts: a payer may be paying one on its page.
+    pub due: usize,
+}
+
+/// Claims at most `limit` due invoices and begins an attempt for each. Concurrent callers get different invoices.
+///
+/// # Errors
+/// Database errors; then nothing has begun, or the sweep hands out what has.
+pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Origin) -> Result<CollectionRun> {
+    let mut tx = db.begin().await?;
+    let due = if scope.hold(&mut tx).await? { lock_due(&mut tx, scope, limit).await? } else { Vec::new() };
+    if due.is_empty() {
+        return Ok(CollectionRun::default());
+    }
+    if !proof::holds(Rule::Collect) {
+        // A concurrent run finds the same invoices due.
+        tx.rollback().await?;
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        tx = db.begin().await?;
+    }
+    let attempts: Vec<_> = due.iter().map(NewAttempt::new).collect();
+    let written = begin(&mut tx, &attempts, origin).await?;
+    failpoint("collect_invoices.written").await?;
+    tx.commit().await?;
+    failpoint("collect_invoices.committed").await?;
+    let mut run = CollectionRun { due: due.len(), ..CollectionRun::default() };
+    for attempt in attempts {
+        if written.contains(&attempt.invoice.uuid()) {
+            run.begun.push(BegunAttempt { operation: attempt.operation, payment: attempt.payment });
+        } else {
+            match fail_unsent(db, scope, &attempt).await {
+                Ok(failed) => run.unsent += usize::from(failed),
+                // The attempts that have begun must be returned; this invoice is due again.
+                Err(error) => {
+                    tracing::error!(invoice = %attempt.invoice, %error, "the failed attempt of an invoice that cannot be charged was not recorded");
+                }
+            }
+        }
+    }
+    Ok(run)
+}
+
+/// A due invoice, locked.
+struct Due {
+    id: InvoiceId,
+    account_id: AccountId,
+    /// Its account's time.
+    now: Timestamp,
+}
+
+/// An attempt with ids generated here, so that one statement can insert everything.
+struct NewAttempt {
+    invoice: InvoiceId,
+    account: AccountId,
+    now: Timestamp,
+    attempt: CollectionAttemptId,
+    payment: PaymentId,
+    operation: OperationId,
+}
+
+impl NewAttempt {
+    fn new(due: &Due) -> Self {
+        Self {
+            invoice: due.id,
+            account: due.account_id,
+            now: due.now,
+            attempt: CollectionAttemptId::new(due.now),
+            payment: PaymentId::new(due.now),
+            operation: OperationId::new(due.now),
+        }
+    }
+}
+
+/// Locks due invoices. One that a payer is paying on its page is skipped, and is due again if that payment fails.
+async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec<Due>> {
+    let due = match scope {
+        Scope::AllAccounts(now) => {
+            sqlx::query_as!(
+                Due,
+                r#"SELECT i.id, i.account_id, account_now(i.account_id, $1) AS "now!: Timestamp" FROM invoices i
+                   WHERE i.next_attempt_at <= $1 AND hold_clock(i.account_id)
+                     AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
+                         AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+                   ORDER BY i.next_attempt_at LIMIT $2 FOR NO KEY UPDATE OF i SKIP LOCKED"#,
+                now,
+                limit,
+            )
+            .fetch_all(tx)
+            .await?
+        }
+        Scope::Account(account, now) | Scope::Advance(account, now) => {
+            sqlx::query_as!(
+                Due,
+                r#"SELECT i.id, i.account_id, $2::timestamptz AS "now!: Timestamp" FROM invoices i
+                   WHERE i.next_attempt_at IS NOT NULL AND (i.account_id, i.next_attempt_at) >= ($1, '-infinity')
+                     AND (i.account_id, i.next_attempt_at) <= ($1, $2)
+                     AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
+                         AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+                   ORDER BY i.account_id, i.next_attempt_at LIMIT $3 FOR NO KEY UPDATE OF i SKIP LOCKED"#,
+                account.uuid(),
+                now,
+                limit,
+            )
+            .fetch_all(tx)
+            .await?
+        }
+    };
+    Ok(due)
+}
+
+/// Inserts the attempts of locked invoices with their payments and operations, and returns the ids of those invoices.
+/// Left out are invoices without a card, with a card stored where their currency is not supported
+/// ([`ProviderKind::supports`]), and those that a payer began to pay before they were locked.
+async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) -> Result<Vec<Uuid>> {
+    let ids = |id: fn(&NewAttempt) -> Uuid| attempts.iter().map(id).collect::<Vec<_>>();
+    let references: Vec<_> = attempts.iter().map(|attempt| attempt.operation.to_string()).collect();
+    let times: Vec<_> = attempts.iter().map(|attempt| attempt.now).collect();
+    let (limited, supported) = ProviderKind::currency_limits();
+    let written = sqlx::query_scalar!(
+        r#"WITH due AS MATERIALIZED (
+               SELECT n.*, i.account_id, i.customer_id, i.amount, i.currency, i.attempt_count + 1 AS number,
+                      m.id AS card_id, m.provider_account_id, m.provider_ref, m.brand, m.last4,
+                      m.exp_month, m.exp_year
+               FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::timestamptz[])
+                        AS n (invoice_id, attempt_id, payment_id, operation_id, reference, now)
+               JOIN invoices i ON i.id = n.invoice_id
+               JOIN customers c ON c.account_id = i.account_id AND c.id = i.customer_id
+               JOIN payment_methods m ON m.account_id = i.account_id
+                   AND m.id = coalesce(i.collect_payment_method_id, c.default_payment_method_id) AND m.status = 'active'
+               JOIN provider_accounts s ON s.id = m.provider_account_id
+                   AND (s.currencies IS NULL OR i.currency = ANY (s.currencies))
+                   AND (s.provider::text <> ALL ($10::text[]) OR s.provider::text || ' ' || i.currency = ANY ($11::text[]))
+               WHERE NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
+                   AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))),
+           payment AS (
+               INSERT INTO payments
+                   (id, account_id, provider_account_id, customer_id, payment_method_id, invoice_id, status, capture, currency,
+                    amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, created_at)
+               SELECT payment_id, account_id, provider_account_id, customer_id, card_id, invoice_id, 'processing', true,
+                      currency, amount, amount, brand, last4, exp_month, exp_year, now FROM due),
+           attempt AS (
+               INSERT INTO collection_attempts
+                   (id, account_id, invoice_id, number, status, amount, payment_id, attempted_at)
+               SELECT attempt_id, account_id, invoice_id, number, 'processing', amount, payment_id, now FROM due),
+           operation AS (
+               INSERT INTO operations
+                   (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency, card_ref,
+                    next_push_at, reply_to, request_id, created_at, background, requested_by_key)
+               SELECT operation_id, account_id, payment_id, provider_account_id, 'sale', reference, amount, currency,
+                      provider_ref, clock_timestamp() + make_interval(secs => $7), $8, $9, clock_timestamp(), true, $12 FROM due)
+           UPDATE invoices i SET attempt_count = due.number, next_attempt_at = NULL,
+                  series_started_at = coalesce(i.series_started_at, due.now)
+           FROM due WHERE i.id = due.invoice_id RETURNING i.id AS "id!: Uuid""#,
+        &ids(|attempt| attempt.invoice.uuid()),
+        &ids(|attempt| attempt.attempt.uuid()),
+        &ids(|attempt| attempt.payment.uuid()),
+        &ids(|attempt| attempt.operation.uuid()),
+        &references,
+        &times as &[Timestamp],
+        FIRST_PUSH_AFTER.as_secs_f64(),
+        origin.reply_to,
+        origin.request_id,
+        &limited as &[&str],
+        &supported,
+        origin.requested_by.map(KeyId::uuid),
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(written)
+}
+
+/// Inserts a failed attempt for a due invoice for which no request can be sent. Returns `false` if that is no longer
+/// so. The customer is locked: a first card saved concurrently is either seen here, or finds the invoice waiting for a
+/// card.
+async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool> {
+    let NewAttempt { invoice: id, account, now, .. } = *attempt;
+    let owed = invoices::retrieve(&**db, account, id).await?;
+    let mut tx = db.begin().await?;
+    // The transaction that found it due has ended, and an advance of the clock may have begun since.
+    if !scope.of(account, now).hold(&mut tx).await? {
+        return Ok(false);
+    }
+    let customer = customers::lock(&mut tx, account, owed.customer_id).await?;
+    let mut subscription = subscriptions::lock_producer(&mut tx, &owed).await?;
+    let mut invoice = invoices::lock(&mut tx, account, id).await?;
+    let due = invoice.next_attempt_at.is_some_and(|at| at <= now);
+    // A payment on its page either is visible here, or waits for this lock.
+    if !due || payments::live_for_invoice(&mut tx, account, id).await?.is_some() {
+        return Ok(false);
+    }
+    let card = invoice.collect_payment_method_id.or(customer.default_payment_method_id);
+    let Some(failure) = unsent_reason(&mut tx, &invoice, card).await? else { return Ok(false) };
+    let number = invoice.begin_attempt(now);
+    let zone = accounts::timezone(&mut *tx, account).await?;
+    let context = FailureContext { now, zone: &zone, default_card_changed: false, collection_stopped: false };
+    let next = invoices::attempt_failed(&mut tx, &mut invoice, failure, context).await?;
+    attempts::insert_unsent(&mut tx, &invoice, number, failure, now).await?;
+    if let Some(subscription) = &mut subscription {
+        subscriptions::invoice_failed(&mut tx, subscription, now).await?;
+    }
+    failpoint("collect_invoices.failed_without_card").await?;
+    tx.commit().await?;
+    let outcome = match (card, next) {
+        (None, _) => "no_card",
+        (Some(_), Next::Exhausted) => "exhausted",
+        (Some(_), _) => "no_currency",
+    };
+    metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome).increment(1);
+    Ok(true)
+}
+
+/// Why no request can be sent for an invoice.
+async fn unsent_reason(
+    tx: &mut PgConnection,
+    invoice: &Invoice,
+    card: Option<PaymentMethodId>,
+) -> Result<Option<Failure<'static>>> {
+    let Some(card) = card else { return Ok(Some(Failure::NO_CARD)) };
+    let card = payment_methods::retrieve(tx, invoice.account_id, card).await?;
+    let settlement = accounts::settlement(tx, card.provider_account_id).await?;
+    Ok((!settlement.supports(invoice.currency)).then_some(Failure::CURRENCY))
+}

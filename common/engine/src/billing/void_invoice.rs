@@ -1,0 +1,38 @@
+//! Voids an invoice, unless a payment for it is in progress. Its subscription no longer counts it as unpaid.
+
+use domain::accounts::Caller;
+use domain::invoices::{self, Invoice, Status};
+use domain::payments;
+use domain::subscriptions;
+use foundation::db::Db;
+use foundation::error::{Error, Result};
+use foundation::id::InvoiceId;
+use foundation::proof::{self, Rule, failpoint};
+use foundation::time::Timestamp;
+
+/// Voids an invoice. A voided one is returned unchanged; a paid one keeps its payment.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] while a payment for it is in progress.
+pub async fn void_invoice(db: &Db, caller: &Caller, id: InvoiceId, now: Timestamp) -> Result<Invoice> {
+    // An invoice's subscription never changes, and is locked before the invoice.
+    let produced = invoices::retrieve(&**db, caller.account_id, id).await?;
+    let mut tx = db.begin().await?;
+    let mut subscription = subscriptions::lock_producer(&mut tx, &produced).await?;
+    let mut invoice = invoices::lock(&mut tx, caller.account_id, id).await?;
+    if invoice.status == Status::Voided {
+        return Ok(invoice);
+    }
+    // A payment begins by locking the invoice, so none can begin from here on.
+    let payment = payments::live_for_invoice(&mut tx, caller.account_id, id).await?;
+    if payment.is_some_and(payments::Status::is_under_way) && proof::holds(Rule::Void) {
+        return Err(Error::conflict("a payment for the invoice is in progress"));
+    }
+    invoices::void(&mut tx, &mut invoice, now).await?;
+    if let Some(subscription) = &mut subscription {
+        subscriptions::invoice_paid(&mut tx, subscription).await?;
+    }
+    failpoint("void_invoice.written").await?;
+    tx.commit().await?;
+    Ok(invoice)
+}

@@ -1,0 +1,190 @@
+//! Captures, voids and refunds: the intent, checked and reserved under the payment's lock.
+
+use sqlx::{PgConnection, PgPool};
+
+use crate::ambiguous_commit::AmbiguousCommit;
+use domain::accounts::Caller;
+use domain::operations::{self, NewOperation, OperationKind, Origin, State, Subject};
+use domain::payments::{self, Payment, Refund, RefundStatus, refunds};
+use foundation::db;
+use foundation::error::{Error, Result};
+use foundation::id::{OperationId, PaymentId, RefundId};
+use foundation::money::Money;
+use foundation::proof::failpoint;
+use foundation::time::Timestamp;
+use providers::FailureCode;
+
+/// A requested change of a payment. Amounts are in minor units; `None` means the full remaining amount.
+#[derive(Clone, Copy, Debug)]
+pub enum Change<'a> {
+    /// Capture authorized money.
+    Capture(Option<i64>),
+    /// Cancel a charge that has not settled.
+    Void,
+    /// Refund, optionally with the merchant's external id.
+    Refund(Option<i64>, Option<&'a str>),
+}
+
+/// A change that has been accepted.
+#[derive(Debug)]
+pub struct PendingChange {
+    /// The payment, with the change pending.
+    pub payment: Payment,
+    pub operation: OperationId,
+    /// The refund, if the change is one.
+    pub refund: Option<Refund>,
+    /// The refund was accepted by an earlier request with the same external id, so its operation must not be pushed.
+    pub is_earlier: bool,
+}
+
+/// Writes the intent of a change.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown payment; the errors of [`Payment::may_capture`], [`Payment::may_void`] and
+/// [`Payment::may_refund`]; [`Error::Conflict`] if the external id belongs to a refund of another amount.
+pub async fn change_payment(
+    db: &PgPool,
+    caller: &Caller,
+    id: PaymentId,
+    change: Change<'_>,
+    origin: &Origin,
+    now: Timestamp,
+) -> Result<PendingChange> {
+    let ids = (OperationId::new(now), RefundId::new(now));
+    let mut commit = AmbiguousCommit::default();
+    loop {
+        let result = write(db, caller, id, change, origin, ids, now, &mut commit).await;
+        if let Some(written) = commit.resolve(result, reread(db, caller, id, ids)).await? {
+            return Ok(written);
+        }
+    }
+}
+
+async fn reread(
+    db: &PgPool,
+    caller: &Caller,
+    id: PaymentId,
+    (operation, refund): (OperationId, RefundId),
+) -> Result<PendingChange> {
+    operations::state(db, caller.account_id, operation).await?;
+    let (payment, refunds) = payments::retrieve_with_refunds(db, caller.account_id, id).await?;
+    let refund = refunds.into_iter().find(|found| found.id == refund);
+    Ok(PendingChange { payment, operation, refund, is_earlier: false })
+}
+
+/// Returns the refund that an earlier request created with the same external id. Checked before the rules, which that
+/// refund may have changed the result of: nothing may be left to refund.
+async fn earlier_refund(tx: &mut PgConnection, payment: &Payment, change: Change<'_>) -> Result<Option<Refund>> {
+    let Change::Refund(requested, Some(external_id)) = change else { return Ok(None) };
+    let found = refunds::find_by_external_id(tx, payment.account_id, payment.id, external_id).await?;
+    let is_other = |refund: &Refund| requested != refund.amount_asked && requested != Some(refund.amount);
+    match found {
+        Some(refund) if is_other(&refund) => Err(Error::conflict(format!(
+            "externalId belongs to another refund of this payment: {} of {}",
+            refund.id, refund.amount
+        ))),
+        found => Ok(found),
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "called once, with values of the request")]
+async fn write(
+    db: &PgPool,
+    caller: &Caller,
+    id: PaymentId,
+    change: Change<'_>,
+    origin: &Origin,
+    (operation, refund): (OperationId, RefundId),
+    now: Timestamp,
+    commit: &mut AmbiguousCommit,
+) -> Result<PendingChange> {
+    let mut tx = db::begin(db).await?;
+    let mut payment = payments::lock(&mut tx, caller.account_id, id).await?;
+    if let Some(found) = earlier_refund(&mut tx, &payment, change).await? {
+        // It may also come from an earlier attempt of this request whose COMMIT was not answered.
+        let is_earlier = found.id != refund;
+        return Ok(PendingChange { payment, operation, refund: Some(found), is_earlier });
+    }
+    let (kind, amount) = match change {
+        Change::Capture(requested) => (OperationKind::Capture, payment.may_capture(requested, &caller.grants)?),
+        Change::Void => (OperationKind::Void, payment.may_void().map(|()| payment.amount)?),
+        Change::Refund(requested, _) => (OperationKind::Refund, payment.may_refund(requested, &caller.grants)?),
+    };
+    let refund = if let Change::Refund(amount_asked, external_id) = change {
+        Some(Refund {
+            id: refund,
+            payment_id: id,
+            amount,
+            amount_asked,
+            external_id: external_id.map(str::to_owned),
+            status: RefundStatus::Pending,
+            created_at: now,
+            failure_code: None,
+            requested_by: origin.requested_by,
+        })
+    } else {
+        None
+    };
+    match &refund {
+        Some(refund) => {
+            payment.amount_refund_pending += amount;
+            payment.has_refunds = true;
+            refunds::insert(&mut tx, caller.account_id, refund).await?;
+        }
+        None => payment.pending_operation = Some(kind),
+    }
+    payments::save(&mut tx, &payment).await?;
+    let target_ref = payment.provider_ref.as_deref();
+    operations::insert(
+        &mut tx,
+        &NewOperation {
+            id: operation,
+            account_id: caller.account_id,
+            // Where the charge was made, even if the account's new payments now go elsewhere.
+            provider_account_id: payment.provider_account_id,
+            subject: Subject::Payment(id),
+            refund_id: refund.as_ref().map(|refund| refund.id),
+            kind,
+            money: Some(Money { minor: amount, currency: payment.currency }),
+            source: None,
+            target_ref,
+            action_token: None,
+            by_system: false,
+            origin,
+        },
+    )
+    .await?;
+    failpoint("change_payment.written").await?;
+    commit.send(tx.commit()).await?;
+    failpoint("change_payment.committed").await?;
+    Ok(PendingChange { payment, operation, refund, is_earlier: false })
+}
+
+/// Returns the payment and its refunds once a capture or void has succeeded; `None` while it has not ended.
+///
+/// # Errors
+/// [`Error::Conflict`] if it failed: the payment is unchanged.
+pub async fn change_outcome(
+    db: &PgPool,
+    payment: &Payment,
+    operation: OperationId,
+) -> Result<Option<(Payment, Vec<Refund>)>> {
+    match operations::state(db, payment.account_id, operation).await? {
+        State::Succeeded => payments::retrieve_with_refunds(db, payment.account_id, payment.id).await.map(Some),
+        State::Declined | State::Failed => {
+            let code = operations::failure_code(db, payment.account_id, operation).await?;
+            Err(Error::conflict(match code {
+                Some(FailureCode::ProviderUnavailable) => {
+                    "the provider could not be reached; the payment is unchanged: try again later"
+                }
+                Some(FailureCode::Configuration) => {
+                    "the account is not set up for this at the provider; the payment is unchanged"
+                }
+                Some(FailureCode::ProviderRefused | FailureCode::AmountMismatch) | None => {
+                    "the provider refused; the payment is unchanged"
+                }
+            }))
+        }
+        State::Ready | State::Claimed | State::Sending | State::Unknown => Ok(None),
+    }
+}

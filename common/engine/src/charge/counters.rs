@@ -1,0 +1,120 @@
+//! Registers counters with value 0 at start. Prometheus computes an increase only between two scrapes, so a counter
+//! created by its first event would hide that event, and a counter that never fired would look unmonitored.
+
+use std::sync::OnceLock;
+
+use domain::operations::{Claimed, OperationKind};
+use foundation::id::AccountId;
+use providers::{Action, ProviderKind, ProviderResponse, card_gateway};
+
+/// Outcomes of a request to a provider.
+const OUTCOMES: [&str; 7] = ["succeeded", "challenged", "declined", "failed", "pending", "unknown", "not_processed"];
+/// Outcomes of a collection attempt.
+const COLLECTIONS: [&str; 6] = ["paid", "soft_decline", "hard_decline", "exhausted", "no_card", "no_currency"];
+
+const CAPTURED: &str = "payments_captured_minor_units_total";
+const REFUNDED: &str = "payments_refunded_minor_units_total";
+
+/// Accounts whose charges are also counted by account: only a few, since each adds time series.
+static REPORTED_ACCOUNTS: OnceLock<Vec<AccountId>> = OnceLock::new();
+
+/// Sets the accounts whose charges are also counted by account, once, at start.
+pub fn report_accounts(accounts: Vec<AccountId>) {
+    for account in &accounts {
+        for outcome in ["succeeded", "declined"] {
+            count_charge_of(*account, outcome, 0);
+        }
+    }
+    let _ = REPORTED_ACCOUNTS.set(accounts);
+}
+
+fn count_charge_of(account: AccountId, outcome: &'static str, charges: u64) {
+    metrics::counter!("account_charges_total", "account" => account.to_string(), "outcome" => outcome)
+        .increment(charges);
+}
+
+fn is_reported(account: AccountId) -> bool {
+    REPORTED_ACCOUNTS.get().is_some_and(|accounts| accounts.contains(&account))
+}
+
+/// Counts a request to a provider by its outcome.
+pub fn count_request(claimed: &Claimed, outcome: &'static str) {
+    let labels = [("provider", claimed.provider.name()), ("kind", claimed.kind.name()), ("outcome", outcome)];
+    metrics::counter!("payments_operations_total", &labels).increment(1);
+    let is_charge = matches!(claimed.kind, OperationKind::Sale | OperationKind::Authorize);
+    if is_charge && is_reported(claimed.account_id) {
+        count_charge_of(claimed.account_id, outcome, 1);
+    }
+    if claimed.sent_before {
+        let labels = [("provider", claimed.provider.name()), ("outcome", outcome)];
+        metrics::counter!("payments_operations_recovered_total", &labels).increment(1);
+    }
+}
+
+/// Registers the counters of processes that call providers and read their statements.
+pub fn register_payments_metrics() {
+    for provider in ProviderKind::ALL.map(ProviderKind::name) {
+        for kind in OperationKind::ALL.map(OperationKind::name) {
+            for outcome in OUTCOMES {
+                let labels = [("provider", provider), ("kind", kind), ("outcome", outcome)];
+                metrics::counter!("payments_operations_total", &labels).increment(0);
+            }
+        }
+        for outcome in OUTCOMES {
+            let labels = [("provider", provider), ("outcome", outcome)];
+            metrics::counter!("payments_operations_recovered_total", &labels).increment(0);
+        }
+        for currency in card_gateway::CURRENCIES {
+            for counter in [CAPTURED, REFUNDED] {
+                metrics::counter!(counter, "provider" => provider, "currency" => currency).increment(0);
+            }
+        }
+        for counter in [
+            "payments_duplicate_charges_total",
+            "payments_amount_mismatches_total",
+            "payments_configuration_errors_total",
+            "payments_not_processed_given_up_total",
+            "payments_late_changes_total",
+        ] {
+            metrics::counter!(counter, "provider" => provider).increment(0);
+        }
+    }
+}
+
+/// Counts money that a provider reports as captured or refunded. Currencies are those of ISO 4217, so the number of
+/// series is bounded; the common ones are registered at start. A response received twice is counted twice: the
+/// accounting records are in Postgres.
+pub fn count_money(claimed: &Claimed, response: &ProviderResponse) {
+    const CAPTURE: (&str, &str) = (CAPTURED, "account_captured_minor_units_total");
+    const REFUND: (&str, &str) = (REFUNDED, "account_refunded_minor_units_total");
+    let requested = match &claimed.request.action {
+        Action::Charge { capture, money, .. } => capture.then_some((CAPTURE, money)),
+        Action::Capture { money, .. } => Some((CAPTURE, money)),
+        Action::Refund { money, .. } => Some((REFUND, money)),
+        Action::Void { .. } | Action::StoreCard { .. } => None,
+    };
+    let Some(((by_provider, by_account), money)) = requested else { return };
+    let moved = match response {
+        ProviderResponse::Charged { amount, .. } => *amount,
+        ProviderResponse::Done { .. } => money.minor,
+        ProviderResponse::Challenged { .. }
+        | ProviderResponse::Stored { .. }
+        | ProviderResponse::Declined { .. }
+        | ProviderResponse::Mismatched { .. }
+        | ProviderResponse::Refused { .. } => return,
+    };
+    let (moved, currency) = (moved.unsigned_abs(), money.currency.code());
+    metrics::counter!(by_provider, "provider" => claimed.provider.name(), "currency" => currency).increment(moved);
+    if is_reported(claimed.account_id) {
+        let account = claimed.account_id.to_string();
+        metrics::counter!(by_account, "account" => account, "currency" => currency).increment(moved);
+    }
+}
+
+/// Registers the counters of processes that bill cycles and collect invoices.
+pub fn register_billing_metrics() {
+    for outcome in COLLECTIONS {
+        metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome).increment(0);
+    }
+    metrics::counter!("billing_cycles_failed_total", "work" => "subscriptions").increment(0);
+}

@@ -1,0 +1,169 @@
+//! The outcome of a payment for an invoice: the invoice is locked first, and is paid or its collection continues, in
+//! the same transaction.
+
+use crate::charge::fast_path::finish_collection;
+use crate::charge::outcome::{apply_response, finish_payment, unexpected_response};
+use crate::charge::reversal::reverse_partial;
+use crate::charge::stale::{Recorded, stale_outcome};
+use domain::accounts::{self, Mode};
+use domain::customers;
+use domain::events::{self, EventType};
+use domain::invoices::{self, Failure, FailureContext, Invoice, InvoiceView, Next, Status as InvoiceStatus, attempts};
+use domain::operations::{self, Claimed};
+use domain::payments::{self, Payment, PaymentView, Status};
+use domain::subscriptions::{self, Subscription};
+use foundation::db::{Db, Tx};
+use foundation::error::Result;
+use foundation::id::{InvoiceId, PaymentId, PaymentMethodId};
+use foundation::proof::failpoint;
+use foundation::queues;
+use foundation::time::Timestamp;
+use providers::{DeclineType, FailureCode, ProviderResponse};
+
+/// Records the outcome of a charge for an invoice. Recording it again changes nothing.
+///
+/// Lock order: the customer (after a hard decline only), the subscription that produced the invoice, the invoice, the
+/// payment, the operation.
+pub async fn charge_for_invoice(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: PaymentId,
+    invoice: InvoiceId,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<Recorded> {
+    let account = claimed.account_id;
+    let owed = invoices::retrieve(&mut **tx, account, invoice).await?;
+    let customer = owed.customer_id;
+    // A concurrent change of the default card either precedes this outcome, which then sees it, or follows and finds
+    // the invoice waiting for a card.
+    let customer = match response {
+        ProviderResponse::Declined { decline, .. } if decline.kind == DeclineType::Hard => {
+            Some(customers::lock(tx, account, customer).await?)
+        }
+        ProviderResponse::Declined { .. }
+        | ProviderResponse::Charged { .. }
+        | ProviderResponse::Mismatched { .. }
+        | ProviderResponse::Challenged { .. }
+        | ProviderResponse::Refused { .. }
+        | ProviderResponse::Done { .. }
+        | ProviderResponse::Stored { .. } => None,
+    };
+    let mut subscription = subscriptions::lock_producer(tx, &owed).await?;
+    let mut invoice = invoices::lock(tx, account, invoice).await?;
+    let mut payment = payments::lock(tx, account, payment).await?;
+    let operation = operations::lock(tx, claimed.id).await?;
+    if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
+        return Ok(recorded);
+    }
+    apply_response(&mut payment, claimed, response, now)?;
+    finish_payment(tx, claimed, &payment, response, now).await?;
+    let failure = match response {
+        ProviderResponse::Charged { amount, .. } if *amount >= payment.amount_requested => None,
+        ProviderResponse::Charged { .. } => Some(Failure::PARTIAL),
+        ProviderResponse::Declined { decline, .. } => Some(Failure { code: &decline.code, kind: decline.kind }),
+        ProviderResponse::Mismatched { .. } => Some(Failure::of(FailureCode::AmountMismatch)),
+        ProviderResponse::Refused { code, .. } => Some(Failure::of(*code)),
+        ProviderResponse::Challenged { .. } | ProviderResponse::Done { .. } | ProviderResponse::Stored { .. } => {
+            return Err(unexpected_response(claimed, "wrong kind of response"));
+        }
+    };
+    match failure {
+        None => {
+            record_paid(tx, &mut invoice, &payment, now).await?;
+            if let Some(subscription) = &mut subscription {
+                subscriptions::invoice_paid(tx, subscription).await?;
+            }
+        }
+        Some(failure) => {
+            if failure == Failure::PARTIAL {
+                reverse_partial(tx, &mut payment, now).await?;
+            }
+            let default_card = customer.and_then(|customer| customer.default_payment_method_id);
+            if record_failed(tx, &mut invoice, &payment, failure, default_card, subscription.as_ref(), now).await?
+                && let Some(subscription) = &mut subscription
+            {
+                subscriptions::invoice_failed(tx, subscription, now).await?;
+            }
+        }
+    }
+    failpoint("invoice_payment.written").await?;
+    Ok(Recorded::written(&operation))
+}
+
+/// Records a collection that was approved in full in one statement, if nothing else has happened to its invoice.
+/// Returns `false` if the fast path does not apply; then nothing was written.
+pub async fn try_invoice_fast_path(
+    db: &Db,
+    claimed: &Claimed,
+    payment: &Payment,
+    invoice: InvoiceId,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<bool> {
+    let in_full = matches!(response, ProviderResponse::Charged { amount, .. } if *amount == payment.amount_requested);
+    // Only our collection attempts charge a saved card; a payer on the page uses a token.
+    if !in_full || payment.payment_method_id.is_none() || payment.status != Status::Processing {
+        return Ok(false);
+    }
+    let mut invoice = invoices::retrieve(&**db, claimed.account_id, invoice).await?;
+    if invoice.status != InvoiceStatus::Scheduled || invoice.subscription_id.is_some() {
+        return Ok(false);
+    }
+    let mut payment = payment.clone();
+    apply_response(&mut payment, claimed, response, now)?;
+    invoice.pay(payment.id, payment.applied_amount(), now)?;
+    let livemode = invoice.mode == Mode::Live;
+    let captured = events::render(livemode, EventType::PaymentCaptured, &PaymentView::new(&payment, &[]), now)?;
+    let paid = events::render(livemode, EventType::InvoicePaid, &InvoiceView::new(&invoice), now)?;
+    let mut connection = db.acquire().await?;
+    let endpoints = finish_collection(&mut connection, claimed, &payment, &invoice, &[captured, paid], now).await?;
+    let Some(endpoints) = endpoints else { return Ok(false) };
+    failpoint("invoice_payment.written_at_once").await?;
+    db.wake(queues::WEBHOOKS, endpoints);
+    count("paid");
+    Ok(true)
+}
+
+async fn record_paid(tx: &mut Tx, invoice: &mut Invoice, payment: &Payment, now: Timestamp) -> Result<()> {
+    if let Some(attempt) = attempts::of_payment(tx, invoice.account_id, payment.id).await? {
+        attempts::succeeded(tx, attempt.id).await?;
+        count("paid");
+    }
+    invoices::pay(tx, invoice, payment.id, payment.applied_amount(), now).await
+}
+
+/// Handles a failed payment. Returns `false` for a payer's own payment, which does not change the invoice. A failed
+/// collection attempt is retried as `invoices::attempt_failed` decides, but never if the subscription was cancelled
+/// after it began.
+async fn record_failed(
+    tx: &mut Tx,
+    invoice: &mut Invoice,
+    payment: &Payment,
+    failure: Failure<'_>,
+    default_card: Option<PaymentMethodId>,
+    subscription: Option<&Subscription>,
+    now: Timestamp,
+) -> Result<bool> {
+    let Some(attempt) = attempts::of_payment(tx, invoice.account_id, payment.id).await? else { return Ok(false) };
+    // The charged card can no longer be used; the customer's default card may be a different one.
+    let default_card_changed = default_card.is_some() && default_card != payment.payment_method_id;
+    // The previous release does not mark the invoice when it cancels a subscription. An attempt made after the
+    // cancellation comes from the merchant scheduling the invoice again, and is retried.
+    let cancelled = subscription.and_then(|subscription| subscription.cancelled_at);
+    let collection_stopped = invoice.retries_stopped() || cancelled.is_some_and(|at| at > attempt.attempted_at);
+    let zone = accounts::timezone(&mut **tx, invoice.account_id).await?;
+    let context = FailureContext { now, zone: &zone, default_card_changed, collection_stopped };
+    let next = invoices::attempt_failed(tx, invoice, failure, context).await?;
+    attempts::failed(tx, attempt.id, failure, invoice.next_attempt_at).await?;
+    count(match (next, failure.kind) {
+        (Next::Exhausted, _) => "exhausted",
+        (_, DeclineType::Soft) => "soft_decline",
+        (_, DeclineType::Hard) => "hard_decline",
+    });
+    Ok(true)
+}
+
+fn count(outcome: &'static str) {
+    metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome).increment(1);
+}

@@ -1,0 +1,55 @@
+//! The outcome of a payment for a payment link: the link is locked first, and becomes paid or open again in the same
+//! transaction.
+
+use crate::charge::outcome::{apply_response, finish_payment};
+use crate::charge::reversal::reverse_partial;
+use crate::charge::stale::{Recorded, stale_outcome};
+use domain::operations::{self, Claimed};
+use domain::payment_links;
+use domain::payments;
+use foundation::db::Tx;
+use foundation::error::Result;
+use foundation::id::{PaymentId, PaymentLinkId};
+use foundation::proof::failpoint;
+use foundation::time::Timestamp;
+use providers::ProviderResponse;
+
+/// Records the outcome of a charge for a payment link. Recording it again changes nothing.
+///
+/// Lock order: the link, the payment, the operation.
+pub async fn charge_for_link(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: PaymentId,
+    link: PaymentLinkId,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<Recorded> {
+    let mut link = payment_links::lock(tx, claimed.account_id, link, now).await?;
+    let mut payment = payments::lock(tx, claimed.account_id, payment).await?;
+    let operation = operations::lock(tx, claimed.id).await?;
+    if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
+        return Ok(recorded);
+    }
+    apply_response(&mut payment, claimed, response, now)?;
+    finish_payment(tx, claimed, &payment, response, now).await?;
+    match response {
+        ProviderResponse::Charged { amount, .. } if *amount >= payment.amount_requested => {
+            payment_links::pay(tx, &mut link, payment.id, now).await?;
+        }
+        ProviderResponse::Charged { .. } => {
+            payment_links::payment_failed(tx, &mut link).await?;
+            reverse_partial(tx, &mut payment, now).await?;
+        }
+        ProviderResponse::Declined { .. }
+        | ProviderResponse::Mismatched { .. }
+        | ProviderResponse::Challenged { .. }
+        | ProviderResponse::Refused { .. }
+        | ProviderResponse::Done { .. }
+        | ProviderResponse::Stored { .. } => {
+            payment_links::payment_failed(tx, &mut link).await?;
+        }
+    }
+    failpoint("link_payment.written").await?;
+    Ok(Recorded::written(&operation))
+}

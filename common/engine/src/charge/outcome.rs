@@ -1,0 +1,498 @@
+//! Records what a provider responded: state, amounts, event and stored response in one transaction. A response is
+//! matched by operation, not by fencing token. A charge that no payment can use is recorded and reversed, never
+//! dropped.
+
+use crate::charge::fast_path::{self, OutcomeRecord};
+use crate::charge::invoice_payment::{charge_for_invoice, try_invoice_fast_path};
+use crate::charge::link_payment::charge_for_link;
+use crate::charge::reversal::schedule_inquiry_after_refusal;
+use crate::charge::save_card::make_default;
+use crate::charge::stale::{
+    Anomaly, Recorded, had_no_effect, no_outcome, retry_reversal, reverse, stale_change, stale_outcome,
+};
+use std::time::Duration;
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use domain::accounts::Mode;
+use domain::customers;
+use domain::events::{self, EventType};
+use domain::idempotency;
+use domain::operations::{self, Claimed, OperationKind, Outcome, Retry, State, Subject};
+use domain::payment_methods::{self, PaymentMethodView};
+use domain::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
+use foundation::clock::Clock;
+use foundation::db::{Db, Tx};
+use foundation::error::{Error, Result};
+use foundation::id::{PaymentId, PaymentMethodId, RefundId};
+use foundation::proof::{self, Rule, failpoint};
+use foundation::queues;
+use foundation::time::Timestamp;
+use providers::{Action, FailureCode, ProviderResponse};
+
+/// Interval between look-ups of a charge whose cardholder has an open challenge.
+const CHALLENGE_POLL_INTERVAL: Duration = Duration::from_secs(3);
+
+/// Records a known outcome. Recording it again, from any process, changes nothing.
+///
+/// # Errors
+/// Database errors; [`Error::Internal`] for a response that does not fit the request and needs investigation.
+pub async fn record_outcome(db: &Db, claimed: &Claimed, response: &ProviderResponse, clock: &Clock) -> Result<()> {
+    let tx = match (claimed.kind, claimed.subject) {
+        (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) => {
+            if let ProviderResponse::Challenged { url } = response {
+                return record_challenge(db, claimed, id, url, clock).await;
+            }
+            let payment = payments::retrieve(db, claimed.account_id, id).await?;
+            let now = claimed.time.now(&**db, clock).await?;
+            if try_fast_path(db, claimed, &payment, response, now).await? {
+                return Ok(());
+            }
+            let mut tx = db.begin().await?;
+            record_charge(&mut tx, claimed, &payment, response, now).await?;
+            tx
+        }
+        _ => {
+            let mut tx = db.begin().await?;
+            record_outcome_in(&mut tx, claimed, response, clock).await?;
+            failpoint("outcome.written").await?;
+            tx
+        }
+    };
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Records a known outcome within the caller's transaction, without the fast path. The caller commits.
+pub async fn record_outcome_in(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Recorded> {
+    match (claimed.kind, claimed.subject) {
+        (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) => {
+            let payment =
+                payments::find(tx, claimed.account_id, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
+            let now = claimed.time.now(&mut **tx, clock).await?;
+            record_charge(tx, claimed, &payment, response, now).await
+        }
+        (OperationKind::Capture | OperationKind::Void, Subject::Payment(id)) => {
+            record_capture_or_void(tx, claimed, id, response, clock).await
+        }
+        (OperationKind::Refund, Subject::Payment(id)) => record_refund(tx, claimed, id, response, clock).await,
+        (OperationKind::Reverse, Subject::Payment(id)) => record_reversal(tx, claimed, id, response, clock).await,
+        (OperationKind::StoreCard, Subject::PaymentMethod(id)) => {
+            record_stored_card(tx, claimed, id, response, clock).await
+        }
+        (
+            OperationKind::Sale | OperationKind::Authorize | OperationKind::Capture | OperationKind::Void,
+            Subject::PaymentMethod(_),
+        )
+        | (OperationKind::Refund | OperationKind::Reverse, Subject::PaymentMethod(_))
+        | (OperationKind::StoreCard, Subject::Payment(_)) => {
+            Err(unexpected_response(claimed, "subject does not fit the operation's kind"))
+        }
+    }
+}
+
+pub fn unexpected_response(claimed: &Claimed, what: &str) -> Error {
+    Error::internal(format!("{}: unexpected response: {what}", claimed.id))
+}
+
+/// Records the outcome of a charge in one statement, if its payment still awaits it. Returns `false` if the fast path
+/// does not apply; then nothing was written.
+async fn try_fast_path(
+    db: &Db,
+    claimed: &Claimed,
+    payment: &Payment,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<bool> {
+    if let Some(invoice) = payment.invoice_id {
+        return try_invoice_fast_path(db, claimed, payment, invoice, response, now).await;
+    }
+    let mismatched = matches!(response, ProviderResponse::Mismatched { .. });
+    if payment.payment_link_id.is_some()
+        || !payment.status.is_under_way()
+        || mismatched
+        || had_no_effect(claimed, response)
+    {
+        return Ok(false);
+    }
+    let mut payment = payment.clone();
+    apply_response(&mut payment, claimed, response, now)?;
+    let mut connection = db.acquire().await?;
+    let Some(endpoints) = write(&mut connection, claimed, &payment, response, now).await? else { return Ok(false) };
+    failpoint("outcome.written_at_once").await?;
+    db.wake(queues::WEBHOOKS, endpoints);
+    Ok(true)
+}
+
+/// Records the outcome of a charge. The first writer moves the payment out of the states that await an outcome; any
+/// later response is a late one.
+async fn record_charge(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: &Payment,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<Recorded> {
+    if let Some(invoice) = payment.invoice_id {
+        return charge_for_invoice(tx, claimed, payment.id, invoice, response, now).await;
+    }
+    if let Some(link) = payment.payment_link_id {
+        return charge_for_link(tx, claimed, payment.id, link, response, now).await;
+    }
+    let mut payment = payments::lock(tx, claimed.account_id, payment.id).await?;
+    let operation = operations::lock(tx, claimed.id).await?;
+    if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
+        if recorded == Recorded::Late {
+            failpoint("outcome.written_late").await?;
+        }
+        return Ok(recorded);
+    }
+    apply_response(&mut payment, claimed, response, now)?;
+    finish_payment(tx, claimed, &payment, response, now).await?;
+    failpoint("outcome.written_the_long_way").await?;
+    Ok(Recorded::written(&operation))
+}
+
+/// Records the outcome of a charge that is locked with its operation, and wakes the webhook endpoints of its event.
+pub async fn finish_payment(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: &Payment,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<()> {
+    let endpoints = write(tx, claimed, payment, response, now).await?;
+    for endpoint in
+        endpoints.ok_or_else(|| unexpected_response(claimed, "charge of a payment that has already ended"))?
+    {
+        tx.wake(queues::WEBHOOKS, endpoint);
+    }
+    if let ProviderResponse::Mismatched { provider_ref, total } = response {
+        reverse(tx, claimed, payment, provider_ref, *total, Anomaly::AmountMismatch, now).await?;
+    }
+    Ok(())
+}
+
+/// Records the outcome of a charge with its event and the response for replays. `None` if the payment no longer awaits
+/// an outcome.
+async fn write(
+    db: &mut PgConnection,
+    claimed: &Claimed,
+    payment: &Payment,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<Option<Vec<Uuid>>> {
+    let view = PaymentView::new(payment, &[]);
+    let body = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
+    let livemode = payment.mode == Mode::Live;
+    let event = match event_for(payment).filter(|_| proof::holds(Rule::Event)) {
+        Some(kind) => Some(events::render(livemode, kind, &view, now)?),
+        None => None,
+    };
+    let record = OutcomeRecord { event: event.as_ref(), response: &body };
+    fast_path::finish_charge(db, claimed, payment, &operation_outcome(response), &record).await
+}
+
+/// Only with [`Rule::Event`] disabled: appends the event in a later transaction, so that a crash in between loses it.
+pub async fn append_event_late(db: &Db, claimed: &Claimed, clock: &Clock) -> Result<()> {
+    let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject) else {
+        return Ok(());
+    };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut tx = db.begin().await?;
+    let payment = payments::lock(&mut tx, claimed.account_id, id).await?;
+    if let Some(event) = event_for(&payment) {
+        let now = claimed.time.now(&mut *tx, clock).await?;
+        append_event(&mut tx, &payment, event, None, now).await?;
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Applies a provider's response to the payment.
+pub fn apply_response(
+    payment: &mut Payment,
+    claimed: &Claimed,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<()> {
+    match response {
+        ProviderResponse::Charged { provider_ref, amount, card } => {
+            if !(1..=payment.amount_requested).contains(amount) {
+                return Err(unexpected_response(
+                    claimed,
+                    &format!("approved {amount} of {} requested", payment.amount_requested),
+                ));
+            }
+            payment.approve(provider_ref, *amount, card.as_ref(), claimed.provider, now)
+        }
+        ProviderResponse::Declined { decline, card } => payment.decline(decline, card.as_ref()),
+        ProviderResponse::Mismatched { .. } => payment.fail(FailureCode::AmountMismatch),
+        ProviderResponse::Refused { code, .. } => payment.fail(*code),
+        ProviderResponse::Challenged { .. } | ProviderResponse::Done { .. } | ProviderResponse::Stored { .. } => {
+            Err(unexpected_response(claimed, "wrong kind of response"))
+        }
+    }
+}
+
+/// Records that the cardholder must complete a challenge. The operation does not end: the payment shows where to send
+/// the cardholder, and the outcome is looked up at the provider whether or not the cardholder returns.
+async fn record_challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, clock: &Clock) -> Result<()> {
+    let token = claimed
+        .action_token
+        .as_deref()
+        .ok_or_else(|| unexpected_response(claimed, "challenge although no cardholder is present"))?;
+    let mut tx = db.begin().await?;
+    let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
+    if payment.status == Status::Processing {
+        let now = claimed.time.now(&mut *tx, clock).await?;
+        payment.challenge(token, url)?;
+        let view = PaymentView::new(&payment, &[]);
+        let body = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{id}: {e}")))?;
+        payments::save_challenge(&mut tx, &payment, &body).await?;
+        let livemode = payment.mode == Mode::Live;
+        events::append(&mut tx, payment.account_id, livemode, EventType::PaymentRequiresAction, &view, now).await?;
+    }
+    operations::leave_unknown(&mut tx, claimed, Retry::After(CHALLENGE_POLL_INTERVAL), false).await?;
+    failpoint("outcome.challenged").await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Returns the event for a payment whose charge has just ended.
+fn event_for(payment: &Payment) -> Option<EventType> {
+    match payment.status {
+        Status::Declined => Some(EventType::PaymentDeclined),
+        Status::Failed => Some(EventType::PaymentFailed),
+        Status::Authorized | Status::PartiallyAuthorized | Status::PendingSettlement if payment.capture => {
+            Some(EventType::PaymentCaptured)
+        }
+        Status::Authorized | Status::PartiallyAuthorized => Some(EventType::PaymentAuthorized),
+        Status::Processing
+        | Status::RequiresAction
+        | Status::PendingSettlement
+        | Status::Settled
+        | Status::PartiallyRefunded
+        | Status::Refunded
+        | Status::Cancelled
+        | Status::Expired => None,
+    }
+}
+
+/// Records a capture or a void. If the provider refused, the payment keeps its status.
+async fn record_capture_or_void(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    id: PaymentId,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Recorded> {
+    let mut payment = payments::lock(tx, claimed.account_id, id).await?;
+    let operation = operations::lock(tx, claimed.id).await?;
+    if let Some(recorded) = stale_change(claimed, &operation, response) {
+        return Ok(recorded);
+    }
+    // Read after the lock, so that the events of concurrent changes are in the order of their locks.
+    let now = claimed.time.now(&mut **tx, clock).await?;
+    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    let event = match (response, &claimed.request.action) {
+        (ProviderResponse::Done { .. }, Action::Capture { money, .. }) => {
+            payment.captured(money.minor, claimed.provider, now)?;
+            EventType::PaymentCaptured
+        }
+        (ProviderResponse::Done { .. }, Action::Void { .. }) => {
+            payment.voided()?;
+            EventType::PaymentCancelled
+        }
+        (ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. }, action) => {
+            payment.pending_operation = None;
+            payment.failure_code = operation_outcome(response).failure_code;
+            // Our view of the charge may be outdated, so the provider is asked for its status now.
+            payment.inquiry_at = payment.inquiry_at.map(|_| now);
+            schedule_inquiry_after_refusal(&mut payment, now);
+            match action {
+                Action::Capture { .. } => EventType::PaymentCaptureFailed,
+                Action::Void { .. } | Action::Charge { .. } | Action::Refund { .. } | Action::StoreCard { .. } => {
+                    EventType::PaymentVoidFailed
+                }
+            }
+        }
+        (
+            ProviderResponse::Charged { .. }
+            | ProviderResponse::Challenged { .. }
+            | ProviderResponse::Done { .. }
+            | ProviderResponse::Stored { .. }
+            | ProviderResponse::Mismatched { .. },
+            _,
+        ) => {
+            return Err(unexpected_response(claimed, "wrong kind of response"));
+        }
+    };
+    payments::save(tx, &payment).await?;
+    append_event(tx, &payment, event, None, now).await?;
+    Ok(Recorded::written(&operation))
+}
+
+/// Records a refund. The reserved amount becomes refunded, or is released.
+async fn record_refund(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    id: PaymentId,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Recorded> {
+    let refund = claimed.refund_id.ok_or_else(|| unexpected_response(claimed, "refund operation without a refund"))?;
+    let mut payment = payments::lock(tx, claimed.account_id, id).await?;
+    let operation = operations::lock(tx, claimed.id).await?;
+    if let Some(recorded) = stale_change(claimed, &operation, response) {
+        return Ok(recorded);
+    }
+    let now = claimed.time.now(&mut **tx, clock).await?;
+    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    let event = match response {
+        ProviderResponse::Done { .. } => {
+            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Succeeded, None, now).await?;
+            payment.refunded(amount)?;
+            EventType::PaymentRefunded
+        }
+        ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. } => {
+            let code = operation_outcome(response).failure_code;
+            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Failed, code, now).await?;
+            payment.release(amount)?;
+            schedule_inquiry_after_refusal(&mut payment, now);
+            EventType::PaymentRefundFailed
+        }
+        ProviderResponse::Charged { .. }
+        | ProviderResponse::Challenged { .. }
+        | ProviderResponse::Stored { .. }
+        | ProviderResponse::Mismatched { .. } => {
+            return Err(unexpected_response(claimed, "wrong kind of response"));
+        }
+    };
+    if payment.pending_operation == Some(OperationKind::Refund)
+        && !operations::another_refund_is_unknown(tx, claimed, id).await?
+    {
+        payment.pending_operation = None;
+    }
+    payments::save(tx, &payment).await?;
+    // Refunds of a payment run one at a time: wake the next instead of leaving it to the sweep.
+    if let Some(next) = operations::next_refund(tx, claimed.account_id, id).await? {
+        tx.wake(queues::MONEY, next.uuid());
+    }
+    append_event(tx, &payment, event, Some(refund), now).await?;
+    Ok(Recorded::written(&operation))
+}
+
+/// Appends an event about a payment with its refunds, and about one refund if given.
+async fn append_event(
+    tx: &mut Tx,
+    payment: &Payment,
+    event: EventType,
+    refund: Option<RefundId>,
+    now: Timestamp,
+) -> Result<()> {
+    let refunds = refunds::of_payment(tx, payment).await?;
+    let view = PaymentView::new(payment, &refunds);
+    let livemode = payment.mode == Mode::Live;
+    events::append_for_refund(tx, payment.account_id, livemode, event, &view, refund, now).await?;
+    Ok(())
+}
+
+fn operation_outcome(response: &ProviderResponse) -> Outcome<'_> {
+    let outcome = |state| Outcome { state, provider_ref: None, failure: None, failure_code: None };
+    match response {
+        ProviderResponse::Charged { provider_ref, .. }
+        | ProviderResponse::Done { provider_ref }
+        | ProviderResponse::Stored { provider_ref, .. } => {
+            Outcome { provider_ref: Some(provider_ref), ..outcome(State::Succeeded) }
+        }
+        ProviderResponse::Declined { decline, .. } => Outcome {
+            failure: Some(&decline.code),
+            failure_code: Some(FailureCode::ProviderRefused),
+            ..outcome(State::Declined)
+        },
+        ProviderResponse::Refused { code, reason } => {
+            Outcome { failure: Some(reason), failure_code: Some(*code), ..outcome(State::Failed) }
+        }
+        // The charge belongs to the anomaly and its reversal, so the operation gets no provider_ref.
+        ProviderResponse::Mismatched { .. } => Outcome {
+            failure: Some("the provider charged a different amount than requested"),
+            failure_code: Some(FailureCode::AmountMismatch),
+            ..outcome(State::Failed)
+        },
+        ProviderResponse::Challenged { .. } => outcome(State::Unknown),
+    }
+}
+
+/// Records a reversal. If the provider registered it but never processed it, its reference is used up, and a new
+/// reversal replaces it.
+async fn record_reversal(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    id: PaymentId,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Recorded> {
+    let payment = payments::lock(tx, claimed.account_id, id).await?;
+    let operation = operations::lock(tx, claimed.id).await?;
+    if let Some(recorded) = no_outcome(claimed, &operation, response) {
+        return Ok(recorded);
+    }
+    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    match response {
+        ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, .. } => {
+            let now = claimed.time.now(&mut **tx, clock).await?;
+            retry_reversal(tx, claimed, &payment, now).await?;
+        }
+        ProviderResponse::Refused { reason, .. } => tracing::error!(
+            operation = %claimed.id, payment = %id, reason,
+            "the provider refused to reverse a charge that belongs to no payment: the cardholder has paid too much until an operator refunds it"
+        ),
+        ProviderResponse::Charged { .. }
+        | ProviderResponse::Mismatched { .. }
+        | ProviderResponse::Challenged { .. }
+        | ProviderResponse::Done { .. }
+        | ProviderResponse::Stored { .. }
+        | ProviderResponse::Declined { .. } => {}
+    }
+    Ok(Recorded::written(&operation))
+}
+
+async fn record_stored_card(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    id: PaymentMethodId,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Recorded> {
+    let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
+    let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
+    let operation = operations::lock(tx, claimed.id).await?;
+    if let Some(recorded) = no_outcome(claimed, &operation, response) {
+        return Ok(recorded);
+    }
+    let written = Recorded::written(&operation);
+    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    let ProviderResponse::Stored { provider_ref, card } = response else {
+        payment_methods::finish_saving(tx, id, None).await?;
+        idempotency::finish_saving(tx, claimed.account_id, id, None::<&PaymentMethodView<'_>>).await?;
+        return Ok(written);
+    };
+    payment_methods::finish_saving(tx, id, Some((provider_ref, card))).await?;
+    let now = claimed.time.now(&mut **tx, clock).await?;
+    if customer.default_payment_method_id.is_none() {
+        make_default(tx, &customer, claimed.account_id, id, now).await?;
+    }
+    let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
+    let livemode = saved.mode == Mode::Live;
+    let view = PaymentMethodView::new(&saved);
+    events::append(tx, claimed.account_id, livemode, EventType::PaymentMethodCreated, &view, now).await?;
+    idempotency::finish_saving(tx, claimed.account_id, id, Some(&view)).await?;
+    Ok(written)
+}

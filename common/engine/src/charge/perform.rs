@@ -1,0 +1,351 @@
+//! Executes an operation: claim, send or recover, record. Workers call it with an id from the queue.
+
+use std::time::Duration;
+
+use tokio::time::error::Elapsed;
+use uuid::Uuid;
+
+use crate::charge::counters;
+use crate::charge::outcome::append_event_late;
+use crate::record_outcome;
+use domain::operations::{self, Claimed, OperationKind, PROVIDER_TIMEOUT, Retry, Subject, WhenNotProcessed};
+use domain::payments;
+use foundation::clock::Clock;
+use foundation::db::{self, Db};
+use foundation::error::{Error, Result};
+use foundation::id::OperationId;
+use foundation::proof::{self, Rule, failpoint};
+use providers::{
+    Cause, FailureCode, Found, Provider, ProviderError, ProviderKind, ProviderResponse, Providers, RecoveryClass,
+};
+
+/// How often a known outcome is written again after a failure, half a second apart: about as long as a restart of
+/// Postgres takes. After that the lease has expired, and recovery finds the outcome again if the provider supports it.
+const RECORD_ATTEMPTS: u32 = 120;
+const RECORD_PAUSE: Duration = Duration::from_millis(500);
+/// Delay before the provider is asked again for an outcome that it has not reported.
+const RETRY_DELAY: Duration = Duration::from_secs(3);
+/// Number of consecutive look-ups that must find nothing before a reference counts as unknown to the provider. Only
+/// those made when no earlier request could still arrive count.
+const REQUIRED_LOOK_UPS: i32 = 2;
+
+/// An operation that has ended, and whom to notify.
+#[derive(Debug)]
+pub struct Performed {
+    /// Reply channel of the waiting process.
+    pub reply_to: Option<String>,
+    /// The id it waits for.
+    pub reply_id: Uuid,
+}
+
+/// Executes an operation as far as currently possible. `None` if it could not be claimed, or its outcome is still
+/// unknown.
+///
+/// # Errors
+/// Database errors. Recovery then determines the outcome of what was already sent.
+pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: OperationId) -> Result<Option<Performed>> {
+    let Some(mut claimed) = operations::claim(db, id, clock.now()).await? else { return Ok(None) };
+    add_provider_data(db, &mut claimed).await?;
+    if claimed.sent_before && !proof::holds(Rule::Reference) {
+        claimed.request.reference = format!("{}-{}", claimed.request.reference, claimed.fence);
+    }
+    failpoint("perform.claimed").await?;
+    let result = call_provider(db, providers, &mut claimed).await?;
+    update_breaker(db, &claimed, &result).await;
+    let result = result.end_if_final(&claimed, providers.retry_limit());
+    if matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
+        failpoint("perform.refused").await?;
+    }
+    count(&claimed, &result);
+    let mut attempts = 0;
+    match result {
+        SendResult::NotProcessed { cause, reason } => {
+            tracing::warn!(operation = %id, %reason, "not processed; it will be sent again");
+            failpoint("perform.not_processed").await?;
+            while let Err(error) = operations::requeue(db, &claimed, cause).await {
+                wait_before_retry(&claimed, error, &mut attempts).await?;
+            }
+            failpoint("perform.put_back").await?;
+            Ok(None)
+        }
+        SendResult::Known(response) => {
+            failpoint("perform.answered").await?;
+            while let Err(error) = record_outcome(db, &claimed, &response, clock).await {
+                wait_before_retry(&claimed, error, &mut attempts).await?;
+            }
+            failpoint("perform.recorded").await?;
+            if !proof::holds(Rule::Event) {
+                append_event_late(db, &claimed, clock).await?;
+            }
+            Ok(Some(Performed { reply_to: claimed.origin.reply_to, reply_id: claimed.subject.reply_id() }))
+        }
+        SendResult::Pending => {
+            tracing::info!(operation = %id, "the provider has the request and has not finished it; it will be asked again");
+            leave_unknown(db, &claimed, Retry::After(RETRY_DELAY), false).await?;
+            Ok(None)
+        }
+        SendResult::Unknown { reason, retry, found_nothing } => {
+            match retry {
+                Retry::After(_) => {
+                    tracing::warn!(operation = %id, %reason, "outcome unknown; the provider will be asked again")
+                }
+                Retry::ManualReview => tracing::error!(
+                    operation = %id, %reason,
+                    "outcome unknown, and this provider supports neither look-ups nor idempotent retries: an operator must determine the outcome"
+                ),
+            }
+            leave_unknown(db, &claimed, retry, found_nothing).await?;
+            Ok(None)
+        }
+    }
+}
+
+/// Sends the request, or determines the outcome of an earlier one.
+async fn call_provider(db: &Db, providers: &Providers, claimed: &mut Claimed) -> Result<SendResult> {
+    Ok(match providers.get(claimed.provider) {
+        Some(provider) if claimed.sent_before => recover(db, provider, claimed).await?,
+        Some(_) if !operations::admit(db, claimed).await => {
+            SendResult::NotProcessed { cause: None, reason: BREAKER_OPEN.to_owned() }
+        }
+        Some(provider) => send(provider, claimed, true).await,
+        // A build that has the adapter may already have sent it, and will claim it again.
+        None => SendResult::retry_later("this build has no adapter for the provider"),
+    })
+}
+
+/// Updates the circuit breaker: a request that was not processed because of the provider account counts towards it, a
+/// processed one closes it. An error is only logged: the next operation repeats the update, and this one's outcome must
+/// be recorded regardless.
+async fn update_breaker(db: &Db, claimed: &Claimed, result: &SendResult) {
+    let written = if let SendResult::NotProcessed { cause: Some(cause), reason } = result
+        && cause.affects_account()
+    {
+        operations::count_not_processed(db, claimed, reason).await
+    } else if claimed.has_breaker && result.is_processed() {
+        operations::close_breaker(db, claimed.provider_account_id).await
+    } else {
+        return;
+    };
+    if let Err(error) = written {
+        tracing::warn!(operation = %claimed.id, %error, "the circuit breaker was not updated");
+    }
+}
+
+/// Adds data that only some providers need.
+async fn add_provider_data(db: &Db, claimed: &mut Claimed) -> Result<()> {
+    if claimed.provider == ProviderKind::Mock {
+        return Ok(());
+    }
+    match (claimed.kind, claimed.subject) {
+        (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) => {
+            claimed.request.payer = Some(operations::payer(db, id).await?);
+        }
+        (OperationKind::Refund, Subject::Payment(id)) if claimed.sent_before => {
+            claimed.request.recorded = operations::recorded_refunds(db, claimed.account_id, id).await?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Releases the operation with its outcome unknown. A refund with unknown outcome is marked on its payment, so that no
+/// other change begins; a capture or void has been marked since its intent.
+async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
+    failpoint("perform.learnt_nothing").await?;
+    let mut tx = db.begin().await?;
+    if let (OperationKind::Refund, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
+        let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
+        let open = !operations::lock(&mut tx, claimed.id).await?.state.is_final();
+        if open && payment.pending_operation.is_none() {
+            payment.pending_operation = Some(OperationKind::Refund);
+            payments::save(&mut tx, &payment).await?;
+        }
+    }
+    operations::leave_unknown(&mut tx, claimed, retry, found_nothing).await?;
+    failpoint("perform.left_unknown").await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Reason reported when the circuit breaker holds an operation back.
+const BREAKER_OPEN: &str = "the circuit breaker is open: the provider recently processed nothing";
+
+enum SendResult {
+    Known(ProviderResponse),
+    /// It had no effect: the provider said so, or (if `cause` is `None`) nothing was sent.
+    NotProcessed {
+        cause: Option<Cause>,
+        reason: String,
+    },
+    /// The provider has it, and it has not ended.
+    Pending,
+    Unknown {
+        reason: String,
+        retry: Retry,
+        found_nothing: bool,
+    },
+}
+
+impl SendResult {
+    fn retry_later(reason: impl Into<String>) -> Self {
+        Self::Unknown { reason: reason.into(), retry: Retry::After(RETRY_DELAY), found_nothing: false }
+    }
+
+    /// Turns "not processed" into an outcome if a client waits for the operation, or if the retry limit is reached.
+    fn end_if_final(self, claimed: &Claimed, limit: Duration) -> Self {
+        let Self::NotProcessed { cause, reason } = self else { return self };
+        let code = cause.map_or(FailureCode::ProviderUnavailable, Cause::code);
+        match claimed.when_not_processed() {
+            WhenNotProcessed::RetryForever => Self::NotProcessed { cause, reason },
+            WhenNotProcessed::RetryUntilLimit if claimed.age < limit => Self::NotProcessed { cause, reason },
+            WhenNotProcessed::RetryUntilLimit => {
+                tracing::error!(operation = %claimed.id, %reason, ?limit, "not processed within the retry limit; given up");
+                metrics::counter!("payments_not_processed_given_up_total", "provider" => claimed.provider.name())
+                    .increment(1);
+                Self::Known(ProviderResponse::Refused { code, reason })
+            }
+            WhenNotProcessed::Fail => Self::Known(ProviderResponse::Refused { code, reason }),
+        }
+    }
+
+    /// Whether the provider has processed this request, so that it can be expected to process others of this account.
+    fn is_processed(&self) -> bool {
+        match self {
+            Self::Known(ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, .. }) => false,
+            Self::Known(_) | Self::Pending | Self::NotProcessed { cause: Some(Cause::Setup), .. } => true,
+            Self::NotProcessed { .. } | Self::Unknown { .. } => false,
+        }
+    }
+}
+
+/// Sends the request. The timeout is here and not around the whole handler, so that cancellation never interrupts a
+/// request. `first` means that no request was sent before: only then does "not processed" mean that the operation had
+/// no effect.
+async fn send(provider: &dyn Provider, claimed: &Claimed, first: bool) -> SendResult {
+    match tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await {
+        Ok(Ok(response)) => SendResult::Known(response),
+        Ok(Err(_)) | Err(_) if !proof::holds(Rule::Unknown) => {
+            SendResult::Known(ProviderResponse::refused("no response"))
+        }
+        Ok(Err(ProviderError::NotProcessed { cause, reason })) if first => {
+            SendResult::NotProcessed { cause: Some(cause), reason }
+        }
+        Ok(Err(error)) => SendResult::retry_later(error.to_string()),
+        Err(_) => SendResult::retry_later(format!("no response within {PROVIDER_TIMEOUT:?}")),
+    }
+}
+
+/// Continues an operation of which a request may have been sent. The provider's recovery class decides what is safe.
+async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
+    let class = match provider.recovery(claimed.provider_account_id, claimed.kind).await {
+        Ok(class) => class,
+        Err(error) => return Ok(SendResult::retry_later(error.to_string())),
+    };
+    match class {
+        RecoveryClass::Idempotent if !operations::admit(db, claimed).await => Ok(SendResult::retry_later(BREAKER_OPEN)),
+        RecoveryClass::Idempotent => send_again(db, provider, claimed).await,
+        RecoveryClass::Lookup => look_up(db, provider, claimed).await,
+        RecoveryClass::Neither => Ok(SendResult::Unknown {
+            reason: "the response was lost".into(),
+            retry: Retry::ManualReview,
+            found_nothing: false,
+        }),
+    }
+}
+
+/// Sends the request again. A failure of this request says nothing about an earlier one, which may still arrive.
+async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
+    operations::sending_again(db, claimed).await?;
+    failpoint("perform.renewed").await?;
+    Ok(send(provider, claimed, false).await)
+}
+
+async fn look_up_once(provider: &dyn Provider, claimed: &Claimed) -> Result<Result<Found, ProviderError>, Elapsed> {
+    tokio::time::timeout(PROVIDER_TIMEOUT, provider.look_up(claimed.request.clone())).await
+}
+
+async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
+    failpoint("perform.taken_over").await?;
+    let found = look_up_once(provider, claimed).await;
+    failpoint("perform.looked_up").await?;
+    match found {
+        Ok(Ok(Found::Response(response))) => Ok(SendResult::Known(response)),
+        Ok(Ok(Found::Pending)) => Ok(SendResult::Pending),
+        Ok(Ok(Found::Nothing)) if !proof::holds(Rule::NotFound) => {
+            Ok(SendResult::Known(ProviderResponse::refused("not found")))
+        }
+        Ok(Ok(Found::Nothing)) if !claimed.last_request_is_dead => {
+            Ok(SendResult::retry_later("not found, but the request may still arrive"))
+        }
+        Ok(Ok(Found::Nothing)) if claimed.not_found + 1 < REQUIRED_LOOK_UPS => Ok(SendResult::Unknown {
+            reason: "not found; one more look-up is needed to confirm it".into(),
+            retry: Retry::After(RETRY_DELAY),
+            found_nothing: true,
+        }),
+        Ok(Ok(Found::Nothing)) if !operations::admit(db, claimed).await => Ok(SendResult::retry_later(BREAKER_OPEN)),
+        Ok(Ok(Found::Nothing)) => {
+            let result = send_again(db, provider, claimed).await?;
+            failpoint("perform.answered_again").await?;
+            Ok(confirm_refusal(provider, claimed, result).await)
+        }
+        Ok(Err(error)) => Ok(SendResult::retry_later(error.to_string())),
+        Err(_) => Ok(SendResult::retry_later(format!("no look-up response within {PROVIDER_TIMEOUT:?}"))),
+    }
+}
+
+/// Confirms a refusal of a request that was sent again: the earlier request may have caused it ("already captured"), so
+/// the provider is asked once more before the refusal is believed.
+async fn confirm_refusal(provider: &dyn Provider, claimed: &Claimed, result: SendResult) -> SendResult {
+    if !matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
+        return result;
+    }
+    match look_up_once(provider, claimed).await {
+        Ok(Ok(Found::Nothing)) => result,
+        Ok(Ok(Found::Response(response))) => SendResult::Known(response),
+        Ok(Ok(Found::Pending)) => SendResult::Pending,
+        Ok(Err(error)) => SendResult::retry_later(error.to_string()),
+        Err(_) => SendResult::retry_later(format!("no look-up response within {PROVIDER_TIMEOUT:?}")),
+    }
+}
+
+/// Waits before a known outcome is written again, so that it survives a restart of Postgres: with recovery class C it
+/// could not be found again. Returns the error if it must not be retried.
+async fn wait_before_retry(claimed: &Claimed, error: Error, attempts: &mut u32) -> Result<()> {
+    let is_transient = |error: &_| db::lost_connection(error) || db::is_retryable(error);
+    if !matches!(&error, Error::Database(error) if is_transient(error)) || *attempts >= RECORD_ATTEMPTS {
+        return Err(error);
+    }
+    *attempts += 1;
+    tracing::warn!(operation = %claimed.id, %error, attempts, "the outcome could not be recorded; trying again");
+    tokio::time::sleep(RECORD_PAUSE).await;
+    Ok(())
+}
+
+fn count(claimed: &Claimed, result: &SendResult) {
+    let outcome = match result {
+        SendResult::Known(
+            ProviderResponse::Charged { .. } | ProviderResponse::Done { .. } | ProviderResponse::Stored { .. },
+        ) => "succeeded",
+        SendResult::Known(ProviderResponse::Challenged { .. }) => "challenged",
+        SendResult::Known(ProviderResponse::Declined { .. }) => "declined",
+        SendResult::Known(ProviderResponse::Refused { .. } | ProviderResponse::Mismatched { .. }) => "failed",
+        SendResult::NotProcessed { .. } => "not_processed",
+        SendResult::Pending => "pending",
+        SendResult::Unknown { .. } => "unknown",
+    };
+    let refused = match result {
+        SendResult::Known(ProviderResponse::Refused { code, .. }) => Some(*code),
+        SendResult::NotProcessed { cause: Some(cause), .. } => Some(cause.code()),
+        SendResult::NotProcessed { cause: None, .. }
+        | SendResult::Known(_)
+        | SendResult::Pending
+        | SendResult::Unknown { .. } => None,
+    };
+    if refused == Some(FailureCode::Configuration) {
+        metrics::counter!("payments_configuration_errors_total", "provider" => claimed.provider.name()).increment(1);
+    }
+    counters::count_request(claimed, outcome);
+    if let SendResult::Known(response) = result {
+        counters::count_money(claimed, response);
+    }
+}

@@ -1,0 +1,144 @@
+//! Saves a card for a customer: the intent, and the choice of the default card.
+
+use sqlx::PgPool;
+
+use crate::ambiguous_commit::AmbiguousCommit;
+use domain::accounts::Caller;
+use domain::checkout;
+use domain::customers::{self, Customer};
+use domain::idempotency::{self, CreationKey, CreationResult, EarlierRequest};
+use domain::invoices;
+use domain::operations::{self, NewOperation, OperationKind, Origin, Subject};
+use domain::payment_methods::{self, PaymentMethod, Status};
+use foundation::crypto::KeyRing;
+use foundation::db::{self, Db, Tx};
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, CustomerId, OperationId, PaymentMethodId};
+use foundation::proof::failpoint;
+use foundation::time::Timestamp;
+
+/// A card to save.
+#[derive(Clone, Debug)]
+pub struct NewCard {
+    pub customer_id: CustomerId,
+    pub payment_token: String,
+}
+
+/// Writes the intent of saving a card. A worker sends the request to the provider.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown customer; [`Error::Conflict`] for a spent token; 422 `paymentToken` for an
+/// unknown or expired one.
+pub async fn save_card(
+    db: &PgPool,
+    caller: &Caller,
+    new: &NewCard,
+    origin: &Origin,
+    encryption: &KeyRing,
+    key: Option<&CreationKey>,
+    now: Timestamp,
+) -> Result<CreationResult<(PaymentMethodId, OperationId)>> {
+    let ids = (PaymentMethodId::new(now), OperationId::new(now));
+    let mut commit = AmbiguousCommit::default();
+    loop {
+        let result = write(db, caller, new, origin, ids, encryption, key, now, &mut commit).await;
+        let lookup = async {
+            payment_methods::retrieve_from(db, caller.account_id, ids.0).await.map(|_| CreationResult::New(ids))
+        };
+        if let Some(created) = commit.resolve(result, lookup).await? {
+            return Ok(match created {
+                // Written by an earlier attempt of this request whose COMMIT was not answered.
+                CreationResult::Earlier(EarlierRequest::SavingCard(card)) if card == ids.0 => CreationResult::New(ids),
+                CreationResult::New(ids) => CreationResult::New(ids),
+                CreationResult::Earlier(earlier) => CreationResult::Earlier(earlier),
+            });
+        }
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "called once, with values of the request")]
+async fn write(
+    db: &PgPool,
+    caller: &Caller,
+    new: &NewCard,
+    origin: &Origin,
+    (card, operation): (PaymentMethodId, OperationId),
+    encryption: &KeyRing,
+    key: Option<&CreationKey>,
+    now: Timestamp,
+    commit: &mut AmbiguousCommit,
+) -> Result<CreationResult<(PaymentMethodId, OperationId)>> {
+    let mut tx = db::begin(db).await?;
+    if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
+        return Ok(CreationResult::Earlier(earlier));
+    }
+    customers::lock(&mut tx, caller.account_id, new.customer_id).await?;
+    let spent = checkout::spend(&mut tx, caller, &new.payment_token, encryption).await?;
+    payment_methods::insert_processing(
+        &mut tx,
+        card,
+        caller.account_id,
+        new.customer_id,
+        spent.provider_account_id,
+        now,
+    )
+    .await?;
+    operations::insert(
+        &mut tx,
+        &NewOperation {
+            id: operation,
+            account_id: caller.account_id,
+            provider_account_id: spent.provider_account_id,
+            subject: Subject::PaymentMethod(card),
+            refund_id: None,
+            kind: OperationKind::StoreCard,
+            money: None,
+            source: Some(&spent.source),
+            target_ref: None,
+            action_token: None,
+            by_system: false,
+            origin,
+        },
+    )
+    .await?;
+    if let Some(key) = key {
+        key.set_pending_card(&mut tx, card).await?;
+    }
+    failpoint("save_card.written").await?;
+    commit.send(tx.commit()).await?;
+    failpoint("save_card.committed").await?;
+    Ok(CreationResult::New((card, operation)))
+}
+
+/// Makes a card its customer's default. Repeating it changes nothing.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown card; [`Error::Conflict`] for one that is not saved.
+pub async fn set_default(db: &Db, caller: &Caller, id: PaymentMethodId, now: Timestamp) -> Result<PaymentMethod> {
+    let mut tx = db.begin().await?;
+    let card = payment_methods::retrieve(&mut tx, caller.account_id, id).await?;
+    let customer = customers::lock(&mut tx, caller.account_id, card.customer_id).await?;
+    if card.status != Status::Active {
+        return Err(Error::conflict("the card is not saved"));
+    }
+    make_default(&mut tx, &customer, caller.account_id, id, now).await?;
+    let card = payment_methods::retrieve(&mut tx, caller.account_id, id).await?;
+    tx.commit().await?;
+    Ok(card)
+}
+
+/// Makes a card the default of a locked customer. If it was not the default already, invoices that wait for a card
+/// become due.
+pub async fn make_default(
+    tx: &mut Tx,
+    customer: &Customer,
+    account: AccountId,
+    card: PaymentMethodId,
+    now: Timestamp,
+) -> Result<()> {
+    if customer.default_payment_method_id == Some(card) {
+        return Ok(());
+    }
+    customers::set_default_card(tx, account, customer.id, card).await?;
+    invoices::retry_waiting_for_card(tx, account, customer.id, now).await
+}

@@ -1,0 +1,55 @@
+//! Creates an invoice on request, not from a cycle.
+
+use crate::ambiguous_commit::AmbiguousCommit;
+use domain::accounts::Caller;
+use domain::idempotency::{self, Created, CreationKey, CreationResult};
+use domain::invoices::{self, Invoice, InvoiceView, NewInvoice};
+use foundation::db::Db;
+use foundation::error::Result;
+use foundation::proof::failpoint;
+use foundation::time::Timestamp;
+
+/// Creates and issues an invoice in one transaction.
+///
+/// # Errors
+/// [`Error::NotFound`](foundation::error::Error::NotFound) for an unknown customer, or one of another account; 422 for an
+/// idempotency key used with another body.
+pub async fn create_invoice(
+    db: &Db,
+    caller: &Caller,
+    new: NewInvoice,
+    key: Option<&CreationKey>,
+    now: Timestamp,
+) -> Result<CreationResult<Invoice>> {
+    let draft = new.into_draft(caller.account_id, caller.mode, now);
+    let mut commit = AmbiguousCommit::default();
+    loop {
+        let result = write(db, draft.clone(), key, now, &mut commit).await;
+        let lookup = async { invoices::retrieve(&**db, caller.account_id, draft.id).await.map(CreationResult::New) };
+        if let Some(written) = commit.resolve(result, lookup).await? {
+            return Ok(written);
+        }
+    }
+}
+
+async fn write(
+    db: &Db,
+    mut invoice: Invoice,
+    key: Option<&CreationKey>,
+    now: Timestamp,
+    commit: &mut AmbiguousCommit,
+) -> Result<CreationResult<Invoice>> {
+    let mut tx = db.begin().await?;
+    if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
+        return Ok(CreationResult::Earlier(earlier));
+    }
+    invoices::insert(&mut tx, &invoice).await?;
+    invoices::issue(&mut tx, &mut invoice, now).await?;
+    if let Some(key) = key {
+        key.store_response(&mut tx, Created::Invoice(invoice.id), 201, &InvoiceView::new(&invoice)).await?;
+    }
+    failpoint("create_invoice.written").await?;
+    commit.send(tx.commit()).await?;
+    failpoint("create_invoice.committed").await?;
+    Ok(CreationResult::New(invoice))
+}

@@ -1,0 +1,96 @@
+//! Creates a subscription. If its first cycle begins today, it is billed in the same transaction.
+
+use crate::ambiguous_commit::AmbiguousCommit;
+use crate::billing::bill_cycle::bill_cycle;
+use crate::create::quota;
+use domain::accounts::{self, Caller};
+use domain::customers;
+use domain::events::EventType;
+use domain::idempotency::{self, Created, CreationKey, CreationResult};
+use domain::payment_methods::{self, Status as CardStatus};
+use domain::plans::{self, Plan};
+use domain::subscriptions::{self, NewSubscription, Subscription, SubscriptionView};
+use foundation::calendar::Period;
+use foundation::db::Db;
+use foundation::error::{Error, Result};
+use foundation::id::{CustomerId, PaymentMethodId, ProviderAccountId};
+use foundation::proof::failpoint;
+use foundation::time::Timestamp;
+
+/// Creates a subscription.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown customer, plan or card; 422 `paymentMethodId` for another customer's card, or one
+/// that cannot be charged; 422 `currency` if the plan's currency is not supported; 422 `startAt` if the calendar ends
+/// before a cycle does; [`Error::Conflict`] if a test account has reached its quota; 422 for an idempotency key used
+/// with another body.
+pub async fn create_subscription(
+    db: &Db,
+    caller: &Caller,
+    new: &NewSubscription,
+    key: Option<&CreationKey>,
+    now: Timestamp,
+) -> Result<CreationResult<Subscription>> {
+    customers::retrieve(db, caller.account_id, new.customer_id).await?;
+    let plan = plans::retrieve(db, caller.account_id, new.plan_id).await?;
+    let provider_account = match new.payment_method_id {
+        Some(card) => check_card(db, caller, new.customer_id, card).await?,
+        None => caller.provider_account_id,
+    };
+    accounts::settlement(&**db, provider_account).await?.require(plan.currency)?;
+    let cycles = plan.cycles(new.anchor(now))?;
+    let mut subscription = Subscription::new(new, &cycles, caller, now)?;
+    let first = subscription.is_due(now).then(|| subscription.begin_cycle(&cycles)).transpose()?;
+    let mut commit = AmbiguousCommit::default();
+    loop {
+        let result = write(db, &subscription, &plan, first, key, now, &mut commit).await;
+        let lookup =
+            async { subscriptions::retrieve(db, caller.account_id, subscription.id).await.map(CreationResult::New) };
+        if let Some(written) = commit.resolve(result, lookup).await? {
+            return Ok(written);
+        }
+    }
+}
+
+/// Returns the provider account where the card is stored. The card's customer never changes, nor does a saved card
+/// become unsaved, so no lock is needed.
+async fn check_card(db: &Db, caller: &Caller, customer: CustomerId, id: PaymentMethodId) -> Result<ProviderAccountId> {
+    let card = payment_methods::retrieve_from(db, caller.account_id, id).await?;
+    if card.customer_id != customer {
+        return Err(Error::invalid("paymentMethodId", "the card belongs to another customer"));
+    }
+    if card.status != CardStatus::Active {
+        return Err(Error::invalid("paymentMethodId", "the card is not saved and cannot be charged"));
+    }
+    Ok(card.provider_account_id)
+}
+
+async fn write(
+    db: &Db,
+    subscription: &Subscription,
+    plan: &Plan,
+    first: Option<Period>,
+    key: Option<&CreationKey>,
+    now: Timestamp,
+    commit: &mut AmbiguousCommit,
+) -> Result<CreationResult<Subscription>> {
+    let mut tx = db.begin().await?;
+    if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
+        return Ok(CreationResult::Earlier(earlier));
+    }
+    quota::hold(&mut tx, subscription.account_id, subscription.mode).await?;
+    quota::require(&mut tx, subscription.account_id, subscription.mode).await?;
+    subscriptions::insert(&mut tx, subscription).await?;
+    if let Some(period) = first {
+        bill_cycle(&mut tx, subscription, plan, period, now).await?;
+    }
+    subscriptions::announce(&mut tx, subscription, EventType::SubscriptionCreated, now).await?;
+    if let Some(key) = key {
+        let view = SubscriptionView::new(subscription);
+        key.store_response(&mut tx, Created::Subscription(subscription.id), 201, &view).await?;
+    }
+    failpoint("create_subscription.written").await?;
+    commit.send(tx.commit()).await?;
+    failpoint("create_subscription.committed").await?;
+    Ok(CreationResult::New(subscription.clone()))
+}

@@ -1,0 +1,46 @@
+//! Checks that the configured keys are those that the stored data was created with. A process with other keys would
+//! reject every merchant and hold back all webhooks.
+
+use sqlx::PgPool;
+
+use crate::keys::reencrypt::wrong_keys;
+use domain::accounts::key_samples;
+use foundation::config::{self, ConfigError};
+use foundation::crypto::{KeyRing, Peppers, hex};
+use foundation::error::Result;
+
+#[derive(Clone)]
+pub struct Keys {
+    /// Keys that encrypt and decrypt.
+    pub encryption: KeyRing,
+    /// Peppers that API keys are hashed with; `None` in processes that need none.
+    pub peppers: Option<Peppers>,
+}
+
+/// Returns the environment variable whose key matches none of the samples: the newest and the oldest secret of each
+/// kind in use, and publishable keys, whose plain text is stored. `None` for an empty database.
+///
+/// # Errors
+/// Database errors only.
+pub async fn key_mismatch(db: &PgPool, keys: &Keys) -> Result<Option<ConfigError>> {
+    if let Some(mismatch) = wrong_keys(db, &keys.encryption).await? {
+        return Ok(Some(mismatch));
+    }
+    let Some(peppers) = &keys.peppers else { return Ok(None) };
+    let samples = key_samples(db).await?;
+    let mismatch = !samples.is_empty() && !samples.iter().any(|(text, hash)| peppers.match_any(text, hash));
+    let problem = "matches no stored hash, and neither does OLD_KEY_PEPPERS (docs/rotation.md, Wrong keys)";
+    Ok(mismatch.then_some(ConfigError { name: "KEY_PEPPER", problem }))
+}
+
+/// Returns once it is known that the keys match; waits until Postgres responds.
+///
+/// # Errors
+/// The keys do not match. The process must stop.
+pub async fn require_matching_keys(db: &PgPool, keys: &Keys) -> std::result::Result<(), ConfigError> {
+    config::wait_until_consistent(async || key_mismatch(db, keys).await).await?;
+    let pepper = keys.peppers.as_ref().map(|peppers| hex(&peppers.current().id()));
+    let (encryption, rotating) = (hex(&keys.encryption.current().id()), keys.encryption.is_rotating());
+    tracing::info!(encryption, rotating, pepper, "the keys match the stored data");
+    Ok(())
+}

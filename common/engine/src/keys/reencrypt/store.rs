@@ -1,0 +1,140 @@
+//! The SQL of re-encryption, identical for every column with ciphertexts.
+
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use foundation::error::Result;
+use foundation::id::{CreationKeyId, KeyId, ProviderAccountId, WebhookEndpointId};
+
+/// A ciphertext and the id of its row.
+pub(super) struct Sealed {
+    pub(super) id: Uuid,
+    pub(super) sealed: Vec<u8>,
+    /// Whether it may be needed again.
+    pub(super) in_use: bool,
+}
+
+/// Former and new ciphertexts, row by row.
+#[derive(Default)]
+pub(super) struct Batch {
+    ids: Vec<Uuid>,
+    former: Vec<Vec<u8>>,
+    new: Vec<Vec<u8>>,
+}
+
+impl Batch {
+    pub(super) fn push(&mut self, row: Sealed, new: Vec<u8>) {
+        self.ids.push(row.id);
+        self.former.push(row.sealed);
+        self.new.push(new);
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.ids.len() as u64
+    }
+}
+
+macro_rules! columns {
+    ($($(#[doc = $what:literal])+ $column:ident = $table:literal . $sealed:literal, of $id:ident, in_use $in_use:literal;)+) => {
+        /// A column with ciphertexts sealed under the configured encryption key.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Column {
+            $($(#[doc = $what])+ $column,)+
+        }
+
+        impl Column {
+            /// All such columns. A test compares them with the catalog.
+            pub(super) const ALL: &'static [Self] = &[$(Self::$column,)+];
+
+            /// As `table.column`.
+            pub(super) const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$column => concat!($table, ".", $sealed),)+
+                }
+            }
+
+            /// The prefixed id of a row, which its ciphertext is bound to as context.
+            pub(super) fn context(self, id: Uuid) -> String {
+                match self {
+                    $(Self::$column => $id::from_uuid(id).to_string(),)+
+                }
+            }
+
+            /// Returns the ciphertexts of the rows after this one.
+            pub(super) async fn page(self, db: &PgPool, after: Uuid, limit: i64) -> Result<Vec<Sealed>> {
+                Ok(match self {
+                    $(Self::$column => sqlx::query_as!(
+                        Sealed,
+                        r#"SELECT id AS "id!: Uuid", "# + $sealed + r#" AS "sealed!", ("# + $in_use + r#") AS "in_use!" FROM "#
+                            + $table + " WHERE " + $sealed + " IS NOT NULL AND id > $1 ORDER BY id LIMIT $2",
+                        after,
+                        limit,
+                    )
+                    .fetch_all(db)
+                    .await?,)+
+                })
+            }
+
+            /// Writes the new ciphertexts where the former ones are unchanged. Returns how many.
+            pub(super) async fn replace(self, tx: &mut PgConnection, batch: &Batch) -> Result<u64> {
+                let done = match self {
+                    $(Self::$column => sqlx::query!(
+                        // A page is in id order, so rows are locked in a consistent order.
+                        "WITH held AS MATERIALIZED (
+                             SELECT n.id, n.former, n.new FROM unnest($1::uuid[], $2::bytea[], $3::bytea[]) AS n (id, former, new)
+                             CROSS JOIN LATERAL (SELECT t.id FROM "
+                            + $table
+                            + " AS t WHERE t.id = n.id FOR NO KEY UPDATE) locked)
+                         UPDATE " + $table + " AS t SET " + $sealed + " = held.new
+                         FROM held WHERE t.id = held.id AND t." + $sealed + " = held.former",
+                        &batch.ids,
+                        &batch.former,
+                        &batch.new,
+                    )
+                    .execute(tx)
+                    .await?,)+
+                };
+                Ok(done.rows_affected())
+            }
+        }
+    };
+}
+
+columns! {
+    /// Secrets with which clients of live keys sign requests.
+    SigningSecret = "api_keys"."signing_secret", of KeyId,
+        in_use "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())";
+    /// Secrets that sign webhook deliveries.
+    WebhookSecret = "webhook_endpoints"."secret", of WebhookEndpointId, in_use "deleted_at IS NULL";
+    /// Previous secrets, which sign too for a time after a rotation.
+    FormerWebhookSecret = "webhook_endpoints"."previous_secret", of WebhookEndpointId,
+        in_use "deleted_at IS NULL AND previous_secret_until > clock_timestamp()";
+    /// Stored responses with a secret, for replays of a creation.
+    StoredResponse = "creation_keys"."sealed_answer", of CreationKeyId, in_use "true";
+    /// Credentials of accounts at providers.
+    Credentials = "provider_accounts"."credentials", of ProviderAccountId, in_use "true";
+}
+
+/// Returns the secrets that a starting process tests its keys with: the newest and the oldest of each kind in use.
+pub(super) async fn samples(db: &PgPool) -> Result<Vec<(Column, Uuid, Vec<u8>)>> {
+    let keys = sqlx::query!(
+        r#"(SELECT id AS "id!: Uuid", signing_secret AS "sealed!" FROM api_keys
+            WHERE signing_secret IS NOT NULL AND revoked_at IS NULL ORDER BY id DESC LIMIT 1)
+           UNION ALL (SELECT id, signing_secret FROM api_keys
+            WHERE signing_secret IS NOT NULL AND revoked_at IS NULL ORDER BY id LIMIT 1)"#
+    );
+    let endpoints = sqlx::query!(
+        r#"(SELECT id AS "id!: Uuid", secret AS "sealed!" FROM webhook_endpoints WHERE deleted_at IS NULL ORDER BY id DESC LIMIT 1)
+           UNION ALL (SELECT id, secret FROM webhook_endpoints WHERE deleted_at IS NULL ORDER BY id LIMIT 1)"#
+    );
+    let accounts = sqlx::query!(
+        r#"(SELECT id AS "id!: Uuid", credentials AS "sealed!" FROM provider_accounts
+            WHERE credentials IS NOT NULL ORDER BY id DESC LIMIT 1)
+           UNION ALL (SELECT id, credentials FROM provider_accounts WHERE credentials IS NOT NULL ORDER BY id LIMIT 1)"#
+    );
+    let mut samples = Vec::new();
+    samples.extend(keys.fetch_all(db).await?.into_iter().map(|row| (Column::SigningSecret, row.id, row.sealed)));
+    samples.extend(endpoints.fetch_all(db).await?.into_iter().map(|row| (Column::WebhookSecret, row.id, row.sealed)));
+    samples.extend(accounts.fetch_all(db).await?.into_iter().map(|row| (Column::Credentials, row.id, row.sealed)));
+    Ok(samples)
+}

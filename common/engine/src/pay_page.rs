@@ -1,0 +1,406 @@
+//! Payment pages: what an unauthenticated visitor who has the URL of an invoice or link may see of it, and how it is
+//! paid.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use crate::ambiguous_commit::AmbiguousCommit;
+use crate::charge::fast_path;
+use domain::accounts::{self, Payee};
+use domain::checkout::{self, SpentToken};
+use domain::customers;
+use domain::invoices::{self, Invoice};
+use domain::modifiers::{AppliedModifiers, Modifiers, Parts, TotalTooLarge};
+use domain::operations::{NewOperation, OperationKind, Origin, Subject};
+use domain::payment_links::{self, PaymentLink};
+use domain::payments::{self, NewPayment, Payment, Status};
+use foundation::crypto::KeyRing;
+use foundation::db;
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, CustomerId, OperationId, PaymentId};
+use foundation::money::Money;
+use foundation::proof::failpoint;
+use foundation::time::Timestamp;
+use providers::capabilities::Permission;
+
+/// Delay before an invoice or link found locked is tried again, and the maximum number of such waits.
+const WAIT: Duration = Duration::from_millis(50);
+const MAX_WAITS: u32 = 100;
+/// Unsuccessful card attempts allowed on one page within an hour: a payer needs few, and many indicate card testing.
+const MAX_UNSUCCESSFUL_ATTEMPTS: i64 = 10;
+
+/// What a page is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageKind {
+    Invoice,
+    Link,
+}
+
+/// The address of a page. Anyone who knows it may pay.
+#[derive(Clone, Copy, Debug)]
+pub struct PageAddress<'a> {
+    pub kind: PageKind,
+    /// The token at the end of its URL.
+    pub token: &'a str,
+}
+
+#[derive(Clone, Debug)]
+pub enum Payable {
+    /// An issued invoice.
+    Invoice(Box<Invoice>),
+    Link(Box<PaymentLink>),
+}
+
+/// State of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageState {
+    /// Can be paid.
+    Open,
+    /// A payment is in progress, or a partial charge is being returned: no other payment may begin.
+    UnderWay,
+    /// Too many cards were declined within the hour, so none is accepted for now.
+    TooManyDeclined,
+    Paid,
+    Voided,
+    Cancelled,
+    /// The link has expired.
+    Expired,
+}
+
+impl Payable {
+    pub fn account_id(&self) -> AccountId {
+        match self {
+            Self::Invoice(invoice) => invoice.account_id,
+            Self::Link(link) => link.account_id,
+        }
+    }
+
+    /// The amount due, without the amounts added on the page.
+    pub fn money(&self) -> Money {
+        match self {
+            Self::Invoice(invoice) => Money { minor: invoice.amount, currency: invoice.currency },
+            Self::Link(link) => link.money(),
+        }
+    }
+
+    /// Whether it states its tax amount itself; zero counts as stated.
+    fn is_taxed(&self) -> bool {
+        match self {
+            Self::Invoice(invoice) => invoice.amount_tax.is_some(),
+            Self::Link(_) => false,
+        }
+    }
+
+    fn customer_id(&self) -> Option<CustomerId> {
+        match self {
+            Self::Invoice(invoice) => Some(invoice.customer_id),
+            Self::Link(_) => None,
+        }
+    }
+
+    fn uuid(&self) -> Uuid {
+        match self {
+            Self::Invoice(invoice) => invoice.id.uuid(),
+            Self::Link(link) => link.id.uuid(),
+        }
+    }
+
+    fn is_paid_by(&self, payment: &Payment) -> bool {
+        match self {
+            Self::Invoice(invoice) => payment.invoice_id == Some(invoice.id),
+            Self::Link(link) => payment.payment_link_id == Some(link.id),
+        }
+    }
+
+    /// Its state, given the status of its live payment.
+    fn state(&self, live: Option<Status>) -> PageState {
+        let state = match self {
+            Self::Invoice(invoice) => match invoice.status {
+                invoices::Status::Open | invoices::Status::Scheduled => PageState::Open,
+                invoices::Status::Paid => PageState::Paid,
+                invoices::Status::Draft | invoices::Status::Voided => PageState::Voided,
+            },
+            Self::Link(link) => match link.status {
+                payment_links::Status::Open => PageState::Open,
+                payment_links::Status::Paid => PageState::Paid,
+                payment_links::Status::Cancelled => PageState::Cancelled,
+                payment_links::Status::Expired => PageState::Expired,
+            },
+        };
+        if state == PageState::Open && live.is_some() { PageState::UnderWay } else { state }
+    }
+}
+
+/// The current content of a page.
+#[derive(Debug)]
+pub struct PayPage {
+    pub payee: Payee,
+    pub payable: Payable,
+    pub state: PageState,
+    /// The requested payment, if it is one for this page.
+    pub payment: Option<Payment>,
+    /// The name of the invoice's customer.
+    pub billed_to: Option<String>,
+    /// The amounts that the account adds: surcharge, tax, tip.
+    modifiers: Modifiers,
+    /// The account's time when it was read.
+    now: Timestamp,
+}
+
+impl PayPage {
+    /// Returns the amounts to charge, with or without a tip.
+    ///
+    /// # Errors
+    /// [`TotalTooLarge`] if the total exceeds the largest amount.
+    pub fn parts(&self, tips: bool) -> Result<Parts, TotalTooLarge> {
+        self.modifiers.apply(self.payable.money().minor, AppliedModifiers { taxed: self.payable.is_taxed(), tips })
+    }
+
+    /// Whether it is unpaid after its due date.
+    pub fn is_overdue(&self) -> bool {
+        let Payable::Invoice(invoice) = &self.payable else { return false };
+        let day = |at| self.payee.timezone.date_at(at);
+        let is_owed = matches!(self.state, PageState::Open | PageState::UnderWay | PageState::TooManyDeclined);
+        is_owed && invoice.due_at.is_some_and(|due| day(due) < day(self.now))
+    }
+}
+
+/// Reads a page in one snapshot, with a payment that its visitor may have made. `at` is system time.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown address.
+pub async fn open_page(
+    db: &PgPool,
+    address: PageAddress<'_>,
+    payment: Option<PaymentId>,
+    at: Timestamp,
+) -> Result<PayPage> {
+    let mut snapshot = db::snapshot(db).await?;
+    let payable = find(&mut snapshot, address, at).await?;
+    let account = payable.account_id();
+    let now = accounts::now(&mut *snapshot, account, at).await?;
+    let state = state(&mut snapshot, &payable, now).await?;
+    let payee = accounts::payee(&mut snapshot, account).await?;
+    let billed_to = match payable.customer_id() {
+        Some(customer) => customers::find(&mut snapshot, account, customer).await?.map(|customer| customer.name),
+        None => None,
+    };
+    let payment = match payment {
+        Some(id) => payments::find(&mut snapshot, account, id).await?,
+        None => None,
+    };
+    snapshot.commit().await?;
+    let payment = payment.filter(|payment| payable.is_paid_by(payment));
+    let modifiers = Modifiers::parse(&payee.modifiers)
+        .map_err(|error| Error::internal(format!("the modifiers of {account}: {error}")))?;
+    Ok(PayPage { state, payee, payable, payment, billed_to, modifiers, now })
+}
+
+async fn find(db: &mut PgConnection, address: PageAddress<'_>, at: Timestamp) -> Result<Payable> {
+    Ok(match address.kind {
+        PageKind::Invoice => Payable::Invoice(Box::new(invoices::retrieve_by_page_token(db, address.token).await?)),
+        PageKind::Link => Payable::Link(Box::new(payment_links::retrieve_by_page_token(db, address.token, at).await?)),
+    })
+}
+
+/// Returns the current state. Before a payment begins, the caller must hold the lock.
+async fn state(db: &mut PgConnection, payable: &Payable, now: Timestamp) -> Result<PageState> {
+    let state = payable.state(live(db, payable).await?);
+    if state != PageState::Open {
+        return Ok(state);
+    }
+    let unsuccessful = payments::unsuccessful_attempts_on_page(
+        db,
+        payable.account_id(),
+        payable.uuid(),
+        now,
+        MAX_UNSUCCESSFUL_ATTEMPTS,
+    )
+    .await?;
+    Ok(if unsuccessful < MAX_UNSUCCESSFUL_ATTEMPTS { PageState::Open } else { PageState::TooManyDeclined })
+}
+
+async fn live(db: &mut PgConnection, payable: &Payable) -> Result<Option<Status>> {
+    match payable {
+        Payable::Invoice(invoice) => payments::live_for_invoice(db, invoice.account_id, invoice.id).await,
+        Payable::Link(link) => payments::live_for_link(db, link.account_id, link.id).await,
+    }
+}
+
+/// What a payer submits.
+#[derive(Clone, Copy, Debug)]
+pub struct PaySubmission<'a> {
+    /// The card token.
+    pub token: &'a str,
+    /// Whether the payer accepts the suggested tip.
+    pub tips: bool,
+    /// The total displayed to the payer, if sent: no other amount is charged.
+    pub total: Option<i64>,
+}
+
+/// The result of a submission.
+#[derive(Debug)]
+pub enum PayOutcome {
+    /// The payment has begun. Its operation must be pushed.
+    Begun(Box<Payment>, OperationId),
+    /// It cannot be paid in this state.
+    Refused(PageState),
+    /// The total differs from the one displayed to the payer.
+    TotalChanged,
+    /// The added amounts make the total exceed the largest amount.
+    TotalTooLarge,
+}
+
+/// Writes the intent of a payment on a page: the payment, the operation that charges it, the spent token, and on a link
+/// that it is being paid. The amounts that the account adds are charged too. Of concurrent calls only one begins a
+/// payment. `at` is system time.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown address; [`Error::NotSupported`] if the account's provider takes no payments; 422
+/// for an unknown or expired token; [`Error::Conflict`] for a spent one. None of these errors spends a token.
+pub async fn pay_page(
+    db: &PgPool,
+    address: PageAddress<'_>,
+    submission: PaySubmission<'_>,
+    origin: &Origin,
+    encryption: &KeyRing,
+    at: Timestamp,
+) -> Result<PayOutcome> {
+    let mut page = open_page(db, address, None, at).await?;
+    let account = page.payable.account_id();
+    let ids = (PaymentId::new(page.now), OperationId::new(page.now));
+    let (mut commit, mut waits) = (AmbiguousCommit::default(), 0);
+    loop {
+        let written = write(db, &page, submission, origin, ids, encryption, &mut commit).await;
+        if let Ok(Some(begun @ PayOutcome::Begun(..))) = written {
+            return Ok(begun);
+        }
+        // A refusal may be caused by an earlier attempt of this call.
+        match (commit.find_written(payments::retrieve(db, account, ids.0)).await, written) {
+            (Ok(Some(found)), _) => return Ok(PayOutcome::Begun(Box::new(found), ids.1)),
+            (Ok(None), Ok(Some(outcome))) => return Ok(outcome),
+            (Ok(None), Ok(None)) if waits == MAX_WAITS => return Ok(PayOutcome::Refused(PageState::UnderWay)),
+            (Ok(None), Ok(None)) => waits += 1,
+            (Ok(None), Err(error)) => commit.retry_or_fail(error).await?,
+            (Err(error), _) => commit.retry_unverified(error).await?,
+        }
+        sleep(WAIT).await;
+        match open_page(db, address, None, at).await {
+            Ok(read) => page = read,
+            Err(error) => commit.retry_or_fail(error).await?,
+        }
+    }
+}
+
+/// Makes one attempt. `None` if another transaction holds the lock: a page is open to any number of visitors, so none
+/// may hold a connection while waiting for a lock.
+///
+/// Lock order: the invoice or link, the token.
+async fn write(
+    db: &PgPool,
+    page: &PayPage,
+    submission: PaySubmission<'_>,
+    origin: &Origin,
+    ids: (PaymentId, OperationId),
+    encryption: &KeyRing,
+    commit: &mut AmbiguousCommit,
+) -> Result<Option<PayOutcome>> {
+    let PayPage { payee, now, .. } = page;
+    if page.state != PageState::Open {
+        return Ok(Some(PayOutcome::Refused(page.state)));
+    }
+    if !payee.accepts_payments {
+        return Err(Error::NotSupported(Permission::PaymentsCreate.name()));
+    }
+    let Ok(parts) = page.parts(submission.tips) else { return Ok(Some(PayOutcome::TotalTooLarge)) };
+    if submission.total.is_some_and(|total| total != parts.total) {
+        return Ok(Some(PayOutcome::TotalChanged));
+    }
+    let mut tx = db::begin(db).await?;
+    let Some(mut payable) = try_lock(&mut tx, &page.payable, *now).await? else { return Ok(None) };
+    let state = state(&mut tx, &payable, *now).await?;
+    if state != PageState::Open {
+        return Ok(Some(PayOutcome::Refused(state)));
+    }
+    let spent = checkout::spend(&mut tx, payee, submission.token, encryption).await?;
+    let settlement = accounts::settlement(&mut *tx, spent.provider_account_id).await?;
+    settlement.require(payable.money().currency)?;
+    let action_token = settlement.provider.may_challenge().then(checkout::action_token);
+    let (payment, operation) = intent(&payable, parts, &spent, action_token.as_deref(), origin, ids);
+    match fast_path::insert_intent(&mut tx, &payment, &operation, *now).await {
+        Err(Error::Database(error)) if is_taken(&error) => return Ok(Some(PayOutcome::Refused(PageState::UnderWay))),
+        inserted => inserted?,
+    }
+    if let Payable::Link(link) = &mut payable {
+        payment_links::begin_payment(&mut tx, link).await?;
+    }
+    failpoint("pay_page.written").await?;
+    commit.send(tx.commit()).await?;
+    failpoint("pay_page.committed").await?;
+    Ok(Some(PayOutcome::Begun(Box::new(Payment::processing(&payment, payee.mode, *now)), ids.1)))
+}
+
+async fn try_lock(tx: &mut PgConnection, payable: &Payable, now: Timestamp) -> Result<Option<Payable>> {
+    Ok(match payable {
+        Payable::Invoice(invoice) => {
+            let locked = invoices::try_lock(tx, invoice.account_id, invoice.id).await?;
+            locked.map(|invoice| Payable::Invoice(Box::new(invoice)))
+        }
+        Payable::Link(link) => {
+            let locked = payment_links::try_lock(tx, link.account_id, link.id, now).await?;
+            locked.map(|link| Payable::Link(Box::new(link)))
+        }
+    })
+}
+
+/// Whether a constraint reports another live payment for the same invoice or link.
+fn is_taken(error: &sqlx::Error) -> bool {
+    matches!(db::violated_constraint(error), Some("payments_one_live_per_invoice" | "payments_one_live_per_link"))
+}
+
+/// Builds the payment and the operation that charges it.
+fn intent<'a>(
+    payable: &Payable,
+    parts: Parts,
+    spent: &'a SpentToken,
+    action_token: Option<&'a str>,
+    origin: &'a Origin,
+    (payment, operation): (PaymentId, OperationId),
+) -> (NewPayment<'a>, NewOperation<'a>) {
+    let (invoice_id, payment_link_id) = match payable {
+        Payable::Invoice(invoice) => (Some(invoice.id), None),
+        Payable::Link(link) => (None, Some(link.id)),
+    };
+    let money = Money { minor: parts.total, currency: payable.money().currency };
+    let new_payment = NewPayment {
+        id: payment,
+        account_id: payable.account_id(),
+        provider_account_id: spent.provider_account_id,
+        money,
+        capture: true,
+        customer_id: payable.customer_id(),
+        payment_method: None,
+        invoice_id,
+        payment_link_id,
+        return_url: None,
+        parts: Some(parts).filter(Parts::has_additions),
+    };
+    let new_operation = NewOperation {
+        id: operation,
+        account_id: payable.account_id(),
+        provider_account_id: spent.provider_account_id,
+        subject: Subject::Payment(payment),
+        refund_id: None,
+        kind: OperationKind::Sale,
+        money: Some(money),
+        source: Some(&spent.source),
+        target_ref: None,
+        action_token,
+        by_system: false,
+        origin,
+    };
+    (new_payment, new_operation)
+}

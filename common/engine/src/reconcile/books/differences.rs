@@ -1,0 +1,110 @@
+//! Differences between a provider's books and ours: recorded once, listed for operators, and resolved by an operator.
+
+use serde_json::Value;
+use sqlx::PgPool;
+
+use domain::operations::books::RecordedOperation;
+use foundation::error::Result;
+use foundation::id::{AccountId, PaymentId, ProviderAccountId};
+use providers::{Entry, ProviderKind, StatementLine};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// The provider has it, and none of our operations requested it.
+    MissingWithUs,
+    /// Our books have it as succeeded, and the provider does not have it.
+    MissingAtProvider,
+    /// The amounts differ.
+    Amount,
+    /// The provider executed it, and our books have another outcome or none, another provider reference, or another
+    /// request.
+    Status,
+    /// The captured or refunded totals of a charge differ.
+    Totals,
+}
+
+impl Difference {
+    pub const ALL: [Self; 5] = [Self::MissingWithUs, Self::MissingAtProvider, Self::Amount, Self::Status, Self::Totals];
+
+    /// Name in output and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MissingWithUs => "missing_with_us",
+            Self::MissingAtProvider => "missing_at_provider",
+            Self::Amount => "amount",
+            Self::Status => "status",
+            Self::Totals => "totals",
+        }
+    }
+}
+
+/// A difference to record.
+pub struct NewDifference<'a> {
+    pub account: AccountId,
+    pub provider_account: ProviderAccountId,
+    pub provider: ProviderKind,
+    pub difference: Difference,
+    pub entry: Entry,
+    pub line: Option<&'a StatementLine>,
+    pub recorded: Option<&'a RecordedOperation>,
+    pub payment: Option<PaymentId>,
+    pub theirs: Value,
+    pub ours: Value,
+}
+
+/// Records a difference, unless it was recorded before, resolved or not. Returns whether it is new.
+pub async fn record_difference(db: &PgPool, new: &NewDifference<'_>) -> Result<bool> {
+    let or_empty = |text: Option<&String>| text.cloned().unwrap_or_default();
+    // Differences about the same line have the same reference and provider_ref, so the constraint finds duplicates.
+    let reference = or_empty(new.line.map(|line| &line.reference).or(new.recorded.map(|recorded| &recorded.reference)));
+    let provider_ref = or_empty(
+        new.line
+            .map(|line| &line.provider_ref)
+            .or_else(|| new.recorded.and_then(|recorded| recorded.provider_ref.as_ref())),
+    );
+    let payment = new.payment.or_else(|| new.recorded.and_then(|recorded| recorded.payment_id));
+    let done = sqlx::query!(
+        "INSERT INTO book_differences (id, account_id, provider_account_id, difference, entry, reference, provider_ref,
+             payment_id, operation_id, ours, theirs)
+         VALUES (new_ulid(clock_timestamp()), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         ON CONFLICT (provider_account_id, difference, reference, provider_ref) DO NOTHING",
+        new.account.uuid(),
+        new.provider_account.uuid(),
+        new.difference.name(),
+        new.entry.name(),
+        reference,
+        provider_ref,
+        payment.map(PaymentId::uuid),
+        new.recorded.map(|recorded| recorded.id.uuid()),
+        new.ours,
+        new.theirs,
+    )
+    .execute(db)
+    .await?;
+    let is_new = done.rows_affected() == 1;
+    if is_new {
+        tracing::error!(
+            provider_account = %new.provider_account, difference = new.difference.name(), kind = new.entry.name(), reference,
+            provider_ref, payment = payment.map(|id| id.to_string()), ours = %new.ours, theirs = %new.theirs,
+            "the provider's books and ours differ: an operator must determine which are right (ctl differences list)"
+        );
+        metrics::counter!("payments_book_differences_total",
+            "provider" => new.provider.name(), "difference" => new.difference.name())
+        .increment(1);
+    }
+    Ok(is_new)
+}
+
+/// Counts the unresolved differences by kind, up to 10,000 in total.
+///
+/// # Errors
+/// Database errors only.
+pub async fn open_differences(db: &PgPool) -> Result<Vec<(Difference, i64)>> {
+    let rows = sqlx::query!(
+        r#"SELECT difference, count(*) AS "count!"
+           FROM (SELECT difference FROM book_differences WHERE resolved_at IS NULL LIMIT 10000) open GROUP BY difference"#
+    );
+    let rows = rows.fetch_all(db).await?;
+    let count = |kind: Difference| rows.iter().find(|row| row.difference == kind.name()).map_or(0, |row| row.count);
+    Ok(Difference::ALL.map(|kind| (kind, count(kind))).to_vec())
+}

@@ -1,0 +1,139 @@
+//! Asks the provider for the status of a charge, and records that it has settled or expired.
+
+use std::time::Duration;
+
+use crate::charge::reversal::{is_unwanted_partial, refund_partial, reverse_partial};
+use crate::reconcile::books::compare_charge;
+use domain::accounts::Mode;
+use domain::events::{self, EventType};
+use domain::operations::PROVIDER_TIMEOUT;
+use domain::payments::{self, Inquiry, Payment, PaymentView, Status, refunds};
+use foundation::clock::Clock;
+use foundation::db::{Db, Tx};
+use foundation::error::Result;
+use foundation::id::PaymentId;
+use foundation::proof::failpoint;
+use foundation::time::Timestamp;
+use providers::{ChargeInquiry, ChargeStatus, Providers};
+
+/// Delay before the next inquiry about a partial charge that is being refunded.
+const PARTIAL_INQUIRY_DELAY: Duration = Duration::from_secs(30);
+
+/// Asks once. If the status is unchanged, the next inquiry is made at the time that the scheduler has set.
+///
+/// # Errors
+/// Database errors only.
+pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentId) -> Result<()> {
+    let Some(due) = payments::inquiry(db, id, clock.now()).await? else { return Ok(()) };
+    let Some(provider) = providers.get(due.provider) else { return Ok(()) };
+    let inquiry = provider.inquire(ChargeInquiry {
+        account: due.provider_account_id,
+        charge: due.provider_ref.clone(),
+        reference: due.reference.clone(),
+        created_at: due.created_at,
+        captured_at: due.captured_at,
+        now: due.now,
+    });
+    let response = match tokio::time::timeout(PROVIDER_TIMEOUT, inquiry).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => {
+            tracing::warn!(payment = %id, %error, "the provider did not report the charge's status; it will be asked again later");
+            return Ok(());
+        }
+        Err(_) => {
+            tracing::warn!(payment = %id, "the provider did not report the charge's status in time; it will be asked again later");
+            return Ok(());
+        }
+    };
+    failpoint("inquire.answered").await?;
+    if let Some(lines) = &response.lines {
+        compare_charge(db, provider, &due, lines).await?;
+    }
+    record_status(db, clock, &due, response.status).await
+}
+
+/// Records the status that the provider reported for the charge as it was when `due` was read.
+pub async fn record_status(db: &Db, clock: &Clock, due: &Inquiry, status: ChargeStatus) -> Result<()> {
+    let mut tx = db.begin().await?;
+    let mut payment = payments::lock(&mut tx, due.account_id, due.id).await?;
+    // A capture or void in progress decides first: the status may predate it.
+    if payment.pending_operation.is_some() {
+        return Ok(());
+    }
+    // So does a capture that has ended since: the status may describe the earlier authorization.
+    if payment.captured_at != due.captured_at {
+        return Ok(());
+    }
+    let now = due.time.now(&mut *tx, clock).await?;
+    if is_unwanted_partial(&payment) {
+        return return_partial(tx, payment, status, now).await;
+    }
+    let event = match status {
+        ChargeStatus::Settled if payment.settle() => Some(EventType::PaymentSettled),
+        ChargeStatus::Expired if payment.expire() => Some(EventType::PaymentExpired),
+        ChargeStatus::Voided if payment.status.may_become(Status::Cancelled) => {
+            tracing::warn!(payment = %due.id, "the charge was voided at the provider, not by us; the payment is cancelled");
+            payment.voided()?;
+            Some(EventType::PaymentCancelled)
+        }
+        ChargeStatus::Open { .. } | ChargeStatus::Settled | ChargeStatus::Expired | ChargeStatus::Voided => None,
+    };
+    // Ask again when the status may have changed, and not every half minute until then.
+    let until = match status {
+        ChargeStatus::Open { until: None } if payment.captured_at.is_none() => {
+            Some(payment.created_at.plus(due.provider.authorization_lifetime()))
+        }
+        ChargeStatus::Open { until } => until,
+        ChargeStatus::Settled | ChargeStatus::Expired | ChargeStatus::Voided => None,
+    };
+    if let Some(until) = until {
+        payment.inquiry_at = payment.inquiry_at.map(|next| next.max(until));
+        payments::save(&mut tx, &payment).await?;
+        tx.commit().await?;
+        return Ok(());
+    }
+    if let Some(event) = event {
+        payments::save(&mut tx, &payment).await?;
+        let refunds = refunds::of_payment(&mut tx, &payment).await?;
+        let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
+        events::append(&mut tx, due.account_id, livemode, event, &view, now).await?;
+        failpoint("inquire.written").await?;
+        tx.commit().await?;
+    }
+    Ok(())
+}
+
+/// Retries the return of a partial charge until it succeeds: until then its invoice or link can neither be paid nor
+/// collected. The intervals of inquiries separate the attempts.
+async fn return_partial(mut tx: Tx, mut payment: Payment, status: ChargeStatus, now: Timestamp) -> Result<()> {
+    if payment.amount_refund_pending > 0 {
+        return Ok(());
+    }
+    let event = match status {
+        ChargeStatus::Open { .. } => {
+            reverse_partial(&mut tx, &mut payment, now).await?;
+            None
+        }
+        ChargeStatus::Settled => {
+            let changed = payment.settle();
+            // Ask again until the money is returned.
+            payment.inquiry_at = Some(now.plus(PARTIAL_INQUIRY_DELAY));
+            refund_partial(&mut tx, &mut payment, now).await?;
+            payments::save(&mut tx, &payment).await?;
+            changed.then_some(EventType::PaymentSettled)
+        }
+        ChargeStatus::Voided | ChargeStatus::Expired => {
+            payment.voided()?;
+            payments::save(&mut tx, &payment).await?;
+            Some(EventType::PaymentCancelled)
+        }
+    };
+    if let Some(event) = event {
+        let refunds = refunds::of_payment(&mut tx, &payment).await?;
+        let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
+        events::append(&mut tx, payment.account_id, livemode, event, &view, now).await?;
+    }
+    failpoint("inquire.gave_part_back").await?;
+    tx.commit().await?;
+    Ok(())
+}

@@ -1,0 +1,422 @@
+//! Reconciliation. Reads a provider's statement and records for each line the outcome that our books lack: this finds
+//! responses that no process would ask for again, and transactions that belong to no operation. Then, in the other
+//! direction, operations that succeeded in our books since the last run and are not in the statement are looked up at
+//! the provider. Remaining differences are recorded for an operator.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use sqlx::PgPool;
+
+use crate::reconcile::books::{
+    Difference, LineMatch, NewDifference, OurBooks, listed_in, look_up_missing, our_side, provider_side,
+    record_difference, request_difference, statement_between,
+};
+use crate::record_outcome;
+use domain::operations::books::{self, RecordedOperation};
+use domain::operations::{self, OperationKind, PROVIDER_TIMEOUT, State};
+use foundation::clock::Clock;
+use foundation::db::{self, Db};
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, ProviderAccountId};
+use foundation::proof::failpoint;
+use foundation::time::Timestamp;
+use providers::{Action, Entry, Provider, ProviderKind, ProviderResponse, Providers, RecoveryClass, StatementLine};
+
+/// Interval between readings of a provider account's statement.
+const RECONCILE_INTERVAL: Duration = Duration::from_secs(60);
+/// Operations younger than this are left to the charge protocol, which is working on them; so are those that a worker
+/// holds. Successive readings overlap by twice this, for lines that the provider adds late.
+const IN_PROGRESS_AGE: Duration = Duration::from_secs(120);
+/// Provider accounts handed out per batch.
+const RECONCILIATION_BATCH: i64 = 200;
+/// Lines per reading.
+const LINES: i64 = 1000;
+/// Maximum number of lines per reading, used if more than [`LINES`] were booked at one instant.
+const MAX_LINES: i64 = LINES * 16;
+/// After so many failed lines the cause is probably not the lines, and the rest wait for the next reading.
+const MAX_FAILURES: usize = 10;
+/// Maximum number of operations checked per reading, and of unlisted ones that are looked up individually; with more,
+/// the statement of their time is read first.
+const MAX_OPERATIONS: i64 = 5_000;
+const DIRECT_LOOK_UPS: usize = 20;
+/// Maximum number of look-ups per reading. The rest follow at once in the next reading.
+const MAX_LOOK_UPS: usize = 100;
+/// Margin around the time at which an operation's outcome was recorded, within which its line is searched for in the
+/// statement. An operation not found there is looked up, so the margin affects only cost.
+const STATEMENT_MARGIN: Duration = Duration::from_secs(90);
+/// Outcomes of a reading in metrics: compared, or failed.
+pub const OK: &str = "ok";
+pub const FAILED: &str = "failed";
+
+#[derive(Debug)]
+pub struct DueStatements {
+    pub provider_accounts: Vec<ProviderAccountId>,
+    /// Whether more may be due.
+    pub more: bool,
+}
+
+/// Claims the provider accounts whose statement is due, and schedules their next reading. Accounts without credentials
+/// are rescheduled too but not returned: their provider cannot be asked.
+///
+/// # Errors
+/// Database errors only.
+pub async fn take_due_reconciliations(db: &PgPool) -> Result<DueStatements> {
+    let taken = sqlx::query!(
+        r#"UPDATE provider_accounts SET reconcile_at = clock_timestamp() + make_interval(secs => $1)
+         WHERE id IN (SELECT id FROM provider_accounts WHERE reconcile_at <= (SELECT clock_timestamp())
+                      ORDER BY reconcile_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+         RETURNING id, provider = 'mock' OR credentials IS NOT NULL AS "connected!""#,
+        RECONCILE_INTERVAL.as_secs_f64(),
+        RECONCILIATION_BATCH,
+    )
+    .fetch_all(db)
+    .await?;
+    let more = i64::try_from(taken.len()).is_ok_and(|n| n >= RECONCILIATION_BATCH);
+    Ok(DueStatements {
+        provider_accounts: taken.into_iter().filter(|row| row.connected).map(|row| row.id).collect(),
+        more,
+    })
+}
+
+struct Due {
+    account_id: AccountId,
+    provider: ProviderKind,
+    since: Timestamp,
+    /// A statement requested now contains everything booked before this instant.
+    told_until: Timestamp,
+    /// Operations that succeeded since this instant are checked against the statement.
+    books_since: Timestamp,
+    /// Operations recorded before this instant were booked before the statement was requested.
+    books_until: Timestamp,
+}
+
+/// Compares what the provider has booked since the last reading with our books.
+///
+/// # Errors
+/// The first error of a line. The other lines were still compared, unless the database connection was lost, and the
+/// next reading starts at the failed line.
+pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: ProviderAccountId) -> Result<()> {
+    // Read before the statement is requested: a delay afterwards must not skip lines that the statement does not
+    // contain.
+    let due = sqlx::query_as!(
+        Due,
+        r#"SELECT account_id, provider, coalesce(reconciled_until, created_at) AS "since!",
+                  clock_timestamp() - make_interval(secs => $2) AS "told_until!",
+                  coalesce(books_until, reconciled_until, created_at) AS "books_since!",
+                  clock_timestamp() - make_interval(secs => $3) AS "books_until!"
+           FROM provider_accounts WHERE id = $1"#,
+        id.uuid(),
+        (IN_PROGRESS_AGE * 2).as_secs_f64(),
+        IN_PROGRESS_AGE.as_secs_f64(),
+    )
+    .fetch_one(&**db)
+    .await?;
+    let Some(provider) = providers.get(due.provider) else { return Ok(()) };
+    let page = match read_page(provider, id, due.since).await {
+        Ok(page) => page,
+        Err(reason) => {
+            count(due.provider, FAILED);
+            tracing::warn!(provider_account = %id, reason, "no statement; it will be requested again in a minute");
+            return Ok(());
+        }
+    };
+    failpoint("reconcile.read").await?;
+    let comparison = Comparison { db, clock, id, due: &due };
+    let compared = comparison.compare_page(provider, &page).await;
+    count(due.provider, if compared.is_ok() { OK } else { FAILED });
+    compared
+}
+
+/// Lines of a statement, and how far they cover it.
+struct Page {
+    lines: Vec<StatementLine>,
+    /// Set for a full page, after which there may be more.
+    until: Option<Timestamp>,
+}
+
+/// Requests a page, with a growing limit while all its lines were booked at one instant, because the next reading could
+/// not start after them.
+async fn read_page(
+    provider: &dyn Provider,
+    id: ProviderAccountId,
+    since: Timestamp,
+) -> std::result::Result<Page, String> {
+    let mut limit = LINES;
+    loop {
+        let response = tokio::time::timeout(PROVIDER_TIMEOUT, provider.statement(id, since, limit)).await;
+        let lines = response.map_err(|_| "the request timed out".to_owned())?.map_err(|error| error.to_string())?;
+        let full = i64::try_from(lines.len()).is_ok_and(|n| n >= limit);
+        let until = lines.last().filter(|_| full).map(|line| line.occurred_at);
+        match until {
+            Some(until) if until <= since && limit < MAX_LINES => limit *= 4,
+            Some(until) if until <= since => {
+                tracing::error!(
+                    provider_account = %id, %since, lines = limit,
+                    "the statement makes no progress: more lines were booked at one instant than one reading can take; an operator must investigate"
+                );
+                return Err("it makes no progress".to_owned());
+            }
+            until => return Ok(Page { lines, until }),
+        }
+    }
+}
+
+/// The comparison of one provider account.
+struct Comparison<'a> {
+    db: &'a Db,
+    clock: &'a Clock,
+    id: ProviderAccountId,
+    due: &'a Due,
+}
+
+fn count(provider: ProviderKind, outcome: &'static str) {
+    metrics::counter!("payments_statements_total", "provider" => provider.name(), "outcome" => outcome).increment(1);
+}
+
+/// The result of comparing a line.
+enum LineResult {
+    Done,
+    /// The charge protocol is working on it, or will be when its lease expires. The next reading compares it again.
+    UnderWay,
+}
+
+/// How far one side has been compared, and whether more can be compared now.
+struct Progress {
+    until: Timestamp,
+    more: bool,
+}
+
+impl Comparison<'_> {
+    /// Compares all lines and saves the progress, which stops before lines left to the charge protocol and before
+    /// failed lines.
+    async fn compare_page(&self, provider: &dyn Provider, page: &Page) -> Result<()> {
+        let our_books = OurBooks::load(self.db, self.due.account_id, self.id, &page.lines).await?;
+        let (mut until, mut failures) = (page.until.unwrap_or(self.due.told_until), Vec::new());
+        for line in &page.lines {
+            match self.compare(line, &our_books).await {
+                Ok(LineResult::Done) => {}
+                Ok(LineResult::UnderWay) => until = until.min(line.occurred_at),
+                // Not caused by this line: the next one would fail in the same way.
+                Err(Error::Database(lost)) if db::lost_connection(&lost) => return Err(lost.into()),
+                Err(error) => {
+                    tracing::error!(
+                        provider_account = %self.id, reference = line.reference, %error,
+                        "a line of the statement was not compared; the next reading starts with it in a minute"
+                    );
+                    until = until.min(line.occurred_at);
+                    failures.push(error);
+                }
+            }
+            if failures.len() >= MAX_FAILURES {
+                break;
+            }
+        }
+        // There is more, and it does not start at the lines just read.
+        let lines = Progress { until, more: page.until.is_some() && until > self.due.since };
+        // Until the statement is read to its end, an operation that is not in it need not be looked up.
+        let books = match page.until {
+            Some(_) => Progress { until: self.due.books_since, more: false },
+            None => self.check_our_operations(provider, &page.lines).await?,
+        };
+        self.save_progress(&lines, &books).await?;
+        failures.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    async fn compare(&self, line: &StatementLine, our_books: &OurBooks) -> Result<LineResult> {
+        match our_books.match_line(line) {
+            LineMatch::Unmatched { .. } if line.entry == Entry::Charge => self.record_orphan(line).await?,
+            // Recovery of that operation finds it by a look-up, or sends the request again.
+            LineMatch::Unmatched { candidate: Some(_), .. } => {}
+            LineMatch::Unmatched { payment, candidate: None } => {
+                let new = self.differs(Difference::MissingWithUs, Some(line), None);
+                record_difference(self.db, &NewDifference { payment, ..new }).await?;
+            }
+            LineMatch::Operation(recorded) if is_done(recorded, line) => {
+                if let Some(difference) = request_difference(recorded, line) {
+                    record_difference(self.db, &self.differs(difference, Some(line), Some(recorded))).await?;
+                }
+            }
+            LineMatch::Operation(recorded) if recorded.is_under_way(IN_PROGRESS_AGE) => {
+                return Ok(LineResult::UnderWay);
+            }
+            LineMatch::Operation(recorded) => self.record(line, recorded).await?,
+        }
+        Ok(LineResult::Done)
+    }
+
+    /// Records an outcome that our books lack, or a difference if it cannot be the operation's outcome.
+    async fn record(&self, line: &StatementLine, recorded: &RecordedOperation) -> Result<()> {
+        let operation = operations::read(self.db, recorded.id, self.clock.now()).await?;
+        let fits_request = match line.entry {
+            Entry::Charge => is_possible_outcome(operation.provider, &operation.request.action, &line.response),
+            Entry::Capture | Entry::Void | Entry::Refund | Entry::Credit => {
+                request_difference(recorded, line).is_none()
+            }
+        };
+        if !fits_request && !recorded.state.is_final() {
+            let difference = request_difference(recorded, line).unwrap_or(Difference::Amount);
+            record_difference(self.db, &self.differs(difference, Some(line), Some(recorded))).await?;
+            return Ok(());
+        }
+        // A second charge is reversed and recorded as an anomaly. A follow-up operation cannot be undone, so a
+        // difference is recorded for an operator.
+        let is_new = line.entry == Entry::Charge
+            || !recorded.state.is_final()
+            || record_difference(self.db, &self.differs(Difference::Status, Some(line), Some(recorded))).await?;
+        if !is_new {
+            return Ok(());
+        }
+        tracing::warn!(
+            operation = %recorded.id, state = recorded.state.name(), provider_ref = line.provider_ref,
+            "the provider's statement has an outcome that our books lack; recording it"
+        );
+        metrics::counter!("payments_reconciled_total").increment(1);
+        record_outcome(self.db, &operation, &line.response, self.clock).await?;
+        failpoint("reconcile.recorded").await
+    }
+
+    /// Checks the operations that succeeded in our books since the last reading: first against the lines just read;
+    /// then, if these do not cover their time, against the statement of that time; those in neither are looked up
+    /// individually. Returns how far it got.
+    async fn check_our_operations(&self, provider: &dyn Provider, lines: &[StatementLine]) -> Result<Progress> {
+        let Due { books_since, books_until, .. } = *self.due;
+        let stop_at = |until| Ok(Progress { until, more: false });
+        let class = provider.recovery(self.id, OperationKind::Sale).await;
+        if !matches!(class, Ok(RecoveryClass::Idempotent | RecoveryClass::Lookup)) || books_since >= books_until {
+            // Recovery class C supports no look-ups.
+            return stop_at(if class.is_ok() { books_until.max(books_since) } else { books_since });
+        }
+        let done = books::succeeded(self.db, self.id, books_since, books_until, MAX_OPERATIONS).await?;
+        let full = i64::try_from(done.len()).is_ok_and(|count| count >= MAX_OPERATIONS);
+        let reached = done.last().and_then(|recorded| recorded.finished_at).filter(|_| full).unwrap_or(books_until);
+        let mut unlisted: Vec<_> =
+            done.into_iter().filter(|recorded| recorded.kind != OperationKind::StoreCard).collect();
+        let is_listed = listed_in(lines);
+        unlisted.retain(|recorded| !is_listed(recorded));
+        if unlisted.len() > DIRECT_LOOK_UPS {
+            let ends = unlisted.iter().filter_map(|recorded| recorded.finished_at);
+            let (from, to) = (ends.clone().min().unwrap_or(books_since), ends.max().unwrap_or(books_until));
+            match statement_between(provider, self.id, from.minus(STATEMENT_MARGIN), to.plus(STATEMENT_MARGIN)).await {
+                Ok(lines) => {
+                    let is_listed = listed_in(&lines);
+                    unlisted.retain(|recorded| !is_listed(recorded));
+                }
+                Err(reason) => {
+                    tracing::warn!(provider_account = %self.id, reason, "no statement of an earlier time; it will be requested again in a minute");
+                    return stop_at(books_since);
+                }
+            }
+        }
+        let looked_up = look_up_missing(provider, self.id, unlisted, MAX_LOOK_UPS).await;
+        for (recorded, difference, line) in &looked_up.differ {
+            record_difference(self.db, &self.differs(*difference, line.as_ref(), Some(recorded))).await?;
+        }
+        Ok(match looked_up.stopped {
+            None => Progress { until: reached, more: full && reached > books_since },
+            Some((recorded, why)) => {
+                if let Some(reason) = &why {
+                    tracing::warn!(operation = %recorded.id, reason, "the look-up failed; the provider will be asked again in a minute");
+                }
+                let until = recorded.finished_at.unwrap_or(books_since);
+                Progress { until, more: why.is_none() && until > books_since }
+            }
+        })
+    }
+
+    fn differs<'d>(
+        &self,
+        difference: Difference,
+        line: Option<&'d StatementLine>,
+        recorded: Option<&'d RecordedOperation>,
+    ) -> NewDifference<'d> {
+        let entry = line.map(|line| line.entry).or_else(|| recorded.and_then(RecordedOperation::entry));
+        NewDifference {
+            account: self.due.account_id,
+            provider_account: self.id,
+            provider: self.due.provider,
+            difference,
+            entry: entry.unwrap_or(Entry::Charge),
+            line,
+            recorded,
+            payment: None,
+            theirs: line.map_or(Value::Null, provider_side),
+            ours: recorded.map_or(Value::Null, our_side),
+        }
+    }
+
+    async fn record_orphan(&self, line: &StatementLine) -> Result<()> {
+        let done = sqlx::query!(
+            "INSERT INTO orphans (provider_account_id, provider_ref, account_id, reference, occurred_at)
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (provider_account_id, provider_ref) DO NOTHING",
+            self.id.uuid(),
+            line.provider_ref,
+            self.due.account_id.uuid(),
+            line.reference,
+            line.occurred_at,
+        )
+        .execute(&**self.db)
+        .await?;
+        if done.rows_affected() == 1 {
+            tracing::error!(
+                provider_account = %self.id, provider_ref = line.provider_ref, reference = line.reference,
+                "the provider charged a card under a reference that matches no operation: an operator must find out where it comes from"
+            );
+            metrics::counter!("payments_orphans_total").increment(1);
+        }
+        Ok(())
+    }
+
+    /// Saves where the next reading starts. It runs at once if there is more to read and an operator has not stopped
+    /// it, otherwise when scheduled.
+    async fn save_progress(&self, lines: &Progress, books: &Progress) -> Result<()> {
+        sqlx::query!(
+            "UPDATE provider_accounts SET reconciled_until = greatest(created_at, $2), books_until = $3,
+                reconcile_at = CASE WHEN $4 AND reconcile_at < 'infinity' THEN clock_timestamp() ELSE reconcile_at END
+             WHERE id = $1",
+            self.id.uuid(),
+            lines.until,
+            books.until,
+            lines.more || books.more,
+        )
+        .execute(&**self.db)
+        .await?;
+        Ok(())
+    }
+}
+
+/// Whether our books have the operation as succeeded with this provider reference.
+fn is_done(recorded: &RecordedOperation, line: &StatementLine) -> bool {
+    recorded.state == State::Succeeded && recorded.provider_ref.as_ref() == Some(&line.provider_ref)
+}
+
+/// Whether this can be the outcome of the requested charge. An approval of another amount cannot, and must not stop the
+/// reading.
+fn is_possible_outcome(provider: ProviderKind, action: &Action, response: &ProviderResponse) -> bool {
+    match (action, response) {
+        (Action::Charge { money, .. }, ProviderResponse::Charged { amount, .. }) => {
+            *amount == money.minor || (provider.may_approve_part() && (1..money.minor).contains(amount))
+        }
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foundation::money::Money;
+    use providers::Source;
+
+    #[test]
+    fn partial_approvals_are_accepted_only_from_providers_that_make_them() {
+        let money = Money { minor: 1200, currency: "USD".parse().expect("a currency") };
+        let action = Action::Charge { source: Source::Card("card_1".to_owned()), money, capture: true };
+        let approval = |amount| ProviderResponse::Charged { provider_ref: "charge_1".to_owned(), amount, card: None };
+        for (amount, mock, gateway) in
+            [(1200, true, true), (1199, true, false), (1201, false, false), (0, false, false)]
+        {
+            assert_eq!(is_possible_outcome(ProviderKind::Mock, &action, &approval(amount)), mock, "{amount}");
+            assert_eq!(is_possible_outcome(ProviderKind::CardGateway, &action, &approval(amount)), gateway, "{amount}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Provider reports about a charge that changes concurrently.
+
+use super::{Shop, at};
+use crate::Funding;
+use crate::PaymentRequest;
+use crate::TakenPayment;
+use crate::perform;
+use crate::reconcile;
+use crate::reconcile::inquire::record_status;
+use crate::take_payment;
+use domain::operations::{self, Origin};
+use domain::payments;
+use foundation::clock::Clock;
+use foundation::crypto::{EncryptionKey, KeyRing};
+use foundation::id::{OperationId, PaymentId};
+use foundation::money::Money;
+use providers::{ChargeStatus, ProviderKind, Providers, mock::Mock};
+
+const NOW: &str = "2026-01-10T00:00:00Z";
+
+impl Shop {
+    fn providers(&self) -> Providers {
+        Providers::new(Mock::new((*self.db).clone()), None)
+    }
+
+    /// Begins a payment whose charge has not been sent.
+    async fn begin_payment(&self, capture: bool) -> (PaymentId, OperationId) {
+        let request = PaymentRequest {
+            money: Money { minor: 900, currency: "USD".parse().expect("a currency") },
+            funding: Funding::Token("tok_ok".into()),
+            capture,
+            return_url: None,
+            idempotency_key: None,
+        };
+        let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
+        let taken = take_payment(&self.db, &self.caller, &request, &Origin::default(), &key, at(NOW)).await;
+        let TakenPayment::New(payment, operation) = taken.expect("a payment") else { panic!("no key was sent") };
+        (payment.id, operation)
+    }
+
+    async fn payment_column(&self, payment: PaymentId, column: &str) -> String {
+        let query = format!("SELECT coalesce(({column})::text, '') FROM payments WHERE id = $1");
+        let query = sqlx::query_scalar(sqlx::AssertSqlSafe(query)).bind(payment.uuid());
+        query.fetch_one(&*self.db).await.expect("the payment")
+    }
+}
+
+#[tokio::test]
+async fn reports_from_before_a_capture_are_ignored_after_it() {
+    let shop = Shop::open().await;
+    let (providers, clock) = (shop.providers(), Clock::fixed(at(NOW)));
+    let (payment, operation) = shop.begin_payment(false).await;
+    perform(&shop.db, &providers, &clock, operation).await.expect("performed").expect("it ended");
+    assert_eq!(shop.payment_column(payment, "status").await, "authorized");
+
+    // The provider reports when the authorization expires, and the capture ends before that is recorded.
+    let read = payments::inquiry(&shop.db, payment, at(NOW)).await.expect("read").expect("an inquiry is due");
+    let capture = "UPDATE payments SET status = 'pending_settlement', amount_captured = amount,
+                       captured_at = '2026-01-10T00:00:00Z', inquiry_at = '2026-01-10T00:01:00Z' WHERE id = $1";
+    shop.write(capture, payment.uuid()).await;
+    let status = ChargeStatus::Open { until: Some(at("2026-01-17T00:00:00Z")) };
+    record_status(&shop.db, &clock, &read, status).await.expect("recorded");
+    let inquiry_at = async |when: &str| shop.payment_column(payment, &format!("inquiry_at = '{when}'")).await;
+    assert_eq!(inquiry_at("2026-01-10T00:01:00Z").await, "true", "the next inquiry is when it may have settled");
+
+    // A report about the capture is recorded.
+    let read = payments::inquiry(&shop.db, payment, at(NOW)).await.expect("read").expect("an inquiry is due");
+    let status = ChargeStatus::Open { until: Some(at("2026-01-11T00:00:00Z")) };
+    record_status(&shop.db, &clock, &read, status).await.expect("recorded");
+    assert_eq!(inquiry_at("2026-01-11T00:00:00Z").await, "true");
+}
+
+#[tokio::test]
+async fn reconciliation_leaves_operations_held_by_a_worker() {
+    let shop = Shop::open().await;
+    let (providers, clock) = (shop.providers(), Clock::fixed(at(NOW)));
+    let (payment, operation) = shop.begin_payment(true).await;
+    let claimed = operations::claim(&shop.db, operation, clock.now()).await.expect("claimed").expect("not held");
+    let mock = providers.get(ProviderKind::Mock).expect("always configured");
+    mock.execute(claimed.request.clone()).await.expect("charged");
+    // It was created during an outage, and sent just now.
+    let written = "UPDATE operations SET created_at = created_at - interval '1 hour' WHERE id = $1";
+    shop.write(written, operation.uuid()).await;
+    let read = async || reconcile(&shop.db, &providers, &clock, shop.caller.provider_account_id).await.expect("read");
+    read().await;
+    assert_eq!(shop.payment_column(payment, "status").await, "processing", "left to the worker");
+
+    // The worker is gone, and the next reading reads the same line again.
+    let gone = "UPDATE operations SET lease_until = clock_timestamp() - interval '1 second' WHERE id = $1";
+    shop.write(gone, operation.uuid()).await;
+    read().await;
+    assert_eq!(shop.payment_column(payment, "status").await, "pending_settlement");
+}

@@ -1,0 +1,26 @@
+//! What every other crate builds on, and what knows nothing of payments: ids, money, time, calendar, configuration,
+//! cryptography, the database, the server, and telemetry.
+
+pub mod actor;
+pub mod calendar;
+pub mod card_number;
+pub mod clock;
+pub mod config;
+pub mod console;
+pub mod country;
+pub mod crypto;
+pub mod db;
+pub mod email;
+pub mod error;
+pub mod id;
+pub mod money;
+pub mod network;
+pub mod page;
+pub mod proof;
+pub mod public_url;
+pub mod queues;
+pub mod rate_limits;
+pub mod schema;
+pub mod server;
+pub mod telemetry;
+pub mod time;

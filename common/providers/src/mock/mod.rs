@@ -1,0 +1,153 @@
+//! The mock provider: in-process, with its own ledger, which it commits on its own connections, and configurable
+//! faults.
+//!
+//! It simulates a remote server: a request that has arrived is executed even if its caller times out.
+
+mod card;
+mod ledger;
+mod settings;
+mod statement;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sqlx::PgPool;
+
+pub use card::CardBehavior;
+pub use settings::{Faults, set_faults};
+
+use super::{
+    Action, Booked, ChargeInquiry, ChargeReport, Found, Provider, ProviderError, ProviderResponse, RecoveryClass,
+    Request, StatementLine,
+};
+use crate::OperationKind;
+use foundation::id::ProviderAccountId;
+use foundation::time::Timestamp;
+
+/// The time from capture to settlement, on the account's clock.
+pub const SETTLES_AFTER: Duration = Duration::from_secs(60);
+/// The lifetime of an authorization that is not captured, on the account's clock.
+pub const AUTHORIZATION_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The mock: adapter and provider in one.
+#[derive(Clone, Debug)]
+pub struct Mock {
+    db: PgPool,
+}
+
+impl Mock {
+    /// Creates a mock whose ledger is in the schema `mock` of this database. Use a separate pool: its transactions must
+    /// not share connections with ours.
+    pub fn new(db: PgPool) -> Self {
+        Self { db }
+    }
+
+    /// Executes a request that has arrived.
+    async fn serve(self, request: Request) -> Result<ProviderResponse, ProviderError> {
+        if let Some(response) = ledger::charge_in_one_statement(&self.db, &request).await? {
+            return Ok(response);
+        }
+        let faults = settings::read(&self.db, request.account).await?;
+        if faults.refuse {
+            return Err(ProviderError::unavailable("the mock processes nothing (ctl mock set --refuse)"));
+        }
+        let follows = matches!(request.action, Action::Capture { .. } | Action::Void { .. } | Action::Refund { .. });
+        if faults.reject && follows {
+            return Ok(ProviderResponse::refused(
+                "the mock refuses captures, voids and refunds (ctl mock set --reject)",
+            ));
+        }
+        // Half before the ledger is written and half after, so that an interruption can hit either side.
+        let half = Duration::from_millis(u64::from(faults.latency_ms.unsigned_abs())) / 2;
+        pause(half).await;
+        let response = ledger::record(&self.db, &request, faults.recovery).await?;
+        pause(half).await;
+        if faults.lose_answers > 0 && settings::take_dropped_response(&self.db, request.account).await? {
+            return Err(ProviderError::Unknown("the mock was configured to drop this response".into()));
+        }
+        Ok(response)
+    }
+}
+
+async fn pause(duration: Duration) {
+    if !duration.is_zero() {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+impl From<sqlx::Error> for ProviderError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Unknown(format!("the mock's ledger: {error}"))
+    }
+}
+
+impl Provider for Mock {
+    fn recovery(
+        &self,
+        account: ProviderAccountId,
+        kind: OperationKind,
+    ) -> BoxFuture<'_, Result<RecoveryClass, ProviderError>> {
+        async move {
+            // Saving a card moves no money and is idempotent in every class.
+            if kind == OperationKind::StoreCard {
+                return Ok(RecoveryClass::Idempotent);
+            }
+            Ok(settings::read(&self.db, account).await?.recovery)
+        }
+        .boxed()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a provider goes on although the caller has hung up")]
+    fn execute(&self, request: Request) -> BoxFuture<'_, Result<ProviderResponse, ProviderError>> {
+        let served = tokio::spawn(self.clone().serve(request));
+        async move { served.await.unwrap_or_else(|_| Err(ProviderError::Unknown("the task of the mock failed".into()))) }.boxed()
+    }
+
+    fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, ProviderError>> {
+        async move { ledger::find(&mut *self.db.acquire().await?, &request).await }.boxed()
+    }
+
+    fn booked<'a>(
+        &'a self,
+        account: ProviderAccountId,
+        provider_ref: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Booked>, ProviderError>> {
+        ledger::booked(&self.db, account, provider_ref).boxed()
+    }
+
+    fn statement(
+        &self,
+        account: ProviderAccountId,
+        since: Timestamp,
+        limit: i64,
+    ) -> BoxFuture<'_, Result<Vec<StatementLine>, ProviderError>> {
+        async move { statement::read(&self.db, account, since, limit).await }.boxed()
+    }
+
+    fn booked_line(
+        &self,
+        account: ProviderAccountId,
+        provider_ref: String,
+    ) -> BoxFuture<'_, Result<Option<StatementLine>, ProviderError>> {
+        async move { statement::booked(&self.db, account, &provider_ref).await }.boxed()
+    }
+
+    fn inquire(&self, inquiry: ChargeInquiry) -> BoxFuture<'_, Result<ChargeReport, ProviderError>> {
+        async move {
+            let ChargeInquiry { account, charge, now, .. } = inquiry;
+            let status = ledger::status(&self.db, account, &charge, now).await?;
+            let class = settings::read(&self.db, account).await?.recovery;
+            let lines = match class {
+                RecoveryClass::Idempotent | RecoveryClass::Lookup => {
+                    Some(statement::of_charge(&self.db, account, &charge).await?)
+                }
+                RecoveryClass::Neither => None,
+            };
+            Ok(ChargeReport { status, lines })
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,65 @@
+//! A provider's statement: charges and their follow-ups.
+
+use super::{ChargeStatus, ProviderResponse};
+use foundation::money::Money;
+use foundation::time::Timestamp;
+
+/// The kind of a statement line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A sale or an authorization.
+    Charge,
+    Capture,
+    Void,
+    Refund,
+    /// A refund to a card without a charge. We never request that.
+    Credit,
+}
+
+impl Entry {
+    /// Name in the books, in logs and in `ctl`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Charge => "charge",
+            Self::Capture => "capture",
+            Self::Void => "void",
+            Self::Refund => "refund",
+            Self::Credit => "credit",
+        }
+    }
+}
+
+/// The charge that a capture, void or refund belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParentCharge {
+    /// The provider's reference for it.
+    pub provider_ref: String,
+    /// Our reference for it.
+    pub reference: String,
+}
+
+/// A line of a provider's statement: money that moved, or a charge that was cancelled.
+#[derive(Clone, Debug)]
+pub struct StatementLine {
+    pub entry: Entry,
+    /// Our reference; empty if the transaction has none.
+    pub reference: String,
+    /// The provider's reference for it.
+    pub provider_ref: String,
+    /// For a void, the amount of the charge, which is not compared.
+    pub money: Money,
+    pub follows: Option<ParentCharge>,
+    /// The response to the request, or the one that it would have.
+    pub response: ProviderResponse,
+    /// When the provider booked it, by its own clock.
+    pub occurred_at: Timestamp,
+}
+
+/// The status of a charge and its statement lines.
+#[derive(Clone, Debug)]
+pub struct ChargeReport {
+    pub status: ChargeStatus,
+    /// The charge and its follow-ups. `None` for a provider that keeps no references (class C): nothing can be
+    /// compared.
+    pub lines: Option<Vec<StatementLine>>,
+}
