@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
+use foundation::card_number::excerpt;
 use foundation::error::Error;
 use foundation::page::PageRequest;
 
@@ -19,7 +20,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
         let malformed = |_| Error::invalid("", "the query string is malformed");
         let Query(map) = Query::<HashMap<String, String>>::try_from_uri(&parts.uri).map_err(malformed)?;
         match map.iter().find(|(_, value)| value.contains('\0')) {
-            Some((name, _)) => Err(Error::invalid(name.clone(), "must not contain the character U+0000").into()),
+            Some((name, _)) => {
+                let name = excerpt(name);
+                let message = format!("{name} must not contain the character U+0000");
+                Err(Error::invalid(name, message).into())
+            }
             None => Ok(Self(map)),
         }
     }

@@ -1,7 +1,5 @@
 //! Detects card numbers in texts, and limits what an error message repeats of a client's text.
 
-use std::fmt::Write as _;
-
 /// Maximum number of characters of a client's text in an error message.
 const MAX_EXCERPT: usize = 64;
 
@@ -38,19 +36,19 @@ pub fn excerpt(text: &str) -> String {
     if has_card_number(text) {
         return "(number redacted)".to_owned();
     }
-    let mut excerpt = String::new();
-    for c in text.chars().take(MAX_EXCERPT) {
+    let (mut excerpt, mut length) = (String::new(), 0);
+    for c in text.chars() {
         // Characters that change the direction of text would change how the rest of the message is read.
-        if c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-        {
-            write!(excerpt, "{}", c.escape_unicode()).expect("writing to a String cannot fail");
-        } else {
-            excerpt.push(c);
+        let is_escaped = c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        let shown = if is_escaped { c.escape_unicode().to_string() } else { c.to_string() };
+        length += if is_escaped { shown.len() } else { 1 };
+        // An escape counts as long as it is shown, so that no text makes the message long.
+        if length > MAX_EXCERPT {
+            excerpt.push('…');
+            break;
         }
-    }
-    if text.chars().nth(MAX_EXCERPT).is_some() {
-        excerpt.push('…');
+        excerpt.push_str(&shown);
     }
     excerpt
 }
@@ -83,5 +81,7 @@ mod tests {
         assert_eq!(excerpt("a\u{0}\n\u{202e}b"), "a\\u{0}\\u{a}\\u{202e}b");
         assert_eq!(excerpt(&"x".repeat(65)), format!("{}…", "x".repeat(64)));
         assert!(!excerpt("pm_4242 4242-42424242").contains("42"));
+        let controls = excerpt(&"\r".repeat(64));
+        assert!(controls.len() <= MAX_EXCERPT + 3 && controls.ends_with('…'), "{controls}");
     }
 }
