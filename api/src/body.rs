@@ -34,7 +34,7 @@ pub(crate) use self::calendar::{Day, Zone};
 pub(crate) use self::json::field;
 pub(crate) use self::rows::{Row, rows};
 use crate::error::ApiError;
-use crate::input::ValidatedBody;
+use crate::unknown_fields::ValidatedBody;
 
 /// In bytes.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
@@ -50,7 +50,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        // `input::read` runs before every handler of the route table.
+        // `unknown_fields::read` runs before every handler of the route table.
         let body = parts.extensions.get::<ValidatedBody>().ok_or_else(ApiError::internal)?;
         Self::from_json(&body.json)
     }

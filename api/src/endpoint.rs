@@ -11,8 +11,8 @@ use providers::capabilities::Permission;
 
 use crate::app::App;
 use crate::guard;
-use crate::input::{self, InputSpec};
 use crate::openapi::doc::OperationDoc;
+use crate::unknown_fields::{self, InputSpec};
 
 /// The key that a route requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Endpoint {
         doc: OperationDoc,
     ) -> Self {
         let spec = Arc::new(InputSpec::of(access.operation(), &doc));
-        let handler = handler.route_layer(from_fn_with_state(spec, input::read));
+        let handler = handler.route_layer(from_fn_with_state(spec, unknown_fields::read));
         Self { method, path, access, doc, handler }
     }
 

@@ -8,7 +8,6 @@ mod endpoint;
 mod error;
 mod guard;
 mod idempotency;
-mod input;
 mod limits;
 mod openapi;
 mod pages;
@@ -18,6 +17,7 @@ mod request_context;
 mod retry;
 mod routes;
 mod signing;
+mod unknown_fields;
 mod waiting;
 
 use std::pin::pin;

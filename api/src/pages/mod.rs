@@ -7,9 +7,9 @@ mod form;
 pub(crate) mod html;
 mod messages;
 mod pay_form;
+mod pay_response;
 mod price;
 mod receipt;
-mod reply;
 mod totals;
 mod view;
 
@@ -35,7 +35,7 @@ use foundation::queues;
 use queue::Wake;
 
 use self::error_page::ErrorPage;
-use self::reply::{Reply, Sender};
+use self::pay_response::{Reply, Sender};
 use self::view::FormState;
 use crate::app::App;
 use crate::elements::CardFieldConfig;

@@ -147,7 +147,7 @@ pub(super) async fn gather(system: &mut System, world: &World, quiet: &QuietPeri
     evidence.gateway_reports = gateway_report::read(world).await?;
     evidence.deadlocks = count_in_postgres_log(system, "deadlock detected")?;
     evidence.nested_transactions = count_in_postgres_log(system, "there is already a transaction in progress")?;
-    super::check::canary::search(system, world, &mut evidence).await?;
+    super::check::leaks::search(system, world, &mut evidence).await?;
     Ok(evidence)
 }
 

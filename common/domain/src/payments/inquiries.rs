@@ -19,9 +19,9 @@ pub const INQUIRY_BATCH: i64 = 500;
 /// Database errors only.
 pub async fn take_due_inquiries(db: &PgPool, scope: Scope) -> Result<Vec<PaymentId>> {
     match scope {
-        Scope::AllAccounts(now) => store::take_all_inquiries(db, now, INQUIRY_BATCH).await,
+        Scope::AllAccounts(now) => store::claim_due_inquiries(db, now, INQUIRY_BATCH).await,
         Scope::Account(account, now) | Scope::Advance(account, now) => {
-            store::take_inquiries_of(db, account, now, INQUIRY_BATCH).await
+            store::claim_due_inquiries_of_account(db, account, now, INQUIRY_BATCH).await
         }
     }
 }

@@ -132,15 +132,15 @@ pub(super) async fn live_for_link(
     Ok(live!(tx, account, "payment_link_id", link))
 }
 
-/// The conditions match the predicate of the index, so the query can use it. Counts up to `limit`.
+/// Counts unsuccessful payments on a page in the last hour, up to `limit`. The conditions repeat the predicate of the index.
 pub(super) async fn unsuccessful_attempts_on_page(
     tx: &mut PgConnection,
     account: AccountId,
-    paid_for: Uuid,
+    page_object: Uuid,
     now: Timestamp,
     limit: i64,
 ) -> Result<i64> {
-    let tried = sqlx::query_scalar!(
+    let attempts = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
             SELECT FROM payments
             WHERE account_id = $1 AND coalesce(invoice_id, payment_link_id) = $2
@@ -148,16 +148,16 @@ pub(super) async fn unsuccessful_attempts_on_page(
               AND status IN ('declined', 'cancelled', 'refunded') AND created_at > $3::timestamptz - interval '1 hour'
             LIMIT $4) tried"#,
         account.uuid(),
-        paid_for,
+        page_object,
         now,
         limit,
     )
     .fetch_one(tx)
     .await?;
-    Ok(tried)
+    Ok(attempts)
 }
 
-pub(super) async fn take_all_inquiries(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<PaymentId>> {
+pub(super) async fn claim_due_inquiries(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<PaymentId>> {
     let rows = sqlx::query_scalar!(
         "UPDATE payments SET inquiry_at = account_now(account_id, $1) + interval '30 seconds'
          WHERE id IN (SELECT id FROM payments WHERE inquiry_at <= $1 AND NOT is_advancing(account_id)
@@ -173,7 +173,7 @@ pub(super) async fn take_all_inquiries(db: &PgPool, now: Timestamp, batch: i64) 
 
 /// Selects by a row range and not by separate columns: the planner must not choose the index over all accounts, in
 /// which the account's rows are scattered.
-pub(super) async fn take_inquiries_of(
+pub(super) async fn claim_due_inquiries_of_account(
     db: &PgPool,
     account: AccountId,
     now: Timestamp,
@@ -222,7 +222,7 @@ pub(super) async fn postpone_inquiries(
     account: AccountId,
     ids: &[PaymentId],
     now: Timestamp,
-    holds_for: Duration,
+    authorization_validity: Duration,
 ) -> Result<()> {
     let mut ids: Vec<_> = ids.iter().map(|id| id.uuid()).collect();
     ids.sort_unstable();
@@ -237,7 +237,7 @@ pub(super) async fn postpone_inquiries(
         account.uuid(),
         &ids,
         now,
-        holds_for.as_secs_f64(),
+        authorization_validity.as_secs_f64(),
     )
     .execute(db)
     .await?;

@@ -168,7 +168,7 @@ fn follow_up_of(action: &Action) -> Result<FollowUp<'_>, ProviderError> {
         Action::Void { charge } => (charge, follow_up::FollowUpKind::Void),
         Action::Refund { charge, money } => (charge, follow_up::FollowUpKind::Refund(*money)),
         Action::Charge { .. } | Action::StoreCard { .. } => {
-            return Err(ProviderError::Unknown("a charge is not a follow-up".to_owned()));
+            return Err(ProviderError::Unknown("expected a capture, void or refund".to_owned()));
         }
     };
     Ok(FollowUp { charge, kind })

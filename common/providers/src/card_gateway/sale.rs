@@ -39,7 +39,7 @@ pub(super) async fn charge(
     request: &Request,
 ) -> Result<ProviderResponse, ProviderError> {
     let Action::Charge { source, money, capture } = &request.action else {
-        return Err(ProviderError::unavailable("no charge"));
+        return Err(ProviderError::unavailable("expected a charge"));
     };
     let (token, card) = match source {
         Source::Token(token) => {
@@ -47,7 +47,7 @@ pub(super) async fn charge(
         }
         Source::Card(stored) => (stored.as_str(), None),
     };
-    let script = if *capture { "sale" } else { "authorize" };
+    let endpoint = if *capture { "sale" } else { "authorize" };
     let (amount, valid_until) = (money.to_decimal(), request.valid_until.as_millisecond().to_string());
     let mut fields = vec![
         ("valid_until", valid_until.as_str()),
@@ -61,7 +61,7 @@ pub(super) async fn charge(
     fields.extend(request.payer.as_ref().map(|payer| ("email", payer.email.as_str())));
     // The gateway limits the number of cards tried per address.
     fields.extend(request.payer_address.as_deref().map(|address| ("client_ip", address)));
-    let mut reply = wire.post::<Charged>(script, account, &fields).await?;
+    let mut reply = wire.post::<Charged>(endpoint, account, &fields).await?;
     // The name and email address were entered with the card. Codes 04 and 06 mean that they are missing or invalid and
     // that nothing was processed: retry with the payer's name from our books, or with a placeholder address, once each.
     for missing in ["04", "06"] {
@@ -76,7 +76,7 @@ pub(super) async fn charge(
             fields.retain(|(name, _)| *name != "email");
             fields.push(("email", PLACEHOLDER_EMAIL));
         }
-        reply = wire.post::<Charged>(script, account, &fields).await?;
+        reply = wire.post::<Charged>(endpoint, account, &fields).await?;
     }
     match reply {
         Reply::Success(Charged { redirect_url: Some(url), .. }) if is_http_url(&url) => {
@@ -175,7 +175,7 @@ fn check_matches(record: &Record, request: &Request) -> Result<(), ProviderError
     Err(record.unknown("a different charge than requested"))
 }
 
-/// Exchanges a token of the capture field for a token of the vault.
+/// Exchanges a card-field token for a vault token.
 pub(super) async fn store_card(
     wire: &Wire,
     account: &Credentials,

@@ -3,9 +3,9 @@
 
 mod billing;
 mod calendar;
-pub(super) mod canary;
 mod charges;
 mod completion;
+pub(super) mod leaks;
 mod payments;
 mod reconciliation;
 mod requested;

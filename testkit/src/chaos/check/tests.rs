@@ -301,17 +301,17 @@ fn unfinished_work_leaks_and_exits_are_detected() {
     assert_detected("no work is left after the quiet period", |e| {
         *e.unfinished.entry("operations".to_owned()).or_default() = 1
     });
-    let canary = "no card number, security code or key in any log, row, Redis key or response";
-    let words = super::canary::words(&["svc_sk_test_secret".to_owned()]);
-    assert_eq!(super::canary::contained_words("number=4242424242424242&x", &words), ["4242424242424242"]);
-    assert_eq!(super::canary::contained_words("Bearer svc_sk_test_secret", &words), ["svc_sk_test_secret"]);
-    assert!(super::canary::contained_words("card 4242, amount 739", &words).is_empty());
+    let invariant = "no card number, security code or key in any log, row, Redis key or response";
+    let words = super::leaks::words(&["svc_sk_test_secret".to_owned()]);
+    assert_eq!(super::leaks::contained_words("number=4242424242424242&x", &words), ["4242424242424242"]);
+    assert_eq!(super::leaks::contained_words("Bearer svc_sk_test_secret", &words), ["svc_sk_test_secret"]);
+    assert!(super::leaks::contained_words("card 4242, amount 739", &words).is_empty());
     for text in ["cvv=739", "Some(cvv: \"739\")", "\\\"security_code\\\": \\\"739\\\"", "cvc: Some(\"739\")"] {
-        assert!(super::canary::contains_security_code(text), "{text}");
+        assert!(super::leaks::contains_security_code(text), "{text}");
     }
     for other in ["cvv=7391", "cvv: \"***\", amount: 739", "a739", "cvv"] {
-        assert!(!super::canary::contains_security_code(other), "{other}");
+        assert!(!super::leaks::contains_security_code(other), "{other}");
     }
-    assert_detected(canary, |e| e.leaks.push("a log".to_owned()));
+    assert_detected(invariant, |e| e.leaks.push("a log".to_owned()));
     assert_detected("no process exited by itself", |e| e.unexpected_exits.push("api-0".to_owned()));
 }

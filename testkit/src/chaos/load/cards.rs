@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::{caller::Caller, check::canary, journal::Entry, world::ShopKind};
+use super::super::{caller::Caller, check::leaks, journal::Entry, world::ShopKind};
 use crate::Client;
 
 /// A customer with a saved card.
@@ -100,16 +100,16 @@ pub(super) async fn single_use_token(caller: &mut Caller) -> Option<String> {
 /// The token of a card entered in the gateway's capture field.
 async fn field_token(caller: &mut Caller, behavior: CardBehavior) -> Option<String> {
     let number = match behavior {
-        CardBehavior::Approves | CardBehavior::Partial => canary::APPROVES,
-        CardBehavior::Soft => canary::INSUFFICIENT,
-        CardBehavior::Hard => canary::LOST,
-        CardBehavior::Challenged => canary::CHALLENGED,
+        CardBehavior::Approves | CardBehavior::Partial => leaks::APPROVES,
+        CardBehavior::Soft => leaks::INSUFFICIENT,
+        CardBehavior::Hard => leaks::LOST,
+        CardBehavior::Challenged => leaks::CHALLENGED,
     };
     let app_key = caller.shop().app_key()?;
     let form = format!(
         "app_key={app_key}&creditcard_number={number}&cvv={}&expire_month=12&expire_year=2034&name=Ada+Lovelace&\
          zip_code=10001&country_code=US",
-        canary::CVV
+        leaks::CVV
     );
     for _ in 0..8 {
         let gateway = caller.gateway();
