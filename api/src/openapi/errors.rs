@@ -217,12 +217,12 @@ pub(super) fn header_components() -> Value {
             "description": "Requests left, and seconds until the bucket is full or, if it is empty, allows another \
                             request.",
             "required": true,
-            "schema": {"type": "string", "pattern": "^\"key\";r=[0-9]+;t=[0-9]+$"},
+            "schema": {"type": "string", "pattern": "^\"(key|address)\";r=[0-9]+;t=[0-9]+$"},
         },
         "RateLimit-Policy": {
             "description": "The size of the bucket in requests, and the seconds in which it refills.",
             "required": true,
-            "schema": {"type": "string", "pattern": "^\"key\";q=[0-9]+;w=[0-9]+$"},
+            "schema": {"type": "string", "pattern": "^\"(key|address)\";q=[0-9]+;w=[0-9]+$"},
         },
         "Retry-After": {
             "description": "Seconds to wait before a retry.",
