@@ -149,6 +149,25 @@ fn crates_depend_on_lower_layers_only() {
     verdict("layers", LAYERS.len(), 6, &wrong);
 }
 
+/// The modules of the domain that all resources share.
+const SHARED: [&str; 7] = ["accounts", "audit", "events", "idempotency", "modifiers", "nonces", "operations"];
+
+#[test]
+fn what_resources_share_uses_no_resource() {
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for (path, text) in rust_files() {
+        let Some(inside) = path.strip_prefix("common/domain/src/") else { continue };
+        let own = inside.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+        for used in crate_paths(&without_comments(&text)) {
+            seen += 1;
+            if SHARED.contains(&own) && !SHARED.contains(&word(&used)) {
+                wrong.push(format!("{path} uses the resource {used}"));
+            }
+        }
+    }
+    verdict("paths within the domain", seen, 50, &wrong);
+}
+
 /// Another resource's SQL is reached through its module, never directly.
 #[test]
 fn no_module_uses_another_modules_store() {

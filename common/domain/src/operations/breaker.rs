@@ -92,10 +92,10 @@ pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>) -> Result
     let gap = Duration::from_secs_f64(1.0 / BACKLOG_PER_SECOND);
     // Lock order: the breaker, then the operation.
     let mut tx = db.begin().await?;
-    let counts = cause.is_none_or(Cause::affects_account);
-    let slot = match counts {
-        true => store::breaker::next_slot(&mut tx, claimed.provider_account_id, backoff, gap).await?,
-        false => None,
+    let slot = if cause.is_none_or(Cause::affects_account) {
+        store::breaker::next_slot(&mut tx, claimed.provider_account_id, backoff, gap).await?
+    } else {
+        None
     };
     // It was not sent, and the breaker has closed since, so it can be sent now.
     let backoff = if cause.is_none() && slot.is_none() { Duration::ZERO } else { backoff };

@@ -27,9 +27,9 @@ impl Timetable {
 
     /// Repeats a phase at `later`. The later phases of the step are delayed by as much: a fault that began after its own
     /// end would never end.
-    pub(super) fn postpone(&mut self, (at, step, act): (Duration, usize, Phase), later: Duration) {
+    pub(super) fn postpone(&mut self, (at, step, phase): (Duration, usize, Phase), later: Duration) {
         let delay = later.saturating_sub(at);
-        self.0.push_front((at, step, act));
+        self.0.push_front((at, step, phase));
         for next in self.0.iter_mut().filter(|next| next.1 == step) {
             next.0 += delay;
         }
