@@ -18,7 +18,8 @@ use tokio::sync::oneshot;
 
 use super::events::EventLog;
 
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// Long enough for axe-core on the API reference while every processor runs other tests.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 type CommandResult = Result<Value, String>;
 
