@@ -90,19 +90,11 @@ pub(crate) fn parse(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Value, 
     if json.is_object() { Ok(json) } else { Err(Error::invalid("", "the body must be a JSON object")) }
 }
 
-/// Reads a body of up to [`MAX_BODY`].
-///
-/// # Errors
-/// 413 over the limit, 408 after a timeout, 422 if the body ends early.
-pub(crate) async fn read(body: axum::body::Body) -> Result<Bytes, ApiError> {
-    read_up_to(body, MAX_BODY).await
-}
-
 /// Reads a body of up to `limit` bytes.
 ///
 /// # Errors
-/// As for [`read`].
-pub(crate) async fn read_up_to(body: axum::body::Body, limit: usize) -> Result<Bytes, ApiError> {
+/// 413 over the limit, 408 after a timeout, 422 if the body ends early.
+pub(crate) async fn read(body: axum::body::Body, limit: usize) -> Result<Bytes, ApiError> {
     // Checked before reading, so that a client waiting for "100 Continue" sends nothing.
     if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
         return Err(ApiError::body_too_large(limit));

@@ -20,12 +20,12 @@ use providers::capabilities::Permission;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::app::App;
+use crate::body::{self, MAX_BODY};
 use crate::endpoint::Access;
 use crate::error::{ApiError, ApiResult};
 use crate::limits::RateLimitDecision;
-use crate::pages::html::client_address;
-use crate::request_context::RequestContext;
-use crate::{body, retry, signing};
+use crate::request_context::{RequestContext, client_address};
+use crate::{retry, signing};
 
 /// Extracts the caller; a handler that takes one runs only for authorized requests.
 pub(crate) struct Authenticated(pub(crate) Arc<Caller>);
@@ -242,7 +242,7 @@ async fn check_signature(app: &App, caller: &Caller, request: Request) -> ApiRes
             ))
         })?;
     let (parts, body) = request.into_parts();
-    let body = body::read(body).await?;
+    let body = body::read(body, MAX_BODY).await?;
     let now = app.clock.now().as_millisecond() / 1000;
     let nonce = signing::verify(&parts, &body, &caller.key_id.to_string(), secret.expose(), now)
         .map_err(ApiError::unauthenticated)?;

@@ -14,6 +14,7 @@ mod pages;
 mod path;
 mod query;
 mod request_context;
+mod request_id;
 mod retry;
 mod routes;
 mod signing;

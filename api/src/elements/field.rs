@@ -18,6 +18,7 @@ use super::{CardFieldConfig, INPUTS_STYLE, inputs};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::pages::html::{self, Style, Text};
+use crate::request_context::client_address;
 
 static STYLE: LazyLock<Style> = LazyLock::new(|| Style::new(&[include_str!("field.css"), INPUTS_STYLE]));
 
@@ -30,7 +31,7 @@ pub(super) fn router(app: &App) -> Router<App> {
 
 /// Applies the rate limit of the client address, which payment pages share.
 async fn limit_by_address(State(app): State<App>, request: Request, next: Next) -> Response {
-    let decision = app.limits.acquire_page(html::client_address(&request)).await;
+    let decision = app.limits.acquire_page(client_address(&request)).await;
     let mut response = if decision.allowed() {
         next.run(request).await
     } else {

@@ -23,7 +23,7 @@ use super::error_page::ErrorPage;
 use super::html::{Text, page};
 use super::{PAYMENT, Path, REFRESH_SECONDS, token};
 use crate::app::App;
-use crate::request_context::RequestId;
+use crate::request_id;
 
 /// How long a returning browser waits for the outcome.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ pub(super) fn router() -> Router<App> {
         .route("/pay/a/{token}", get(async |State(app): State<App>, path: Path| start(&app, &token(path)?).await))
         .route(
             "/pay/a/{token}/return",
-            get(async |State(app): State<App>, id: RequestId, path: Path| finish(&app, &token(path)?, id).await),
+            get(async |State(app): State<App>, path: Path| finish(&app, &token(path)?).await),
         )
 }
 
@@ -48,11 +48,11 @@ async fn start(app: &App, token: &str) -> Result<Response, ErrorPage> {
 }
 
 /// Handles the return from the provider; anyone can open this URL.
-async fn finish(app: &App, token: &str, RequestId(request_id): RequestId) -> Result<Response, ErrorPage> {
+async fn finish(app: &App, token: &str) -> Result<Response, ErrorPage> {
     let mut challenge = engine::challenge(&app.db, token).await?;
     if challenge.payment.status == Status::RequiresAction {
-        let request_id = Some(request_id.to_string());
-        app.push(queues::MONEY, Wake { id: challenge.operation.uuid(), request_id });
+        let request_id = request_id::current().map(|id| id.to_string());
+        app.publisher.post(queues::MONEY, Wake { id: challenge.operation.uuid(), request_id });
         challenge.payment = outcome(app, challenge.payment).await;
     }
     Ok(redirect_back(&challenge))

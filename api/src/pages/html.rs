@@ -1,10 +1,8 @@
 //! Building blocks of pages: escaped text, the document, and the security headers.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::LazyLock;
 
-use axum::extract::{ConnectInfo, Request};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
@@ -142,12 +140,6 @@ pub(crate) fn set_private_headers(headers: &mut HeaderMap) {
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-}
-
-/// The client's IP address.
-pub(crate) fn client_address(request: &Request) -> IpAddr {
-    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ use self::view::FormState;
 use crate::app::App;
 use crate::elements::CardFieldConfig;
 use crate::error::ApiError;
-use crate::request_context::RequestId;
+use crate::request_context::client_address;
 use crate::retry;
 use crate::waiting::{self, Waiting};
 
@@ -66,15 +66,14 @@ pub(crate) fn router(app: &App) -> Router<App> {
 fn page_of(kind: PageKind) -> axum::routing::MethodRouter<App> {
     let show =
         async move |State(app): State<App>, path: Path, query: RawQuery| show(&app, kind, &token(path)?, query).await;
-    let pay = async move |State(app): State<App>, id: RequestId, path: Path, request: Request| {
-        pay(&app, kind, &token(path)?, id, request).await
-    };
+    let pay =
+        async move |State(app): State<App>, path: Path, request: Request| pay(&app, kind, &token(path)?, request).await;
     get(show).post(pay).fallback(async || ErrorPage::from(ApiError::method_not_allowed()))
 }
 
 /// Applies the rate limit of the client address, and adds the page headers to every response.
 async fn limit_by_address(State(app): State<App>, request: Request, next: Next) -> Response {
-    let decision = app.limits.acquire_page(html::client_address(&request)).await;
+    let decision = app.limits.acquire_page(client_address(&request)).await;
     let mut response = if decision.allowed() {
         next.run(request).await
     } else {
@@ -127,16 +126,10 @@ async fn render(
 /// Pays, waits for the outcome as POST /v1/payments does, and redirects the browser back to the page, so that a reload
 /// never pays twice. A payment that needs a challenge is redirected to it. The page's script gets the same in JSON, and
 /// stays on the page after a decline.
-async fn pay(
-    app: &App,
-    kind: PageKind,
-    token: &str,
-    request_id: RequestId,
-    request: Request,
-) -> Result<Response, ErrorPage> {
+async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result<Response, ErrorPage> {
     let address = PageAddress { kind, token };
     let sender = Sender::of(&request);
-    let payer = html::client_address(&request).to_canonical();
+    let payer = client_address(&request).to_canonical();
     let fields = form::read(request).await?;
     let tip_selected = form::value(&fields, "tip").is_some();
     let show_again = async |status, message| match (sender, message) {
@@ -152,11 +145,11 @@ async fn pay(
     let submission = PaySubmission { token: &card, tips: tip_selected, total };
     // The address of a load balancer says nothing about the payer.
     let payer_address = is_public(payer).then(|| payer.to_string());
-    let origin = Origin { payer_address, ..app.origin(request_id, None) };
+    let origin = Origin { payer_address, ..app.origin(None) };
     match engine::pay_page(&app.db, address, submission, &origin, &app.encryption, app.clock.now()).await {
         Ok(PayOutcome::Begun(payment, operation)) => {
             let waiter = app.replies.register(payment.id.uuid());
-            app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
+            app.publisher.post(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
             let payment = waiting::outcome(app, Waiting::new(waiter), *payment).await;
             payment_response(app, address, sender, &payment).await
         }

@@ -47,7 +47,7 @@ pub(super) async fn create(
     Body { fields, .. }: Body<NewEndpointFields>,
 ) -> ApiResult {
     let new = NewEndpoint {
-        url: EndpointUrl::parse(required("url", fields.url)?.0, app.webhook_policy(caller.mode))?,
+        url: EndpointUrl::parse(required("url", fields.url)?.0, endpoints::policy(caller.mode, app.webhook_loopback))?,
         enabled_events: fields.enabled_events.into_iter().flatten().map(|name| name.0).collect(),
     };
     let now = app.clock.now();
@@ -63,7 +63,10 @@ pub(super) async fn update(
     Body { fields, .. }: Body<EndpointFields>,
 ) -> ApiResult {
     let change = EndpointChange {
-        url: fields.url.map(|url| EndpointUrl::parse(url.0, app.webhook_policy(caller.mode))).transpose()?,
+        url: fields
+            .url
+            .map(|url| EndpointUrl::parse(url.0, endpoints::policy(caller.mode, app.webhook_loopback)))
+            .transpose()?,
         enabled_events: fields.enabled_events.map(|names| names.into_iter().map(|name| name.0).collect()),
         status: fields.status.map(|status| status.0),
     };
