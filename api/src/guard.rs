@@ -21,11 +21,33 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::app::App;
 use crate::body::{self, MAX_BODY};
-use crate::endpoint::Access;
 use crate::error::{ApiError, ApiResult};
 use crate::limits::RateLimitDecision;
 use crate::request_context::{RequestContext, client_address};
 use crate::{retry, signing};
+
+/// The key that a route requires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Any secret key.
+    AnySecret,
+    /// A secret key with this entitlement.
+    Secret(Permission),
+    /// A secret key of a test account with this entitlement.
+    TestSecret(Permission),
+    /// A publishable key with this entitlement, from a browser.
+    Browser(Permission),
+}
+
+impl Access {
+    /// The operation whose entitlement is required.
+    pub(crate) const fn operation(self) -> Option<Permission> {
+        match self {
+            Self::AnySecret => None,
+            Self::Secret(operation) | Self::TestSecret(operation) | Self::Browser(operation) => Some(operation),
+        }
+    }
+}
 
 /// Extracts the caller; a handler that takes one runs only for authorized requests.
 pub(crate) struct Authenticated(pub(crate) Arc<Caller>);

@@ -17,8 +17,9 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::endpoint::{Access, Endpoint};
+use crate::endpoint::Endpoint;
 use crate::error::ErrorBody;
+use crate::guard::Access;
 
 const CACHE: &str = "public, max-age=300";
 
