@@ -6,10 +6,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use foundation::page::ListView;
 
-use super::schemas::of_body;
-
-/// Schemas by name, as `utoipa` derives them.
-pub(crate) type Schemas = Vec<(String, RefOr<Schema>)>;
+use super::schemas::{Schemas, of_body};
 
 /// The request body of an operation.
 pub(crate) struct BodyDoc {
@@ -67,7 +64,7 @@ impl OperationDoc {
 
     /// The schema of the request body, with all references inlined.
     pub(crate) fn body_schema(&self) -> Option<Value> {
-        self.body.as_ref().map(|body| of_body(body, self.request_schemas.clone()))
+        self.body.as_ref().map(|body| of_body(&body.schema, body.required, self.request_schemas.clone()))
     }
 
     /// Adds a success response with one object.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Longer patterns are left out of the page, in characters.
+/// The length of the longest pattern that the page shows, in bytes.
 const MAX_PATTERN: usize = 60;
 
 /// Escapes text for HTML.
