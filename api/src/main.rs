@@ -7,6 +7,7 @@ mod elements;
 mod endpoint;
 mod error;
 mod guard;
+mod html;
 mod idempotency;
 mod limits;
 mod openapi;

@@ -20,9 +20,11 @@ use tokio::time::{Instant, sleep};
 use url::Url;
 
 use super::error_page::ErrorPage;
-use super::html::{Text, page};
-use super::{PAYMENT, Path, REFRESH_SECONDS, token};
+use super::form::PAYMENT;
+use super::layout::{REFRESH_SECONDS, page};
+use super::token::Token;
 use crate::app::App;
+use crate::html::Text;
 use crate::request_id;
 
 /// How long a returning browser waits for the outcome.
@@ -31,10 +33,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) fn router() -> Router<App> {
     Router::new()
-        .route("/pay/a/{token}", get(async |State(app): State<App>, path: Path| start(&app, &token(path)?).await))
+        .route("/pay/a/{token}", get(async |State(app): State<App>, Token(token): Token| start(&app, &token).await))
         .route(
             "/pay/a/{token}/return",
-            get(async |State(app): State<App>, path: Path| finish(&app, &token(path)?).await),
+            get(async |State(app): State<App>, Token(token): Token| finish(&app, &token).await),
         )
 }
 

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use domain::accounts::{Mode, Payee};
 
-use super::html::MerchantText;
 use super::totals::Totals;
 use crate::elements::{CardFieldConfig, inputs};
+use crate::html::MerchantText;
 
 /// Test cards and their outcomes, worded unlike the messages of `messages.rs` so that tests can tell both apart.
 const TEST_CARDS: [(&str, &str); 8] = [
