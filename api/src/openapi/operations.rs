@@ -2,29 +2,25 @@
 
 mod invoices;
 mod payment_links;
-
-pub(crate) use invoices::*;
 mod recurring_invoices;
 mod subscriptions;
 mod test_clock;
-pub(crate) use payment_links::*;
 
 use domain::addresses::AddressView;
 use domain::customers::CustomerView;
-use domain::idempotency::MAX_KEY;
 use domain::payment_methods::PaymentMethodView;
 use domain::payments::{PaymentView, RefundView};
 use domain::plans::PlanView;
 use domain::webhooks::{DeletedEndpointView, DeliveryStatus, DeliveryView, EndpointView};
 use foundation::id::{AddressId, CustomerId, PaymentId, PaymentMethodId, PlanId, WebhookDeliveryId, WebhookEndpointId};
-use serde_json::{Value, json};
-use utoipa::PartialSchema;
+use serde_json::json;
 
+pub(crate) use self::invoices::*;
+pub(crate) use self::payment_links::*;
 pub(crate) use self::recurring_invoices::*;
-pub(crate) use self::subscriptions::{
-    subscriptions_cancel, subscriptions_create, subscriptions_list, subscriptions_retrieve,
-};
-use super::doc::OperationDoc;
+pub(crate) use self::subscriptions::*;
+pub(crate) use self::test_clock::*;
+use super::doc::{OperationDoc, id};
 use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;
 use crate::routes::checkout::{ExchangeFields, SessionFields, SessionView, TokenView};
@@ -33,34 +29,6 @@ use crate::routes::payment_methods::NewCardFields;
 use crate::routes::payments::{AmountField, PaymentFields, RefundFields};
 use crate::routes::plans::PlanFields;
 use crate::routes::webhook_endpoints::{EndpointFields, NewEndpointFields};
-
-pub(crate) use test_clock::{test_clock_advance, test_clock_retrieve};
-
-fn id<T: PartialSchema>() -> Value {
-    serde_json::to_value(T::schema()).unwrap_or_default()
-}
-
-/// The header that marks a replayed response.
-fn replayed() -> Value {
-    json!({
-        "description": "`true` if this is the stored response of an earlier request; absent otherwise.",
-        "schema": {"type": "string", "enum": ["true"]},
-    })
-}
-
-impl OperationDoc {
-    /// Adds `Idempotency-Key` and the header of replayed responses.
-    fn idempotent(self) -> Self {
-        let key = json!({"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[!-~]+$"});
-        let description = "Your own id for this request, the same for each retry. The same key with the same body \
-                           returns the first response again; with another body it is 422.";
-        self.parameter("header", "Idempotency-Key", false, description, key).header("Idempotent-Replayed", replayed())
-    }
-
-    fn path_id<T: PartialSchema>(self) -> Self {
-        self.parameter("path", "id", true, "An unknown id, or one of another account, is 404.", id::<T>())
-    }
-}
 
 pub(crate) fn capabilities() -> OperationDoc {
     OperationDoc::new(
@@ -204,7 +172,7 @@ pub(crate) fn payments_refund() -> OperationDoc {
     .path_id::<PaymentId>()
     .request_body::<RefundFields>("PaymentRefund", &[], json!({"amount": 250, "externalId": "return-1042"}))
     .response::<RefundView>(202, "The refund, accepted.")
-    .header("Idempotent-Replayed", replayed())
+    .replayed_header()
     .errors(&[404, 409, 422])
 }
 

@@ -4,8 +4,7 @@ use domain::invoices::{AttemptView, InvoiceView};
 use foundation::id::{CollectionAttemptId, InvoiceId};
 use serde_json::json;
 
-use super::id;
-use crate::openapi::doc::OperationDoc;
+use crate::openapi::doc::{OperationDoc, id};
 use crate::routes::collections::RunView;
 use crate::routes::invoices::{InvoiceFields, ScheduleFields};
 

@@ -4,8 +4,7 @@ use domain::payment_links::PaymentLinkView;
 use foundation::id::PaymentLinkId;
 use serde_json::json;
 
-use super::id;
-use crate::openapi::doc::OperationDoc;
+use crate::openapi::doc::{OperationDoc, id};
 use crate::routes::payment_links::PaymentLinkFields;
 
 pub(crate) fn payment_links_create() -> OperationDoc {

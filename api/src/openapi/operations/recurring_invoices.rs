@@ -4,8 +4,7 @@ use domain::recurring_invoices::RecurringInvoiceView;
 use foundation::id::RecurringInvoiceId;
 use serde_json::json;
 
-use super::id;
-use crate::openapi::doc::OperationDoc;
+use crate::openapi::doc::{OperationDoc, id};
 use crate::routes::recurring_invoices::RecurringInvoiceFields;
 
 pub(crate) fn recurring_invoices_create() -> OperationDoc {
