@@ -92,7 +92,7 @@ impl OperationDoc {
             "query",
             "startingAfter",
             false,
-            "`nextCursor` of the previous page. A cursor that is not in the list is 422.",
+            "`nextCursor` of the previous page. A cursor that is not in the list returns 422.",
             cursor,
         )
     }
@@ -123,14 +123,14 @@ impl OperationDoc {
 
     /// Adds the path parameter `id`.
     pub(crate) fn path_id<T: PartialSchema>(self) -> Self {
-        self.parameter("path", "id", true, "An unknown id, or one of another account, is 404.", id::<T>())
+        self.parameter("path", "id", true, "An unknown id, or one of another account, returns 404.", id::<T>())
     }
 
     /// Adds `Idempotency-Key` and the header of replayed responses.
     pub(crate) fn idempotent(self) -> Self {
         let key = json!({"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[!-~]+$"});
         let description = "Your own id for this request, the same for each retry. The same key with the same body \
-                           returns the first response again; with another body it is 422.";
+                           returns the first response again; with another body, the request returns 422.";
         self.parameter("header", "Idempotency-Key", false, description, key).replayed_header()
     }
 

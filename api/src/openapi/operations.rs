@@ -61,7 +61,7 @@ pub(crate) fn customers_list() -> OperationDoc {
 }
 
 pub(crate) fn customers_retrieve() -> OperationDoc {
-    OperationDoc::new("Retrieve a customer", "Only by our id; to find a customer by your own id, use the list.")
+    OperationDoc::new("Retrieve a customer", "Takes our id only; to find a customer by your own id, use the list.")
         .path_id::<CustomerId>()
         .response::<CustomerView<'_>>(200, "The customer.")
         .errors(&[404])
@@ -167,7 +167,7 @@ pub(crate) fn payments_refund() -> OperationDoc {
         "Refunds a captured payment: the whole remaining amount if no `amount` is sent. A partial refund needs the \
          `payments.partial_refund` entitlement. The refund is accepted here and completes later.\n\nSend your own \
          `externalId`, the same with each retry: it is unique for its payment. The same `externalId` with the same \
-         amount returns the first refund; with another amount it is 409. `Idempotency-Key` has no effect here.",
+         amount returns the first refund; with another amount, it returns 409. `Idempotency-Key` has no effect here.",
     )
     .path_id::<PaymentId>()
     .request_body::<RefundFields>("PaymentRefund", &[], json!({"amount": 250, "externalId": "return-1042"}))
@@ -362,7 +362,7 @@ pub(crate) fn plans_retrieve() -> OperationDoc {
 pub(crate) fn checkout_sessions_create() -> OperationDoc {
     OperationDoc::new(
         "Start a checkout session",
-        "From a page whose origin is on the account's allow-list. The origin is checked first.",
+        "The request must come from a page whose origin is on the account's allow-list. The origin is checked first.",
     )
     .parameter("header", "Origin", true, "Set by the browser.", json!({"type": "string"}))
     .request_body::<SessionFields>("CheckoutSessionCreate", &[], json!({"intent": "one_time"}))
@@ -373,7 +373,7 @@ pub(crate) fn checkout_sessions_create() -> OperationDoc {
 pub(crate) fn tokens_create() -> OperationDoc {
     OperationDoc::new(
         "Exchange a session for a payment token",
-        "Once per session, with the token that the card field received from the provider.",
+        "A session can be exchanged once, with the token that the card field received from the provider.",
     )
     .request_body::<ExchangeFields>(
         "TokenCreate",

@@ -26,7 +26,8 @@ pub(crate) struct RunView {
     /// How many of them were paid.
     collected: usize,
     /// The others: declined, without a card, or still processing.
-    released: usize,
+    #[serde(rename = "released")]
+    not_collected: usize,
 }
 
 pub(super) async fn run(State(app): State<App>, Authenticated(caller): Authenticated) -> ApiResult {
@@ -45,7 +46,7 @@ pub(super) async fn run(State(app): State<App>, Authenticated(caller): Authentic
         collected += usize::from(is_paid(&app, waiting, caller.account_id, payment).await);
     }
     let claimed = collecting.begun.len() + collecting.unsent;
-    Ok(ok(RunView { claimed, collected, released: claimed - collected }))
+    Ok(ok(RunView { claimed, collected, not_collected: claimed - collected }))
 }
 
 /// Waits for the outcome of one payment. The attempt is already committed, so a failed read never becomes an error

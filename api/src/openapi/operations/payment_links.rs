@@ -40,8 +40,8 @@ pub(crate) fn payment_links_retrieve() -> OperationDoc {
 pub(crate) fn payment_links_cancel() -> OperationDoc {
     OperationDoc::new(
         "Cancel a payment link",
-        "The link can no longer be paid. A cancelled link is returned unchanged. If it is paid or expired, or a \
-         payment for it is processing: 409. It takes no body.",
+        "The link can no longer be paid. A cancelled link is returned unchanged. If the link is paid or expired, or a \
+         payment for it is processing, the request returns 409. It takes no body.",
     )
     .path_id::<PaymentLinkId>()
     .response::<PaymentLinkView<'_>>(200, "The cancelled link.")
