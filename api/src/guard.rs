@@ -79,7 +79,7 @@ async fn authorize_secret_key(State((app, access)): State<(App, Access)>, reques
     }
     let charged = charged.map(|_| client_address(&request));
     let decision = app.limits.acquire_key(&caller, charged).await;
-    if !decision.allowed() {
+    if !decision.allowed {
         return Err(ApiError::rate_limited(decision));
     }
     // After the limit, so that requests over it do not reach the database.
@@ -140,7 +140,7 @@ async fn authorize_publishable_key(
         .transpose()?;
     let address = client_address(&request);
     let decision = app.limits.acquire_page(address).await;
-    if !decision.allowed() {
+    if !decision.allowed {
         return Err(ApiError::rate_limited(decision));
     }
     let caller = authenticate_key(&app, request.headers(), RequestContext::of(&request)).await?;
@@ -151,7 +151,7 @@ async fn authorize_publishable_key(
     // All visitors share the key's bucket: requests rejected before it, or by the handler, are charged to the address
     // only.
     let decision = app.limits.acquire_visitor(&caller, address).await;
-    if !decision.allowed() {
+    if !decision.allowed {
         return Err(ApiError::rate_limited(decision));
     }
     let mut request = request;
@@ -205,7 +205,7 @@ async fn authenticate(app: &App, request: Request) -> ApiResult<AuthenticatedReq
         true => None,
         false => Some(app.limits.acquire_unverified(address).await),
     };
-    if let Some(decision) = charged.filter(|decision| !decision.allowed()) {
+    if let Some(decision) = charged.filter(|decision| !decision.allowed) {
         return Err(ApiError::rate_limited(decision));
     }
     match identify(app, request).await {
@@ -228,7 +228,7 @@ async fn authenticate(app: &App, request: Request) -> ApiResult<AuthenticatedReq
 /// Charges the address for a failed request; over its limit the error becomes a 429.
 async fn charge_failure(app: &App, address: IpAddr, error: ApiError) -> ApiError {
     let decision = app.limits.acquire_unverified(address).await;
-    if decision.allowed() { error } else { ApiError::rate_limited(decision) }
+    if decision.allowed { error } else { ApiError::rate_limited(decision) }
 }
 
 /// Looks up the key that was sent. The request's log line gets its id, or the claimed id of a rejected key.

@@ -33,7 +33,7 @@ pub(super) fn router(app: &App) -> Router<App> {
 /// Applies the rate limit of the client address, which payment pages share.
 async fn limit_by_address(State(app): State<App>, request: Request, next: Next) -> Response {
     let decision = app.limits.acquire_page(client_address(&request)).await;
-    let mut response = if decision.allowed() {
+    let mut response = if decision.allowed {
         next.run(request).await
     } else {
         let mut response = error_page(StatusCode::TOO_MANY_REQUESTS);

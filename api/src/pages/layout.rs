@@ -11,6 +11,8 @@ use crate::html::{HTML, Style, Text, document, set_private_headers};
 
 /// A page that waits for an outcome reloads after this many seconds.
 pub(super) const REFRESH_SECONDS: &str = "3";
+/// For a page with a button to press, so that a reload rarely interrupts the reader.
+pub(super) const SLOW_REFRESH_SECONDS: &str = "15";
 
 static STYLE: LazyLock<Style> = LazyLock::new(|| Style::new(&[include_str!("page.css"), INPUTS_STYLE]));
 

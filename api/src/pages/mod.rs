@@ -46,8 +46,6 @@ use crate::request_context::client_address;
 use crate::retry;
 use crate::waiting::{self, Waiting};
 
-/// For a page with a button to press, so that a reload rarely interrupts the reader.
-const SLOW_REFRESH_SECONDS: &str = "15";
 /// The routes. Responses must not be cached or framed, and load nothing from other servers.
 pub(crate) fn router(app: &App) -> Router<App> {
     Router::new()
@@ -70,7 +68,7 @@ fn page_of(kind: PageKind) -> axum::routing::MethodRouter<App> {
 /// Applies the rate limit of the client address, and adds the page headers to every response.
 async fn limit_by_address(State(app): State<App>, request: Request, next: Next) -> Response {
     let decision = app.limits.acquire_page(client_address(&request)).await;
-    let mut response = if decision.allowed() {
+    let mut response = if decision.allowed {
         next.run(request).await
     } else {
         ErrorPage::from(ApiError::rate_limited(decision)).into_response()
@@ -106,7 +104,7 @@ async fn render(
     };
     if page.state == PageState::UnderWay {
         let has_action = page.payment.as_ref().is_some_and(|payment| view::action_of(payment).is_some());
-        let seconds = if has_action { SLOW_REFRESH_SECONDS } else { layout::REFRESH_SECONDS };
+        let seconds = if has_action { layout::SLOW_REFRESH_SECONDS } else { layout::REFRESH_SECONDS };
         response.headers_mut().insert(REFRESH, HeaderValue::from_static(seconds));
     }
     Ok(response)

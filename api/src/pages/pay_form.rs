@@ -38,7 +38,7 @@ pub(super) fn form(html: &mut String, payee: &Payee, card_field_config: &CardFie
         inputs(),
     );
     if let Some(tip) = totals.tip() {
-        let checked = if totals.tip_selected() { " checked" } else { "" };
+        let checked = if totals.tip_selected { " checked" } else { "" };
         let _ = writeln!(
             html,
             "<label class=\"choice\"><input type=\"checkbox\" id=\"tip\" name=\"tip\" value=\"1\" autocomplete=\"off\"{checked}>\
