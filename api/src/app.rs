@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use domain::accounts::{Caller, Keys, Mode};
+use domain::accounts::{Caller, Keys};
 use domain::operations::Origin;
-use domain::webhooks::endpoints;
-use egress::Policy;
 use foundation::clock::Clock;
 use foundation::crypto::KeyRing;
 use foundation::db::Db;
 use foundation::error::Error;
 use foundation::id::KeyId;
 use foundation::time::Timestamp;
-use queue::{Publisher, Queue, Replies, Wake};
+use queue::{Publisher, Replies};
 
 use crate::limits::Limits;
-use crate::request_context::RequestId;
+use crate::request_id;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -31,6 +29,7 @@ pub(crate) struct App {
     pub(crate) card_gateway_url: Option<Arc<str>>,
     /// Whether test accounts may have webhook endpoints on loopback.
     pub(crate) webhook_loopback: bool,
+    /// Wakes workers. If Redis is unavailable, the scheduler's sweep queues the work within seconds.
     pub(crate) publisher: Publisher,
     pub(crate) replies: Replies,
     /// The Redis channel on which workers notify this process of outcomes.
@@ -44,22 +43,12 @@ impl App {
     }
 
     /// The origin of an operation that this request starts; `requested_by` is `None` on payment pages.
-    pub(crate) fn origin(&self, RequestId(request_id): RequestId, requested_by: Option<KeyId>) -> Origin {
+    pub(crate) fn origin(&self, requested_by: Option<KeyId>) -> Origin {
         Origin {
             reply_to: Some(self.reply_channel.to_string()),
-            request_id: Some(request_id.to_string()),
+            request_id: request_id::current().map(|id| id.to_string()),
             requested_by,
             payer_address: None,
         }
-    }
-
-    /// The addresses that webhook endpoints of an account in this mode may have.
-    pub(crate) fn webhook_policy(&self, mode: Mode) -> Policy {
-        endpoints::policy(mode, self.webhook_loopback)
-    }
-
-    /// Wakes a worker, best effort: if Redis is unavailable, the scheduler's sweep queues the work within seconds.
-    pub(crate) fn push(&self, queue: Queue, wake: Wake) {
-        self.publisher.post(queue, wake);
     }
 }

@@ -5,10 +5,12 @@
 mod cadence;
 mod calendar;
 mod json;
-mod rows;
+mod nested;
+mod strict;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
@@ -25,21 +27,30 @@ use foundation::error::Error;
 use foundation::money::{Currency, MAX_AMOUNT};
 use foundation::schema::{self, schema_is};
 use foundation::time::Timestamp;
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
+use providers::capabilities::Permission;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::Value;
 use utoipa::openapi::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 
 pub(crate) use self::cadence::{CadenceInterval, CadenceUnit, DayOfMonth, InvoiceMode};
 pub(crate) use self::calendar::{Day, Zone};
 pub(crate) use self::json::field;
-pub(crate) use self::rows::{Row, rows};
+pub(crate) use self::nested::{Nested, optional_list};
+use self::strict::strict;
 use crate::error::ApiError;
-use crate::unknown_fields::ValidatedBody;
 
 /// In bytes.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
 /// How long a client may take to send the body, after the head.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The parsed body of a request, and the operation of its route. `unknown_fields::read` inserts it before every handler
+/// of the route table.
+#[derive(Clone)]
+pub(crate) struct ValidatedBody {
+    pub(crate) json: Arc<Value>,
+    pub(crate) operation: Option<Permission>,
+}
 
 /// The deserialized body.
 pub(crate) struct Body<T> {
@@ -50,7 +61,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        // `unknown_fields::read` runs before every handler of the route table.
         let body = parts.extensions.get::<ValidatedBody>().ok_or_else(ApiError::internal)?;
         Self::from_json(&body.json)
     }
@@ -90,19 +100,11 @@ pub(crate) fn parse(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Value, 
     if json.is_object() { Ok(json) } else { Err(Error::invalid("", "the body must be a JSON object")) }
 }
 
-/// Reads a body of up to [`MAX_BODY`].
-///
-/// # Errors
-/// 413 over the limit, 408 after a timeout, 422 if the body ends early.
-pub(crate) async fn read(body: axum::body::Body) -> Result<Bytes, ApiError> {
-    read_up_to(body, MAX_BODY).await
-}
-
 /// Reads a body of up to `limit` bytes.
 ///
 /// # Errors
-/// As for [`read`].
-pub(crate) async fn read_up_to(body: axum::body::Body, limit: usize) -> Result<Bytes, ApiError> {
+/// 413 over the limit, 408 after a timeout, 422 if the body ends early.
+pub(crate) async fn read(body: axum::body::Body, limit: usize) -> Result<Bytes, ApiError> {
     // Checked before reading, so that a client waiting for "100 Continue" sends nothing.
     if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
         return Err(ApiError::body_too_large(limit));
@@ -150,16 +152,6 @@ pub(crate) fn required<T>(name: &'static str, value: Option<T>) -> Result<T, Err
 /// Distinguishes a missing field (`None`) from `null` (`Some(None)`), with `#[serde(default, deserialize_with)]`.
 pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(from).map(Some)
-}
-
-/// Converts a JSON value with `read`; if it returns `None`, the error says what was expected.
-fn strict<'de, T, D: Deserializer<'de>>(
-    from: D,
-    expected: &'static str,
-    read: impl FnOnce(&Value) -> Option<T>,
-) -> Result<T, D::Error> {
-    let value = Value::deserialize(from)?;
-    read(&value).ok_or_else(|| D::Error::custom(format_args!("must be {expected}")))
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -10,32 +10,9 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use providers::capabilities::Permission;
 
 use crate::app::App;
-use crate::guard;
+use crate::guard::{self, Access};
 use crate::openapi::doc::OperationDoc;
 use crate::unknown_fields::{self, InputSpec};
-
-/// The key that a route requires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Any secret key.
-    AnySecret,
-    /// A secret key with this entitlement.
-    Secret(Permission),
-    /// A secret key of a test account with this entitlement.
-    TestSecret(Permission),
-    /// A publishable key with this entitlement, from a browser.
-    Browser(Permission),
-}
-
-impl Access {
-    /// The operation whose entitlement is required.
-    pub(crate) const fn operation(self) -> Option<Permission> {
-        match self {
-            Self::AnySecret => None,
-            Self::Secret(operation) | Self::TestSecret(operation) | Self::Browser(operation) => Some(operation),
-        }
-    }
-}
 
 /// An operation of /v1.
 pub(crate) struct Endpoint {
@@ -88,12 +65,7 @@ impl Endpoint {
 
     /// The `operationId`: the name of the required entitlement.
     pub(crate) fn name(&self) -> &'static str {
-        self.operation().map_or("capabilities.list", Permission::name)
-    }
-
-    /// The operation whose entitlement is required.
-    pub(crate) fn operation(&self) -> Option<Permission> {
-        self.access.operation()
+        self.access.operation().map_or("capabilities.list", Permission::name)
     }
 
     /// Adds the route, behind its guard, to the router.

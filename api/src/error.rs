@@ -16,8 +16,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::limits::RateLimitDecision;
-use crate::request_context::{self, ErrorCode};
-use crate::retry::TransactionAborted;
+use crate::request_id;
 
 pub(crate) type ApiResult<T = Response> = Result<T, ApiError>;
 
@@ -35,6 +34,14 @@ pub(crate) fn created(body: impl Serialize) -> Response {
 pub(crate) fn accepted(body: impl Serialize) -> Response {
     (StatusCode::ACCEPTED, Json(body)).into_response()
 }
+
+/// The code of an error response, passed to the log as a response extension.
+#[derive(Clone, Copy)]
+pub(crate) struct ErrorCode(pub(crate) &'static str);
+
+/// Marks the response to a request whose transaction Postgres aborted, so that its handler may run again.
+#[derive(Clone, Copy)]
+pub(crate) struct TransactionAborted;
 
 /// An error as the client sees it.
 #[derive(Debug)]
@@ -243,7 +250,7 @@ impl IntoResponse for ApiError {
             message: &self.message,
             param: self.param.as_deref(),
             capability: self.capability,
-            request_id: request_context::current_request_id(),
+            request_id: request_id::current(),
             doc_url: public_url::of(format_args!("/docs#{}", anchor(self.code))),
         };
         let headers = [(CACHE_CONTROL, "no-store"), (X_CONTENT_TYPE_OPTIONS, "nosniff")];

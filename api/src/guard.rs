@@ -20,12 +20,34 @@ use providers::capabilities::Permission;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::app::App;
-use crate::endpoint::Access;
+use crate::body::{self, MAX_BODY};
 use crate::error::{ApiError, ApiResult};
 use crate::limits::RateLimitDecision;
-use crate::pages::html::client_address;
-use crate::request_context::RequestContext;
-use crate::{body, retry, signing};
+use crate::request_context::{RequestContext, client_address};
+use crate::{retry, signing};
+
+/// The key that a route requires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Any secret key.
+    AnySecret,
+    /// A secret key with this entitlement.
+    Secret(Permission),
+    /// A secret key of a test account with this entitlement.
+    TestSecret(Permission),
+    /// A publishable key with this entitlement, from a browser.
+    Browser(Permission),
+}
+
+impl Access {
+    /// The operation whose entitlement is required.
+    pub(crate) const fn operation(self) -> Option<Permission> {
+        match self {
+            Self::AnySecret => None,
+            Self::Secret(operation) | Self::TestSecret(operation) | Self::Browser(operation) => Some(operation),
+        }
+    }
+}
 
 /// Extracts the caller; a handler that takes one runs only for authorized requests.
 pub(crate) struct Authenticated(pub(crate) Arc<Caller>);
@@ -57,7 +79,7 @@ async fn authorize_secret_key(State((app, access)): State<(App, Access)>, reques
     }
     let charged = charged.map(|_| client_address(&request));
     let decision = app.limits.acquire_key(&caller, charged).await;
-    if !decision.allowed() {
+    if !decision.allowed {
         return Err(ApiError::rate_limited(decision));
     }
     // After the limit, so that requests over it do not reach the database.
@@ -118,7 +140,7 @@ async fn authorize_publishable_key(
         .transpose()?;
     let address = client_address(&request);
     let decision = app.limits.acquire_page(address).await;
-    if !decision.allowed() {
+    if !decision.allowed {
         return Err(ApiError::rate_limited(decision));
     }
     let caller = authenticate_key(&app, request.headers(), RequestContext::of(&request)).await?;
@@ -129,7 +151,7 @@ async fn authorize_publishable_key(
     // All visitors share the key's bucket: requests rejected before it, or by the handler, are charged to the address
     // only.
     let decision = app.limits.acquire_visitor(&caller, address).await;
-    if !decision.allowed() {
+    if !decision.allowed {
         return Err(ApiError::rate_limited(decision));
     }
     let mut request = request;
@@ -183,7 +205,7 @@ async fn authenticate(app: &App, request: Request) -> ApiResult<AuthenticatedReq
         true => None,
         false => Some(app.limits.acquire_unverified(address).await),
     };
-    if let Some(decision) = charged.filter(|decision| !decision.allowed()) {
+    if let Some(decision) = charged.filter(|decision| !decision.allowed) {
         return Err(ApiError::rate_limited(decision));
     }
     match identify(app, request).await {
@@ -206,7 +228,7 @@ async fn authenticate(app: &App, request: Request) -> ApiResult<AuthenticatedReq
 /// Charges the address for a failed request; over its limit the error becomes a 429.
 async fn charge_failure(app: &App, address: IpAddr, error: ApiError) -> ApiError {
     let decision = app.limits.acquire_unverified(address).await;
-    if decision.allowed() { error } else { ApiError::rate_limited(decision) }
+    if decision.allowed { error } else { ApiError::rate_limited(decision) }
 }
 
 /// Looks up the key that was sent. The request's log line gets its id, or the claimed id of a rejected key.
@@ -242,7 +264,7 @@ async fn check_signature(app: &App, caller: &Caller, request: Request) -> ApiRes
             ))
         })?;
     let (parts, body) = request.into_parts();
-    let body = body::read(body).await?;
+    let body = body::read(body, MAX_BODY).await?;
     let now = app.clock.now().as_millisecond() / 1000;
     let nonce = signing::verify(&parts, &body, &caller.key_id.to_string(), secret.expose(), now)
         .map_err(ApiError::unauthenticated)?;

@@ -13,8 +13,8 @@ use domain::idempotency::{CreationKey, CreationResult, EarlierRequest, Idempoten
 use foundation::error::Error;
 
 use crate::app::App;
+use crate::body::ValidatedBody;
 use crate::error::{ApiError, ApiResult};
-use crate::unknown_fields::ValidatedBody;
 
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -25,7 +25,6 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// 422 naming the header.
 pub(crate) fn key_of(parts: &Parts) -> ApiResult<Option<IdempotencyKey>> {
     let Some(key) = parts.headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    // `unknown_fields::read` runs before every handler of the route table.
     let body = parts.extensions.get::<ValidatedBody>().ok_or_else(ApiError::internal)?;
     Ok(Some(IdempotencyKey::parse(key.as_bytes(), &body.json)?))
 }

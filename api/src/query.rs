@@ -1,4 +1,4 @@
-//! Query parameters. `input` has already rejected those that the route does not have.
+//! Query parameters. `unknown_fields` has already rejected those that the route does not have.
 
 use std::collections::HashMap;
 

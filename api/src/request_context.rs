@@ -1,46 +1,29 @@
 //! The outermost layer of every request: its id, its log line, its metrics and the panic handler.
 
 use std::any::Any;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, HOST, X_CONTENT_TYPE_OPTIONS};
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use foundation::clock::ClockError;
-use foundation::id::{self, AccountId, KeyId};
+use foundation::id::{AccountId, KeyId, RequestId};
 use tracing::Instrument;
 
 use crate::app::App;
-use crate::error::ApiError;
-use crate::pages::html::client_address;
+use crate::error::{ApiError, ErrorCode};
+use crate::request_id;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
-tokio::task_local! {
-    static CURRENT: id::RequestId;
-}
-
-/// The id of the request that this task handles, for error responses.
-pub(crate) fn current_request_id() -> Option<id::RequestId> {
-    CURRENT.try_with(|id| *id).ok()
-}
-
-/// The id of this request: in its response and in each of its log lines, here and in the worker.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestId(pub(crate) id::RequestId);
-
-impl<S: Send + Sync> FromRequestParts<S> for RequestId {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        // `wrap` inserts it before any handler runs.
-        parts.extensions.get::<Self>().copied().ok_or_else(ApiError::internal)
-    }
+/// The client's IP address.
+pub(crate) fn client_address(request: &Request) -> IpAddr {
+    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+    address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
 /// The caller's identity, as far as it is known when the request is logged. Never the key itself.
@@ -76,20 +59,15 @@ impl RequestContext {
     }
 }
 
-/// The code of an error response, passed to the log as a response extension.
-#[derive(Clone, Copy)]
-pub(crate) struct ErrorCode(pub(crate) &'static str);
-
 /// Assigns the request id, then logs and counts the request when it ends.
 pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let id = RequestId(id::RequestId::new(app.clock.now()));
+    let id = RequestId::new(app.clock.now());
     let context = RequestContext::default();
-    request.extensions_mut().insert(id);
     request.extensions_mut().insert(context.clone());
     let client = client_address(&request).to_canonical();
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let method = method_label(request.method());
-    let span = tracing::info_span!("request", request_id = %id.0);
+    let span = tracing::info_span!("request", request_id = %id);
     let is_of_api = request.uri().path().starts_with("/v1");
     let responding = async {
         let mut log =
@@ -100,7 +78,7 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
         };
         log.status = response.status().as_u16();
         log.code = response.extensions().get::<ErrorCode>().map(|code| code.0);
-        if let Ok(value) = HeaderValue::try_from(id.0.to_string()) {
+        if let Ok(value) = HeaderValue::try_from(id.to_string()) {
             response.headers_mut().insert(REQUEST_ID, value);
         }
         if is_of_api {
@@ -109,7 +87,7 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
         }
         response
     };
-    CURRENT.scope(id.0, responding.instrument(span)).await
+    request_id::CURRENT.scope(id, responding.instrument(span)).await
 }
 
 /// Rejects a request with two `Host` headers, because a proxy may have routed it by the other one, and rejects writes

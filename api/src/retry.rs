@@ -16,7 +16,7 @@ use foundation::crypto::random_u32;
 use foundation::db::watch_commits;
 
 use crate::body;
-use crate::error::ApiError;
+use crate::error::{ApiError, TransactionAborted};
 
 const MAX_RUNS: u32 = 5;
 /// No run starts later than this. A lock wait takes up to 10 s, and clients time out after about 30 s.
@@ -24,10 +24,6 @@ const RETRY_WINDOW: Duration = Duration::from_secs(12);
 /// The upper bound of the random pause before the second run; it doubles with each run, so that the transactions that
 /// deadlocked do not collide again.
 const FIRST_PAUSE_MS: u32 = 20;
-
-/// Marks the response to a request whose transaction Postgres aborted.
-#[derive(Clone, Copy)]
-pub(crate) struct TransactionAborted;
 
 /// The body of a request, buffered because it can be read from the connection only once.
 #[derive(Clone, Default)]
@@ -62,13 +58,13 @@ pub(crate) async fn run(request: Request, next: Next) -> Response {
 /// Reads the body of a request whose handler may run again.
 ///
 /// # Errors
-/// As for [`body::read_up_to`].
+/// As for [`body::read`].
 pub(crate) async fn read_body(extensions: &Extensions, body: Body, limit: usize) -> Result<Bytes, ApiError> {
     let buffer = extensions.get::<BufferedBody>().cloned();
     if let Some(bytes) = buffer.as_ref().and_then(|buffer| buffer.0.get()) {
         return Ok(bytes.clone());
     }
-    let bytes = body::read_up_to(body, limit).await?;
+    let bytes = body::read(body, limit).await?;
     // The cell is still empty: the body was read for the first time.
     let _ = buffer.map(|buffer| buffer.0.set(bytes.clone()));
     Ok(bytes)

@@ -15,7 +15,7 @@ use foundation::error::Error;
 use providers::capabilities::Permission;
 use serde_json::Value;
 
-use crate::body::{self, MAX_BODY, field};
+use crate::body::{self, MAX_BODY, ValidatedBody, field};
 use crate::error::ApiResult;
 use crate::idempotency::IDEMPOTENCY_KEY;
 use crate::openapi::doc::OperationDoc;
@@ -29,13 +29,6 @@ pub(crate) struct InputSpec {
     operation: Option<Permission>,
     parameters: BTreeSet<String>,
     body: Shape,
-}
-
-/// The parsed body of a request, and the operation of its route.
-#[derive(Clone)]
-pub(crate) struct ValidatedBody {
-    pub(crate) json: Arc<Value>,
-    pub(crate) operation: Option<Permission>,
 }
 
 /// The fields that a JSON value may have.
@@ -164,7 +157,7 @@ mod tests {
     fn spec(method: &str, path: &str) -> InputSpec {
         let is_match = |endpoint: &Endpoint| endpoint.method == method && endpoint.path == path;
         let endpoint = endpoints().into_iter().find(is_match).expect("a route");
-        InputSpec::of(endpoint.operation(), &endpoint.doc)
+        InputSpec::of(endpoint.access.operation(), &endpoint.doc)
     }
 
     #[test]

@@ -5,7 +5,7 @@ use foundation::calendar::{Cadence, MAX_INTERVAL, Unit};
 use foundation::schema::{self, schema_is};
 use serde::de::{Deserialize, Deserializer};
 
-use super::strict;
+use super::strict::strict;
 
 /// The unit of the interval between two invoices.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use foundation::calendar::{Date, TimeZone};
 use foundation::schema::{self, schema_is};
 use serde::de::{Deserialize, Deserializer};
 
-use super::strict;
+use super::strict::strict;
 
 /// A calendar date.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! How a browser exchanges a card for a token.
+//! The configuration of a card form: the provider that its script sends the card to, in exchange for a token.
 
 use domain::accounts::{Mode, Payee};
 use domain::checkout::FieldSession;
@@ -6,15 +6,15 @@ use providers::ProviderKind;
 use url::Url;
 
 use crate::app::App;
-use crate::pages::html::Text;
+use crate::html::Text;
 
-/// The provider that exchanges the card for a token.
+/// What the script of a card form must know about the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CardFieldConfig {
-    /// The script maps test cards to test tokens. Nothing is sent.
+    /// The script itself maps test cards to test tokens, so no card leaves the browser.
     Mock,
     Gateway {
-        /// Scheme, host and port.
+        /// Scheme, host and port of the gateway, for the Content-Security-Policy.
         origin: String,
         /// The URL that the card is posted to.
         token_url: String,
@@ -24,13 +24,14 @@ pub(crate) enum CardFieldConfig {
 }
 
 impl CardFieldConfig {
-    /// The configuration for an account's payment pages; `None` if its provider cannot take cards from a browser.
+    /// The configuration for an account's payment pages; `None` if the account cannot accept payments, or its provider
+    /// cannot take cards from a browser.
     pub(crate) fn of_payee(app: &App, payee: &Payee) -> Option<Self> {
         let card_field_config = Self::find(app, payee.provider, payee.mode, payee.field_key.as_deref());
         card_field_config.filter(|_| payee.accepts_payments)
     }
 
-    /// The configuration for a checkout session.
+    /// The configuration for the card field of a checkout session; `None` as above.
     pub(super) fn of_session(app: &App, session: &FieldSession) -> Option<Self> {
         Self::find(app, session.provider, session.mode, session.field_key.as_deref())
     }
@@ -51,7 +52,7 @@ impl CardFieldConfig {
         })
     }
 
-    /// The only other origin that the page may connect to.
+    /// The only origin, besides this service, that the page may connect to.
     pub(crate) fn origin(&self) -> Option<&str> {
         match self {
             Self::Mock => None,
@@ -59,7 +60,7 @@ impl CardFieldConfig {
         }
     }
 
-    /// The form's data attributes, which the script reads.
+    /// The attributes of the form element, from which the script reads this configuration.
     pub(crate) fn attributes(&self) -> String {
         match self {
             Self::Mock => "data-provider=\"mock\"".to_owned(),

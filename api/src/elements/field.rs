@@ -3,8 +3,7 @@
 use std::sync::LazyLock;
 
 use axum::Router;
-use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{RawPathParams, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
@@ -13,11 +12,14 @@ use axum::routing::get;
 use domain::checkout;
 use foundation::error::Error;
 
+use super::card_field_config::CardFieldConfig;
+use super::inputs::{INPUTS_STYLE, inputs};
 use super::scripts::FIELD;
-use super::{CardFieldConfig, INPUTS_STYLE, inputs};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::pages::html::{self, Style, Text};
+use crate::html::{self, Style, Text};
+use crate::path::Path;
+use crate::request_context::client_address;
 
 static STYLE: LazyLock<Style> = LazyLock::new(|| Style::new(&[include_str!("field.css"), INPUTS_STYLE]));
 
@@ -30,8 +32,8 @@ pub(super) fn router(app: &App) -> Router<App> {
 
 /// Applies the rate limit of the client address, which payment pages share.
 async fn limit_by_address(State(app): State<App>, request: Request, next: Next) -> Response {
-    let decision = app.limits.acquire_page(html::client_address(&request)).await;
-    let mut response = if decision.allowed() {
+    let decision = app.limits.acquire_page(client_address(&request)).await;
+    let mut response = if decision.allowed {
         next.run(request).await
     } else {
         let mut response = error_page(StatusCode::TOO_MANY_REQUESTS);
@@ -42,10 +44,9 @@ async fn limit_by_address(State(app): State<App>, request: Request, next: Next) 
     response
 }
 
-async fn show(State(app): State<App>, path: Result<RawPathParams, RawPathParamsRejection>) -> Response {
-    let Ok(path) = path else { return error_page(StatusCode::NOT_FOUND) };
-    let id = path.iter().find(|(name, _)| *name == "session").map_or("", |(_, value)| value);
-    match checkout::field_session(&app.db, id).await {
+async fn show(State(app): State<App>, session: Result<Path<String>, ApiError>) -> Response {
+    let Ok(Path(id)) = session else { return error_page(StatusCode::NOT_FOUND) };
+    match checkout::field_session(&app.db, &id).await {
         Ok(session) => match CardFieldConfig::of_session(&app, &session) {
             Some(card_field_config) => field(&session.origin, &card_field_config),
             None => error_page(StatusCode::NOT_IMPLEMENTED),
@@ -69,7 +70,7 @@ fn field(origin: &str, card_field_config: &CardFieldConfig) -> Response {
         card_field_config.attributes(),
         inputs(),
     );
-    let html = html::document(Text("Card"), &STYLE, Some((&FIELD, "../")), &body);
+    let html = html::document(Text("Card"), &STYLE, &FIELD.element("../"), &body);
     let connect = card_field_config.origin().map(|origin| format!("; connect-src {origin}")).unwrap_or_default();
     let policy = format!(
         "default-src 'none'; style-src {}; script-src 'self'{connect}; form-action 'none'; base-uri 'none'; \
@@ -91,7 +92,7 @@ fn error_page(status: StatusCode) -> Response {
     let html = html::document(
         Text("Card"),
         &STYLE,
-        None,
+        "",
         &format!("<main>\n<h1 class=\"visually-hidden\">Card details</h1>\n<p role=\"alert\">{message}</p>\n</main>\n"),
     );
     let policy = format!(

@@ -58,13 +58,10 @@ impl Script {
         Self { name, text, version, integrity, resource_policy }
     }
 
-    pub(crate) fn integrity(&self) -> &str {
-        &self.integrity
-    }
-
-    /// The URL of this version; `folder` is relative to the page.
-    pub(crate) fn url(&self, folder: &str) -> String {
-        format!("{folder}{}?v={}", self.name, self.version)
+    /// The element that loads this version; `folder` is relative to the page.
+    pub(crate) fn element(&self, folder: &str) -> String {
+        let Self { name, version, integrity, .. } = self;
+        format!("<script src=\"{folder}{name}?v={version}\" integrity=\"{integrity}\" defer></script>\n")
     }
 
     fn response(&self, request_headers: &HeaderMap, cache_control: &'static str) -> Response {
@@ -121,8 +118,9 @@ mod tests {
 
     #[test]
     fn the_url_contains_the_version() {
-        let url = PAY.url("../../elements/");
-        assert!(url.starts_with("../../elements/pay.js?v=") && url.len() == 40, "{url}");
+        let element = PAY.element("../../elements/");
+        let url = format!("<script src=\"../../elements/pay.js?v={}\" integrity=\"sha384-", PAY.version);
+        assert!(element.starts_with(&url) && PAY.version.len() == 16, "{element}");
         assert_ne!(PAY.version, FIELD.version);
     }
 

@@ -1,15 +1,12 @@
 //! The documentation of one operation; `operations.rs` has one for each.
 
+use domain::idempotency::MAX_KEY;
+use foundation::page::{DEFAULT_LIMIT, ListView, MAX_LIMIT};
 use serde_json::{Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use foundation::page::ListView;
-
-use super::schemas::of_body;
-
-/// Schemas by name, as `utoipa` derives them.
-pub(crate) type Schemas = Vec<(String, RefOr<Schema>)>;
+use super::schemas::{Schemas, of_body};
 
 /// The request body of an operation.
 pub(crate) struct BodyDoc {
@@ -40,7 +37,7 @@ pub(crate) struct OperationDoc {
     pub(crate) errors: &'static [u16],
     /// Operations that take the id of the returned object.
     pub(crate) links: &'static [&'static str],
-    /// A header of the success response, in addition to those of every response.
+    /// The header of the success response, in addition to those of every response.
     pub(crate) header: Option<(&'static str, Value)>,
     /// Schemas that the request body refers to.
     pub(crate) request_schemas: Schemas,
@@ -67,7 +64,7 @@ impl OperationDoc {
 
     /// The schema of the request body, with all references inlined.
     pub(crate) fn body_schema(&self) -> Option<Value> {
-        self.body.as_ref().map(|body| of_body(body, self.request_schemas.clone()))
+        self.body.as_ref().map(|body| of_body(&body.schema, body.required, self.request_schemas.clone()))
     }
 
     /// Adds a success response with one object.
@@ -90,12 +87,12 @@ impl OperationDoc {
         self = self.response::<T>(200, description);
         self.response_schemas.push((name.clone(), ListView::<T>::schema()));
         self.response = Some(ResponseDoc { status: 200, description, schema: name });
-        let limit = json!({"type": "integer", "minimum": 1, "maximum": foundation::page::MAX_LIMIT, "default": foundation::page::DEFAULT_LIMIT});
+        let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
         self.parameter("query", "limit", false, "The page size.", limit).parameter(
             "query",
             "startingAfter",
             false,
-            "`nextCursor` of the previous page. A cursor that is not in the list is 422.",
+            "`nextCursor` of the previous page. A cursor that is not in the list returns 422.",
             cursor,
         )
     }
@@ -124,8 +121,31 @@ impl OperationDoc {
         self
     }
 
-    pub(crate) fn header(mut self, name: &'static str, header: Value) -> Self {
-        self.header = Some((name, header));
+    /// Adds the path parameter `id`.
+    pub(crate) fn path_id<T: PartialSchema>(self) -> Self {
+        self.parameter("path", "id", true, "An unknown id, or one of another account, returns 404.", id::<T>())
+    }
+
+    /// Adds `Idempotency-Key` and the header of replayed responses.
+    pub(crate) fn idempotent(self) -> Self {
+        let key = json!({"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[!-~]+$"});
+        let description = "Your own id for this request, the same for each retry. The same key with the same body \
+                           returns the first response again; with another body, the request returns 422.";
+        self.parameter("header", "Idempotency-Key", false, description, key).replayed_header()
+    }
+
+    /// Adds the header that marks a replayed response.
+    pub(crate) fn replayed_header(mut self) -> Self {
+        let header = json!({
+            "description": "`true` if this is the stored response of an earlier request; absent otherwise.",
+            "schema": {"type": "string", "enum": ["true"]},
+        });
+        self.header = Some(("Idempotent-Replayed", header));
         self
     }
+}
+
+/// The schema of an id.
+pub(super) fn id<T: PartialSchema>() -> Value {
+    serde_json::to_value(T::schema()).unwrap_or_default()
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::endpoint::{Access, Endpoint};
+use crate::endpoint::Endpoint;
+use crate::guard::Access;
 
 /// An error response in the document.
 struct ErrorDoc {

@@ -2,13 +2,10 @@
 
 use serde_json::Value;
 
-/// Longer patterns are left out of the page, in characters.
-const MAX_PATTERN: usize = 60;
+use crate::html::Text;
 
-/// Escapes text for HTML.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
+/// The length of the longest pattern that the page shows, in bytes.
+const MAX_PATTERN: usize = 60;
 
 /// Renders paragraphs; text between backticks becomes code.
 pub(super) fn prose(text: &str) -> String {
@@ -19,7 +16,7 @@ pub(super) fn prose(text: &str) -> String {
 /// Renders one paragraph without its tags.
 pub(super) fn inline(text: &str) -> String {
     let part = |(i, part): (usize, &str)| {
-        if i % 2 == 1 { format!("<code>{}</code>", escape(part)) } else { escape(part) }
+        if i % 2 == 1 { format!("<code>{}</code>", Text(part)) } else { Text(part).to_string() }
     };
     text.split('`').enumerate().map(part).collect()
 }
@@ -37,7 +34,7 @@ pub(super) fn rows(schema: &Value) -> String {
     properties.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
     let row = |(name, schema): (&String, &Value)| {
         let note = if required(name) { "" } else { "<br><span class=\"muted\">optional</span>" };
-        format!("<tr><th><code>{}</code>{note}<td>{}\n", escape(name), field(schema, schema))
+        format!("<tr><th><code>{}</code>{note}<td>{}\n", Text(name), field(schema, schema))
     };
     let rows: String = properties.into_iter().map(row).collect();
     format!("<div class=\"scroll\"><table>\n{rows}</table></div>\n")
@@ -55,7 +52,7 @@ fn kind(schema: &Value) -> String {
         return format!("<a href=\"#schema-{name}\">{name}</a>");
     }
     if let Some(values) = schema["enum"].as_array() {
-        let code = |value: &Value| format!("<code>{}</code>", escape(value.as_str().unwrap_or("null")));
+        let code = |value: &Value| format!("<code>{}</code>", Text(value.as_str().unwrap_or("null")));
         return values.iter().map(code).collect::<Vec<_>>().join(" ");
     }
     if let Some(choices) = schema["oneOf"].as_array() {
@@ -73,7 +70,7 @@ fn kind(schema: &Value) -> String {
 /// Renders a small object on one line.
 fn members(schema: &Value) -> String {
     let properties = schema["properties"].as_object();
-    let member = |(name, schema): (&String, &Value)| format!("<code>{}</code>: {}", escape(name), kind(schema));
+    let member = |(name, schema): (&String, &Value)| format!("<code>{}</code>: {}", Text(name), kind(schema));
     let members: Vec<_> = properties.into_iter().flatten().map(member).collect();
     if members.is_empty() { "object".to_owned() } else { format!("{{{}}}", members.join(", ")) }
 }
@@ -86,7 +83,7 @@ fn limits(schema: &Value) -> String {
         (None, None) => String::new(),
     };
     let pattern = schema["pattern"].as_str().filter(|pattern| pattern.len() <= MAX_PATTERN);
-    let pattern = pattern.map(|pattern| format!(", <code>{}</code>", escape(pattern))).unwrap_or_default();
+    let pattern = pattern.map(|pattern| format!(", <code>{}</code>", Text(pattern))).unwrap_or_default();
     let default = schema.get("default").map(|value| format!(", default {value}")).unwrap_or_default();
     [
         range("minimum", "maximum", ""),

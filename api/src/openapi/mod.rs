@@ -17,8 +17,9 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::endpoint::{Access, Endpoint};
+use crate::endpoint::Endpoint;
 use crate::error::ErrorBody;
+use crate::guard::Access;
 
 const CACHE: &str = "public, max-age=300";
 
@@ -45,11 +46,12 @@ pub(crate) fn router(endpoints: &mut [Endpoint], public_url: &str) -> Router<App
 
 const ABOUT: &str = "One API for card payments, whichever provider settles a merchant's money.\n\n\
     Bodies are JSON objects; an empty body is an empty object. An unknown field or query parameter, or one that is \
-    sent twice, is 422, and `param` names it. A field that is `null` counts as omitted, unless its description says \
-    otherwise. Strings must not contain U+0000. Amounts are whole numbers of the currency's minor unit. Timestamps are \
-    RFC 3339 in UTC. A response field without a value is omitted, never `null`. Responses may gain new fields.\n\n\
-    Every error response has the same body, `Error`. An unknown path is 404 and a wrong method 405, even without a \
-    key. Every response has a `Request-Id` header.\n\n\
+    sent twice, returns 422, and `param` names it. A field that is `null` counts as omitted, unless its description \
+    says otherwise. Strings must not contain U+0000. Amounts are whole numbers of the currency's minor unit. \
+    Timestamps are RFC 3339 in UTC. A response field without a value is omitted, never `null`. Responses may gain new \
+    fields.\n\n\
+    Every error response has the same body, `Error`. An unknown path returns 404 and a wrong method 405, even \
+    without a key. Every response has a `Request-Id` header.\n\n\
     Every `POST` that creates an object accepts `Idempotency-Key`, except the browser routes: the same key with the \
     same body returns the first response again.";
 

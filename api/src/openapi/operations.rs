@@ -2,29 +2,25 @@
 
 mod invoices;
 mod payment_links;
-
-pub(crate) use invoices::*;
 mod recurring_invoices;
 mod subscriptions;
 mod test_clock;
-pub(crate) use payment_links::*;
 
 use domain::addresses::AddressView;
 use domain::customers::CustomerView;
-use domain::idempotency::MAX_KEY;
 use domain::payment_methods::PaymentMethodView;
 use domain::payments::{PaymentView, RefundView};
 use domain::plans::PlanView;
 use domain::webhooks::{DeletedEndpointView, DeliveryStatus, DeliveryView, EndpointView};
 use foundation::id::{AddressId, CustomerId, PaymentId, PaymentMethodId, PlanId, WebhookDeliveryId, WebhookEndpointId};
-use serde_json::{Value, json};
-use utoipa::PartialSchema;
+use serde_json::json;
 
+pub(crate) use self::invoices::*;
+pub(crate) use self::payment_links::*;
 pub(crate) use self::recurring_invoices::*;
-pub(crate) use self::subscriptions::{
-    subscriptions_cancel, subscriptions_create, subscriptions_list, subscriptions_retrieve,
-};
-use super::doc::OperationDoc;
+pub(crate) use self::subscriptions::*;
+pub(crate) use self::test_clock::*;
+use super::doc::{OperationDoc, id};
 use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;
 use crate::routes::checkout::{ExchangeFields, SessionFields, SessionView, TokenView};
@@ -33,34 +29,6 @@ use crate::routes::payment_methods::NewCardFields;
 use crate::routes::payments::{AmountField, PaymentFields, RefundFields};
 use crate::routes::plans::PlanFields;
 use crate::routes::webhook_endpoints::{EndpointFields, NewEndpointFields};
-
-pub(crate) use test_clock::{test_clock_advance, test_clock_retrieve};
-
-fn id<T: PartialSchema>() -> Value {
-    serde_json::to_value(T::schema()).unwrap_or_default()
-}
-
-/// The header that marks a replayed response.
-fn replayed() -> Value {
-    json!({
-        "description": "`true` if this is the stored response of an earlier request; absent otherwise.",
-        "schema": {"type": "string", "enum": ["true"]},
-    })
-}
-
-impl OperationDoc {
-    /// Adds `Idempotency-Key` and the header of replayed responses.
-    fn idempotent(self) -> Self {
-        let key = json!({"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[!-~]+$"});
-        let description = "Your own id for this request, the same for each retry. The same key with the same body \
-                           returns the first response again; with another body it is 422.";
-        self.parameter("header", "Idempotency-Key", false, description, key).header("Idempotent-Replayed", replayed())
-    }
-
-    fn path_id<T: PartialSchema>(self) -> Self {
-        self.parameter("path", "id", true, "An unknown id, or one of another account, is 404.", id::<T>())
-    }
-}
 
 pub(crate) fn capabilities() -> OperationDoc {
     OperationDoc::new(
@@ -93,7 +61,7 @@ pub(crate) fn customers_list() -> OperationDoc {
 }
 
 pub(crate) fn customers_retrieve() -> OperationDoc {
-    OperationDoc::new("Retrieve a customer", "Only by our id; to find a customer by your own id, use the list.")
+    OperationDoc::new("Retrieve a customer", "Takes our id only; to find a customer by your own id, use the list.")
         .path_id::<CustomerId>()
         .response::<CustomerView<'_>>(200, "The customer.")
         .errors(&[404])
@@ -199,12 +167,12 @@ pub(crate) fn payments_refund() -> OperationDoc {
         "Refunds a captured payment: the whole remaining amount if no `amount` is sent. A partial refund needs the \
          `payments.partial_refund` entitlement. The refund is accepted here and completes later.\n\nSend your own \
          `externalId`, the same with each retry: it is unique for its payment. The same `externalId` with the same \
-         amount returns the first refund; with another amount it is 409. `Idempotency-Key` has no effect here.",
+         amount returns the first refund; with another amount, it returns 409. `Idempotency-Key` has no effect here.",
     )
     .path_id::<PaymentId>()
     .request_body::<RefundFields>("PaymentRefund", &[], json!({"amount": 250, "externalId": "return-1042"}))
     .response::<RefundView>(202, "The refund, accepted.")
-    .header("Idempotent-Replayed", replayed())
+    .replayed_header()
     .errors(&[404, 409, 422])
 }
 
@@ -394,7 +362,7 @@ pub(crate) fn plans_retrieve() -> OperationDoc {
 pub(crate) fn checkout_sessions_create() -> OperationDoc {
     OperationDoc::new(
         "Start a checkout session",
-        "From a page whose origin is on the account's allow-list. The origin is checked first.",
+        "The request must come from a page whose origin is on the account's allow-list. The origin is checked first.",
     )
     .parameter("header", "Origin", true, "Set by the browser.", json!({"type": "string"}))
     .request_body::<SessionFields>("CheckoutSessionCreate", &[], json!({"intent": "one_time"}))
@@ -405,7 +373,7 @@ pub(crate) fn checkout_sessions_create() -> OperationDoc {
 pub(crate) fn tokens_create() -> OperationDoc {
     OperationDoc::new(
         "Exchange a session for a payment token",
-        "Once per session, with the token that the card field received from the provider.",
+        "A session can be exchanged once, with the token that the card field received from the provider.",
     )
     .request_body::<ExchangeFields>(
         "TokenCreate",

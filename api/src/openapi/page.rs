@@ -3,16 +3,12 @@
 use std::fmt::Write as _;
 
 use axum::http::HeaderValue;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use super::errors;
-use super::fields::{escape, inline, prose, rows};
+use super::fields::{inline, prose, rows};
 use crate::error::anchor;
-
-const STYLE: &str = include_str!("page.css");
+use crate::html::{Style, Text};
 
 /// The page and its Content-Security-Policy, which allows only the inline style.
 pub(super) struct Page {
@@ -21,20 +17,22 @@ pub(super) struct Page {
 }
 
 pub(super) fn render(document: &Value) -> Page {
-    let hash = STANDARD.encode(Sha256::digest(STYLE));
+    let style = Style::new(&[include_str!("page.css")]);
     let policy = format!(
-        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'none'; style-src {}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        style.source()
     );
     let info = &document["info"];
     let (title, version) = (text(&info["title"]), text(&info["version"]));
-    let server = escape(text(&document["servers"][0]["url"]));
+    let server = Text(text(&document["servers"][0]["url"]));
     let html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title} API</title>\n\
-         <style>{STYLE}</style>\n{nav}\n<main>\n<h1>{title} API</h1>\n\
+         <style>{style}</style>\n{nav}\n<main>\n<h1>{title} API</h1>\n\
          <p class=\"muted\">Version {version} at <code>{server}</code>. Machine-readable: \
          <a href=\"/openapi.json\">openapi.json</a> (OpenAPI 3.1).</p>\n{about}\n{keys}\n{sections}\n{errors}\n{schemas}\n\
          </main>\n</html>\n",
+        style = style.text,
         nav = nav(document),
         about = prose(text(&info["description"])),
         keys = keys(document),
@@ -71,9 +69,9 @@ fn tags(document: &Value) -> impl Iterator<Item = &Value> {
 fn nav(document: &Value) -> String {
     let mut html = String::from("<nav>\n<a href=\"#keys\">Keys</a>\n");
     for tag in tags(document) {
-        let _ = write!(html, "<strong>{}</strong>\n<ul>\n", escape(text(&tag["name"])));
+        let _ = write!(html, "<strong>{}</strong>\n<ul>\n", Text(text(&tag["name"])));
         for (_, _, operation) in of_tag(document, tag) {
-            let (id, summary) = (text(&operation["operationId"]), escape(text(&operation["summary"])));
+            let (id, summary) = (text(&operation["operationId"]), Text(text(&operation["summary"])));
             let _ = writeln!(html, "<li><a href=\"#{id}\">{summary}</a>");
         }
         html.push_str("</ul>\n");
@@ -95,7 +93,7 @@ fn sections(document: &Value) -> String {
             .into_iter()
             .map(|(method, path, operation)| article(document, method, path, operation))
             .collect();
-        format!("<h2>{}</h2>\n{operations}", escape(text(&tag["name"])))
+        format!("<h2>{}</h2>\n{operations}", Text(text(&tag["name"])))
     };
     tags(document).map(section).collect()
 }
@@ -106,13 +104,13 @@ fn article(document: &Value, method: &str, path: &str, operation: &Value) -> Str
         "<article id=\"{id}\">\n<h3><a href=\"#{id}\">{}</a></h3>\n\
          <p class=\"endpoint\"><span class=\"{method}\">{method}</span> <code>{path}</code> \
          <span class=\"muted\">{id}</span></p>\n{}",
-        escape(text(&operation["summary"])),
+        Text(text(&operation["summary"])),
         prose(text(&operation["description"])),
     );
     if let Some(parameters) = operation["parameters"].as_array().filter(|list| !list.is_empty()) {
         html.push_str("<h4>Parameters</h4>\n<div class=\"scroll\"><table>\n");
         for parameter in parameters {
-            let (name, place) = (escape(text(&parameter["name"])), text(&parameter["in"]));
+            let (name, place) = (Text(text(&parameter["name"])), text(&parameter["in"]));
             let required = if parameter["required"] == true { ", required" } else { "" };
             let _ = writeln!(
                 html,
@@ -137,7 +135,7 @@ fn article(document: &Value, method: &str, path: &str, operation: &Value) -> Str
 
 fn example(value: &Value) -> String {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    if value.is_null() { String::new() } else { format!("<pre>{}</pre>\n", escape(&text)) }
+    if value.is_null() { String::new() } else { format!("<pre>{}</pre>\n", Text(&text)) }
 }
 
 fn resolve<'a>(document: &'a Value, schema: &'a Value) -> Option<&'a Value> {

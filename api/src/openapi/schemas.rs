@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-
-use super::doc::{BodyDoc, Schemas};
+use utoipa::openapi::{RefOr, Schema};
 
 const REFERENCE: &str = "#/components/schemas/";
 
+/// Schemas by name, as `utoipa` derives them.
+pub(crate) type Schemas = Vec<(String, RefOr<Schema>)>;
+
+/// Schemas by name, as JSON.
 pub(super) type Named = BTreeMap<String, Value>;
 
 fn values(schemas: Schemas) -> Named {
@@ -29,9 +32,9 @@ pub(super) fn of_responses(schemas: Schemas) -> Named {
 }
 
 /// The component schema of a request body.
-pub(super) fn of_body(body: &BodyDoc, fields: Schemas) -> Value {
+pub(super) fn of_body(body: &RefOr<Schema>, required: &[&str], fields: Schemas) -> Value {
     let named = values(fields);
-    let mut schema = serde_json::to_value(&body.schema).unwrap_or_default();
+    let mut schema = serde_json::to_value(body).unwrap_or_default();
     inline_references(&mut schema, &named, &|_| true);
     walk(&mut schema, &mut |schema| {
         if remove_null(schema) {
@@ -41,13 +44,13 @@ pub(super) fn of_body(body: &BodyDoc, fields: Schemas) -> Value {
             schema["additionalProperties"] = json!(false);
         }
     });
-    for name in body.required {
+    for name in required {
         remove_null(&mut schema["properties"][name]);
     }
     let map = schema.as_object_mut().expect("a body is an object");
     map.remove("required");
-    if !body.required.is_empty() {
-        map.insert("required".to_owned(), json!(body.required));
+    if !required.is_empty() {
+        map.insert("required".to_owned(), json!(required));
     }
     schema
 }
@@ -153,11 +156,11 @@ mod tests {
         assert_eq!(schema, json!({"properties": {"id": {"type": "string", "description": "its id"}}}));
 
         let named = Named::from([
-            ("Row".to_owned(), json!({"properties": {"n": {"$ref": "#/components/schemas/Count"}}})),
+            ("Item".to_owned(), json!({"properties": {"n": {"$ref": "#/components/schemas/Count"}}})),
             ("Count".to_owned(), json!({"type": "integer"})),
         ]);
-        let mut rows = json!({"type": "array", "items": {"$ref": "#/components/schemas/Row"}});
-        inline_references(&mut rows, &named, &|_| true);
-        assert_eq!(rows, json!({"type": "array", "items": {"properties": {"n": {"type": "integer"}}}}));
+        let mut items = json!({"type": "array", "items": {"$ref": "#/components/schemas/Item"}});
+        inline_references(&mut items, &named, &|_| true);
+        assert_eq!(items, json!({"type": "array", "items": {"properties": {"n": {"type": "integer"}}}}));
     }
 }

@@ -20,10 +20,12 @@ use tokio::time::{Instant, sleep};
 use url::Url;
 
 use super::error_page::ErrorPage;
-use super::html::{Text, page};
-use super::{PAYMENT, Path, REFRESH_SECONDS, token};
+use super::form::PAYMENT;
+use super::layout::{REFRESH_SECONDS, page};
+use super::token::Token;
 use crate::app::App;
-use crate::request_context::RequestId;
+use crate::html::Text;
+use crate::request_id;
 
 /// How long a returning browser waits for the outcome.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,10 +33,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) fn router() -> Router<App> {
     Router::new()
-        .route("/pay/a/{token}", get(async |State(app): State<App>, path: Path| start(&app, &token(path)?).await))
+        .route("/pay/a/{token}", get(async |State(app): State<App>, Token(token): Token| start(&app, &token).await))
         .route(
             "/pay/a/{token}/return",
-            get(async |State(app): State<App>, id: RequestId, path: Path| finish(&app, &token(path)?, id).await),
+            get(async |State(app): State<App>, Token(token): Token| finish(&app, &token).await),
         )
 }
 
@@ -48,11 +50,11 @@ async fn start(app: &App, token: &str) -> Result<Response, ErrorPage> {
 }
 
 /// Handles the return from the provider; anyone can open this URL.
-async fn finish(app: &App, token: &str, RequestId(request_id): RequestId) -> Result<Response, ErrorPage> {
+async fn finish(app: &App, token: &str) -> Result<Response, ErrorPage> {
     let mut challenge = engine::challenge(&app.db, token).await?;
     if challenge.payment.status == Status::RequiresAction {
-        let request_id = Some(request_id.to_string());
-        app.push(queues::MONEY, Wake { id: challenge.operation.uuid(), request_id });
+        let request_id = request_id::current().map(|id| id.to_string());
+        app.publisher.post(queues::MONEY, Wake { id: challenge.operation.uuid(), request_id });
         challenge.payment = outcome(app, challenge.payment).await;
     }
     Ok(redirect_back(&challenge))

@@ -4,8 +4,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use foundation::error::Error;
 
-use super::html::{Text, page};
+use super::layout::page;
 use crate::error::ApiError;
+use crate::html::Text;
 
 /// An error rendered as a page.
 #[derive(Debug)]

@@ -8,6 +8,9 @@ use foundation::error::Error;
 use crate::error::ApiError;
 use crate::retry::read_body;
 
+/// The query parameter with the id of the reader's own payment.
+pub(super) const PAYMENT: &str = "payment";
+
 /// In bytes.
 const MAX_FORM: usize = 8 * 1024;
 

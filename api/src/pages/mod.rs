@@ -4,18 +4,18 @@
 mod challenge;
 mod error_page;
 mod form;
-pub(crate) mod html;
+mod layout;
 mod messages;
 mod pay_form;
 mod pay_response;
 mod price;
 mod receipt;
+mod token;
 mod totals;
 mod view;
 
 use axum::Router;
-use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{RawPathParams, RawQuery, Request, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::http::header::REFRESH;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -36,22 +36,15 @@ use queue::Wake;
 
 use self::error_page::ErrorPage;
 use self::pay_response::{Reply, Sender};
+use self::token::Token;
 use self::view::FormState;
 use crate::app::App;
 use crate::elements::CardFieldConfig;
 use crate::error::ApiError;
-use crate::request_context::RequestId;
+use crate::html::Text;
+use crate::request_context::client_address;
 use crate::retry;
 use crate::waiting::{self, Waiting};
-
-/// A page that waits for an outcome reloads after this many seconds.
-const REFRESH_SECONDS: &str = "3";
-/// For a page with a button to press, so that a reload rarely interrupts the reader.
-const SLOW_REFRESH_SECONDS: &str = "15";
-/// The query parameter with the id of the reader's own payment.
-const PAYMENT: &str = "payment";
-
-type Path = Result<RawPathParams, RawPathParamsRejection>;
 
 /// The routes. Responses must not be cached or framed, and load nothing from other servers.
 pub(crate) fn router(app: &App) -> Router<App> {
@@ -65,35 +58,28 @@ pub(crate) fn router(app: &App) -> Router<App> {
 
 fn page_of(kind: PageKind) -> axum::routing::MethodRouter<App> {
     let show =
-        async move |State(app): State<App>, path: Path, query: RawQuery| show(&app, kind, &token(path)?, query).await;
-    let pay = async move |State(app): State<App>, id: RequestId, path: Path, request: Request| {
-        pay(&app, kind, &token(path)?, id, request).await
+        async move |State(app): State<App>, Token(token): Token, query: RawQuery| show(&app, kind, &token, query).await;
+    let pay = async move |State(app): State<App>, Token(token): Token, request: Request| {
+        pay(&app, kind, &token, request).await
     };
     get(show).post(pay).fallback(async || ErrorPage::from(ApiError::method_not_allowed()))
 }
 
 /// Applies the rate limit of the client address, and adds the page headers to every response.
 async fn limit_by_address(State(app): State<App>, request: Request, next: Next) -> Response {
-    let decision = app.limits.acquire_page(html::client_address(&request)).await;
-    let mut response = if decision.allowed() {
+    let decision = app.limits.acquire_page(client_address(&request)).await;
+    let mut response = if decision.allowed {
         next.run(request).await
     } else {
         ErrorPage::from(ApiError::rate_limited(decision)).into_response()
     };
-    html::set_page_headers(response.headers_mut());
+    layout::set_page_headers(response.headers_mut());
     response
-}
-
-/// The token in the path. Invalid UTF-8 is a 404.
-fn token(path: Path) -> Result<String, ErrorPage> {
-    let path = path.map_err(|_| ApiError::no_route())?;
-    let token = path.iter().find(|(name, _)| *name == "token").map(|(_, value)| value);
-    token.filter(|token| !token.contains('\0')).map(str::to_owned).ok_or_else(|| ApiError::no_route().into())
 }
 
 async fn show(app: &App, kind: PageKind, token: &str, RawQuery(query): RawQuery) -> Result<Response, ErrorPage> {
     let query = query.unwrap_or_default();
-    let payment = form::value(query.as_bytes(), PAYMENT).and_then(|id| id.parse().ok());
+    let payment = form::value(query.as_bytes(), form::PAYMENT).and_then(|id| id.parse().ok());
     let form = FormState { message: None, tip_selected: false };
     render(app, PageAddress { kind, token }, payment, StatusCode::OK, form).await
 }
@@ -109,16 +95,16 @@ async fn render(
     let page = engine::open_page(&app.db, address, payment, app.clock.now()).await?;
     let card_field_config = CardFieldConfig::of_payee(app, &page.payee);
     let (title, body) = view::render(&page, card_field_config.as_ref(), form);
-    let title = html::Text(&title);
+    let title = Text(&title);
     let mut response = match &card_field_config {
         Some(card_field_config) if page.state == PageState::Open => {
-            html::card_page(status, title, &body, card_field_config)
+            layout::card_page(status, title, &body, card_field_config)
         }
-        _ => html::page(status, title, &body),
+        _ => layout::page(status, title, &body),
     };
     if page.state == PageState::UnderWay {
         let has_action = page.payment.as_ref().is_some_and(|payment| view::action_of(payment).is_some());
-        let seconds = if has_action { SLOW_REFRESH_SECONDS } else { REFRESH_SECONDS };
+        let seconds = if has_action { layout::SLOW_REFRESH_SECONDS } else { layout::REFRESH_SECONDS };
         response.headers_mut().insert(REFRESH, HeaderValue::from_static(seconds));
     }
     Ok(response)
@@ -127,16 +113,10 @@ async fn render(
 /// Pays, waits for the outcome as POST /v1/payments does, and redirects the browser back to the page, so that a reload
 /// never pays twice. A payment that needs a challenge is redirected to it. The page's script gets the same in JSON, and
 /// stays on the page after a decline.
-async fn pay(
-    app: &App,
-    kind: PageKind,
-    token: &str,
-    request_id: RequestId,
-    request: Request,
-) -> Result<Response, ErrorPage> {
+async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result<Response, ErrorPage> {
     let address = PageAddress { kind, token };
     let sender = Sender::of(&request);
-    let payer = html::client_address(&request).to_canonical();
+    let payer = client_address(&request).to_canonical();
     let fields = form::read(request).await?;
     let tip_selected = form::value(&fields, "tip").is_some();
     let show_again = async |status, message| match (sender, message) {
@@ -152,11 +132,11 @@ async fn pay(
     let submission = PaySubmission { token: &card, tips: tip_selected, total };
     // The address of a load balancer says nothing about the payer.
     let payer_address = is_public(payer).then(|| payer.to_string());
-    let origin = Origin { payer_address, ..app.origin(request_id, None) };
+    let origin = Origin { payer_address, ..app.origin(None) };
     match engine::pay_page(&app.db, address, submission, &origin, &app.encryption, app.clock.now()).await {
         Ok(PayOutcome::Begun(payment, operation)) => {
             let waiter = app.replies.register(payment.id.uuid());
-            app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
+            app.publisher.post(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
             let payment = waiting::outcome(app, Waiting::new(waiter), *payment).await;
             payment_response(app, address, sender, &payment).await
         }
@@ -202,7 +182,7 @@ async fn payment_response(
     sender: Sender,
     payment: &Payment,
 ) -> Result<Response, ErrorPage> {
-    let back = format!("{}?{PAYMENT}={}", address.token, payment.id);
+    let back = format!("{}?{}={}", address.token, form::PAYMENT, payment.id);
     if let Some(action) = view::action_of(payment) {
         let reply = Reply::Challenge { location: &format!("../a/{action}"), back: &back };
         return Ok(sender.response(StatusCode::OK, reply));

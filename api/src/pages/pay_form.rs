@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use domain::accounts::{Mode, Payee};
 
-use super::html::MerchantText;
 use super::totals::Totals;
 use crate::elements::{CardFieldConfig, inputs};
+use crate::html::MerchantText;
 
 /// Test cards and their outcomes, worded unlike the messages of `messages.rs` so that tests can tell both apart.
 const TEST_CARDS: [(&str, &str); 8] = [
@@ -38,7 +38,7 @@ pub(super) fn form(html: &mut String, payee: &Payee, card_field_config: &CardFie
         inputs(),
     );
     if let Some(tip) = totals.tip() {
-        let checked = if totals.tip_selected() { " checked" } else { "" };
+        let checked = if totals.tip_selected { " checked" } else { "" };
         let _ = writeln!(
             html,
             "<label class=\"choice\"><input type=\"checkbox\" id=\"tip\" name=\"tip\" value=\"1\" autocomplete=\"off\"{checked}>\

@@ -8,9 +8,9 @@ use engine::PageState;
 use engine::PayPage;
 use engine::Payable;
 
-use super::html::{MerchantText, Text};
 use super::price::Price;
 use super::totals::rows;
+use crate::html::{MerchantText, Text};
 
 /// The receipt of the payment that paid this page; empty unless the page's URL names that payment.
 pub(super) fn receipt(page: &PayPage) -> String {

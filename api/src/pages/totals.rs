@@ -14,7 +14,7 @@ pub(super) struct Totals {
     currency: Currency,
     with_tip: Parts,
     without_tip: Parts,
-    tip_selected: bool,
+    pub(super) tip_selected: bool,
 }
 
 impl Totals {
@@ -27,10 +27,6 @@ impl Totals {
     /// The optional tip.
     pub(super) fn tip(&self) -> Option<Price> {
         self.with_tip.tip.map(|tip| Price::of(tip, self.currency))
-    }
-
-    pub(super) fn tip_selected(&self) -> bool {
-        self.tip_selected
     }
 
     fn selected(&self) -> &Parts {

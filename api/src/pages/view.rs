@@ -10,13 +10,13 @@ use engine::PageState;
 use engine::PayPage;
 use engine::Payable;
 
-use super::html::{MerchantText, Text};
 use super::messages;
 use super::pay_form;
 use super::price::Price;
 use super::receipt::receipt;
 use super::totals::Totals;
 use crate::elements::CardFieldConfig;
+use crate::html::{MerchantText, Text};
 
 const STATUS: &str = "role=\"status\"";
 const ALERT: &str = "role=\"alert\"";

@@ -12,7 +12,6 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::error::{ApiResult, ok};
 use crate::guard::Authenticated;
-use crate::request_context::RequestId;
 use crate::waiting::Waiting;
 
 /// Invoices per run.
@@ -27,29 +26,27 @@ pub(crate) struct RunView {
     /// How many of them were paid.
     collected: usize,
     /// The others: declined, without a card, or still processing.
-    released: usize,
+    #[serde(rename = "released")]
+    not_collected: usize,
 }
 
-pub(super) async fn run(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    request_id: RequestId,
-) -> ApiResult {
-    let origin = app.origin(request_id, Some(caller.key_id));
+pub(super) async fn run(State(app): State<App>, Authenticated(caller): Authenticated) -> ApiResult {
+    let origin = app.origin(Some(caller.key_id));
     let scope = Scope::Account(caller.account_id, app.now(&caller).await?);
     let collecting = engine::collect_due_invoices(&app.db, scope, BATCH, &origin).await?;
     // All payments are queued before the first is awaited, so they share one timeout.
     let mut waiting = Vec::with_capacity(collecting.begun.len());
     for begun in &collecting.begun {
         waiting.push((Waiting::new(app.replies.register(begun.payment.uuid())), begun.payment));
-        app.push(queues::COLLECTIONS, Wake { id: begun.operation.uuid(), request_id: origin.request_id.clone() });
+        app.publisher
+            .post(queues::COLLECTIONS, Wake { id: begun.operation.uuid(), request_id: origin.request_id.clone() });
     }
     let mut collected = 0;
     for (waiting, payment) in waiting {
         collected += usize::from(is_paid(&app, waiting, caller.account_id, payment).await);
     }
     let claimed = collecting.begun.len() + collecting.unsent;
-    Ok(ok(RunView { claimed, collected, released: claimed - collected }))
+    Ok(ok(RunView { claimed, collected, not_collected: claimed - collected }))
 }
 
 /// Waits for the outcome of one payment. The attempt is already committed, so a failed read never becomes an error

@@ -46,7 +46,9 @@ fn custom_fields_schema() -> schema::Field {
 
 /// `null` clears the list, like an empty one.
 fn custom_fields(value: Option<Option<Value>>) -> Result<Option<CustomFields>, Error> {
-    value.map(|value| value.map_or_else(|| Ok(CustomFields::default()), |rows| CustomFields::parse(&rows))).transpose()
+    value
+        .map(|value| value.map_or_else(|| Ok(CustomFields::default()), |fields| CustomFields::parse(&fields)))
+        .transpose()
 }
 
 pub(super) async fn create(

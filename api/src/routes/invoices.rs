@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::body::{
-    Amount, Body, CurrencyCode, Instant, NonNegativeAmount, Quantity, Reference, Row, Terms, Text, required, rows,
+    Amount, Body, CurrencyCode, Instant, Nested, NonNegativeAmount, Quantity, Reference, Terms, Text, optional_list,
+    required,
 };
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
@@ -31,9 +32,9 @@ pub(crate) struct InvoiceFields {
     /// The total. Required without `items`; with `items` it is optional and must equal their total.
     amount: Option<Amount>,
     /// The line items, 1 to 100.
-    #[serde(default, deserialize_with = "rows")]
+    #[serde(default, deserialize_with = "optional_list")]
     #[schema(value_type = Option<Vec<ItemFields>>, min_items = 1, max_items = 100)]
-    items: Option<Vec<Row<ItemFields>>>,
+    items: Option<Vec<Nested<ItemFields>>>,
     /// Added to the items; requires `items`.
     amount_tax: Option<NonNegativeAmount>,
     /// Subtracted from the items; requires `items`.
@@ -57,7 +58,7 @@ pub(crate) struct ItemFields {
     unit_amount: Option<NonNegativeAmount>,
 }
 
-impl Row<ItemFields> {
+impl ItemFields {
     /// Converts the line item at `path`, such as `items[2]`.
     fn into_item(self, path: &str) -> Result<Item, Error> {
         let missing = |name: &str| {
@@ -65,7 +66,7 @@ impl Row<ItemFields> {
             let message = format!("{param} is required");
             Error::invalid(param, message)
         };
-        let Self(ItemFields { description, quantity, unit_amount }) = self;
+        let Self { description, quantity, unit_amount } = self;
         Ok(Item {
             description: description.ok_or_else(|| missing("description"))?.0,
             quantity: quantity.ok_or_else(|| missing("quantity"))?.0,
@@ -75,8 +76,8 @@ impl Row<ItemFields> {
 }
 
 /// Converts the line items of the list at `path`.
-pub(super) fn items(path: &str, rows: Vec<Row<ItemFields>>) -> Result<Vec<Item>, Error> {
-    rows.into_iter().enumerate().map(|(i, row)| row.into_item(&format!("{path}[{i}]"))).collect()
+pub(super) fn items(path: &str, items: Vec<Nested<ItemFields>>) -> Result<Vec<Item>, Error> {
+    items.into_iter().enumerate().map(|(i, Nested(item))| item.into_item(&format!("{path}[{i}]"))).collect()
 }
 
 fn due(at: Option<Instant>, terms: Option<Terms>) -> Result<Due, Error> {
@@ -95,7 +96,7 @@ pub(super) async fn create(
 ) -> ApiResult {
     let customer = required("customerId", fields.customer_id)?.0;
     let currency = required("currency", fields.currency)?.0;
-    let items = fields.items.map(|rows| items("items", rows)).transpose()?;
+    let items = fields.items.map(|sent| items("items", sent)).transpose()?;
     let (tax, discount) = (fields.amount_tax.map(|tax| tax.0), fields.amount_discount.map(|discount| discount.0));
     let new = NewInvoice {
         currency,

@@ -26,9 +26,9 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
 use crate::elements;
-use crate::endpoint::Access::{AnySecret, Browser, Secret, TestSecret};
 use crate::endpoint::{Endpoint, delete, get, post};
 use crate::error::ApiError;
+use crate::guard::Access::{AnySecret, Browser, Secret, TestSecret};
 use crate::openapi::{self, operations as docs};
 use crate::pages;
 use crate::request_context;

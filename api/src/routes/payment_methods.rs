@@ -23,7 +23,6 @@ use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, mark_replayed, respond};
 use crate::path::Path;
 use crate::query::Params;
-use crate::request_context::RequestId;
 use crate::waiting::Waiting;
 
 #[derive(Deserialize, ToSchema)]
@@ -38,14 +37,13 @@ pub(crate) struct NewCardFields {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    request_id: RequestId,
     idempotent: IdempotentCreate,
     Body { fields, .. }: Body<NewCardFields>,
 ) -> ApiResult {
     let customer = required("customerId", fields.customer_id)?.0;
     let payment_token = required("paymentToken", fields.payment_token)?.0;
     let new = NewCard { customer_id: CustomerId::from_request(&customer)?, payment_token };
-    let origin = app.origin(request_id, Some(caller.key_id));
+    let origin = app.origin(Some(caller.key_id));
     let now = app.now(&caller).await?;
     let creation = engine::save_card(&app.db, &caller, &new, &origin, &app.encryption, idempotent.key(), now).await?;
     let (id, is_earlier) = match &creation {
@@ -57,7 +55,7 @@ pub(super) async fn create(
     };
     let waiter = app.replies.register(id.uuid());
     if let CreationResult::New((_, operation)) = creation {
-        app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
+        app.publisher.post(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
     }
     let processing = PaymentMethod::processing(id, &caller, new.customer_id, now);
     let card = outcome(&app, Waiting::new(waiter), processing).await;

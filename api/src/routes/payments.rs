@@ -28,7 +28,6 @@ use crate::guard::Authenticated;
 use crate::idempotency::{PaymentKey, json_response, mark_replayed};
 use crate::path::Path;
 use crate::query::Params;
-use crate::request_context::RequestId;
 use crate::waiting::{Waiting, outcome};
 
 #[derive(Deserialize, ToSchema)]
@@ -51,7 +50,6 @@ pub(crate) struct PaymentFields {
 pub(super) async fn create(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    request_id: RequestId,
     Body { fields, .. }: Body<PaymentFields>,
     PaymentKey(key): PaymentKey,
 ) -> ApiResult {
@@ -60,11 +58,11 @@ pub(super) async fn create(
     if !request.capture {
         caller.require(Permission::PaymentsAuthorize)?;
     }
-    let origin = app.origin(request_id, Some(caller.key_id));
+    let origin = app.origin(Some(caller.key_id));
     match engine::take_payment(&app.db, &caller, &request, &origin, &app.encryption, app.now(&caller).await?).await? {
         TakenPayment::New(payment, operation) => {
             let waiter = app.replies.register(payment.id.uuid());
-            app.push(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
+            app.publisher.post(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
             let payment = outcome(&app, Waiting::new(waiter), *payment).await;
             if has_key {
                 return Ok(stored_response(&app, &caller, &payment).await);
@@ -137,33 +135,31 @@ pub(crate) struct AmountField {
 pub(super) async fn capture(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    request_id: RequestId,
     Path(id): Path<String>,
     Body { fields, .. }: Body<AmountField>,
 ) -> ApiResult {
     let change = Change::Capture(fields.amount.map(|amount| amount.0));
-    change_and_wait(&app, &caller, &id, change, request_id).await
+    change_and_wait(&app, &caller, &id, change).await
 }
 
 pub(super) async fn void(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    request_id: RequestId,
     Path(id): Path<String>,
 ) -> ApiResult {
-    change_and_wait(&app, &caller, &id, Change::Void, request_id).await
+    change_and_wait(&app, &caller, &id, Change::Void).await
 }
 
 /// Waits for the outcome of a capture or void. The operation is already committed, so only a rejection by the provider
 /// becomes an error response.
-async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change<'_>, request_id: RequestId) -> ApiResult {
-    let origin = app.origin(request_id, Some(caller.key_id));
+async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change<'_>) -> ApiResult {
+    let origin = app.origin(Some(caller.key_id));
     let changing =
         engine::change_payment(&app.db, caller, PaymentId::from_request(id)?, change, &origin, app.now(caller).await?)
             .await?;
     let (mut payment, mut refunds) = (changing.payment, vec![]);
     let waiter = app.replies.register(payment.id.uuid());
-    app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
+    app.publisher.post(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
     let mut waiting = Waiting::new(waiter);
     while waiting.next_poll().await {
         match engine::change_outcome(&app.db, &payment, changing.operation).await {
@@ -191,13 +187,12 @@ pub(crate) struct RefundFields {
 pub(super) async fn refund(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    request_id: RequestId,
     Path(id): Path<String>,
     Body { fields, .. }: Body<RefundFields>,
 ) -> ApiResult {
     let external_id = fields.external_id.map(|id| id.0);
     let change = Change::Refund(fields.amount.map(|amount| amount.0), external_id.as_deref());
-    let origin = app.origin(request_id, Some(caller.key_id));
+    let origin = app.origin(Some(caller.key_id));
     let changing = engine::change_payment(
         &app.db,
         &caller,
@@ -212,7 +207,7 @@ pub(super) async fn refund(
     if changing.is_earlier {
         return Ok(mark_replayed(response));
     }
-    app.push(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
+    app.publisher.post(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
     Ok(response)
 }
 

@@ -14,8 +14,8 @@ use utoipa::ToSchema;
 use super::invoices::{ItemFields, items};
 use crate::app::App;
 use crate::body::{
-    Body, CadenceInterval, CadenceUnit, CurrencyCode, Day, DayOfMonth, Flag, InvoiceMode, NonNegativeAmount, Reference,
-    Row, Terms, Text, required, rows,
+    Body, CadenceInterval, CadenceUnit, CurrencyCode, Day, DayOfMonth, Flag, InvoiceMode, Nested, NonNegativeAmount,
+    Reference, Terms, Text, optional_list, required,
 };
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
@@ -32,7 +32,7 @@ pub(crate) struct RecurringInvoiceFields {
     name: Option<Text>,
     /// How often and on which day.
     #[schema(value_type = Option<CadenceFields>)]
-    cadence: Option<Row<CadenceFields>>,
+    cadence: Option<Nested<CadenceFields>>,
     /// Use the last day of the month. Only with `monthly` and `yearly`, and not with `cadence.dayOfMonth`.
     last_day_of_month: Option<Flag>,
     /// The first invoice is produced on the first matching day on or after this one; today by default.
@@ -43,7 +43,7 @@ pub(crate) struct RecurringInvoiceFields {
     mode: Option<InvoiceMode>,
     /// The content of each invoice.
     #[schema(value_type = Option<TemplateFields>)]
-    template: Option<Row<TemplateFields>>,
+    template: Option<Nested<TemplateFields>>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -68,18 +68,18 @@ pub(crate) struct TemplateFields {
     /// Shown to the customer on each invoice.
     description: Option<Text>,
     /// The line items of each invoice, 1 to 100.
-    #[serde(default, deserialize_with = "rows")]
+    #[serde(default, deserialize_with = "optional_list")]
     #[schema(value_type = Vec<ItemFields>, required = true, min_items = 1, max_items = 100)]
-    items: Option<Vec<Row<ItemFields>>>,
+    items: Option<Vec<Nested<ItemFields>>>,
     /// Added to the items.
     amount_tax: Option<NonNegativeAmount>,
     /// Subtracted from the items.
     amount_discount: Option<NonNegativeAmount>,
 }
 
-impl Row<CadenceFields> {
+impl CadenceFields {
     fn into_cadence(self) -> Result<SentCadence, Error> {
-        let Self(CadenceFields { unit, interval, day_of_month }) = self;
+        let Self { unit, interval, day_of_month } = self;
         Ok(SentCadence {
             unit: required("cadence.unit", unit)?.0,
             interval: interval.map_or(1, |interval| interval.0),
@@ -88,16 +88,15 @@ impl Row<CadenceFields> {
     }
 }
 
-impl Row<TemplateFields> {
+impl TemplateFields {
     fn into_template(self) -> Result<Template, Error> {
-        let fields = self.0;
-        let currency = required("template.currency", fields.currency)?.0;
-        let items = items("template.items", required("template.items", fields.items)?)?;
-        let (tax, discount) = (fields.amount_tax.map(|tax| tax.0), fields.amount_discount.map(|discount| discount.0));
+        let currency = required("template.currency", self.currency)?.0;
+        let items = items("template.items", required("template.items", self.items)?)?;
+        let (tax, discount) = (self.amount_tax.map(|tax| tax.0), self.amount_discount.map(|discount| discount.0));
         Ok(Template {
             currency,
-            payment_terms: fields.payment_terms.map_or(PaymentTerms::DueOnReceipt, |terms| terms.0),
-            description: fields.description.map(|text| text.0),
+            payment_terms: self.payment_terms.map_or(PaymentTerms::DueOnReceipt, |terms| terms.0),
+            description: self.description.map(|text| text.0),
             bill: Template::bill(items, tax, discount)?,
         })
     }
@@ -108,12 +107,12 @@ impl RecurringInvoiceFields {
         Ok(RecurringInvoiceChange {
             customer_id: self.customer_id.map(|id| id.0),
             name: self.name.map(|name| name.0),
-            cadence: self.cadence.map(Row::<CadenceFields>::into_cadence).transpose()?,
+            cadence: self.cadence.map(|cadence| cadence.0.into_cadence()).transpose()?,
             last_day_of_month: self.last_day_of_month.map(|flag| flag.0),
             start_date: self.start_date.map(|day| day.0),
             end_date: self.end_date.map(|day| day.0),
             issue_mode: self.mode.map(|mode| mode.0),
-            template: self.template.map(Row::<TemplateFields>::into_template).transpose()?,
+            template: self.template.map(|template| template.0.into_template()).transpose()?,
         })
     }
 }

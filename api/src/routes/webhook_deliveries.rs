@@ -14,7 +14,7 @@ use crate::error::{ApiResult, ok};
 use crate::guard::Authenticated;
 use crate::path::Path;
 use crate::query::Params;
-use crate::request_context::RequestId;
+use crate::request_id;
 
 pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
     let page = params.page()?;
@@ -43,12 +43,11 @@ pub(super) async fn retrieve(
 pub(super) async fn replay(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    RequestId(request_id): RequestId,
     Path(id): Path<String>,
 ) -> ApiResult {
     let id = WebhookDeliveryId::from_request(&id)?;
     let delivery = deliveries::replay(&app.db, caller.account_id, id, app.clock.now()).await?;
-    let wake = Wake { id: delivery.endpoint_id.uuid(), request_id: Some(request_id.to_string()) };
-    app.push(queues::WEBHOOKS, wake);
+    let wake = Wake { id: delivery.endpoint_id.uuid(), request_id: request_id::current().map(|id| id.to_string()) };
+    app.publisher.post(queues::WEBHOOKS, wake);
     Ok(ok(DeliveryView::new(&delivery, caller.livemode())))
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::body::{Body, EndpointStatus, EventName, Reference, WebUrl, required, rows};
+use crate::body::{Body, EndpointStatus, EventName, Reference, WebUrl, optional_list, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
@@ -23,7 +23,7 @@ pub(crate) struct NewEndpointFields {
     #[schema(value_type = Option<WebUrl>)]
     url: Option<Reference>,
     /// The event types to deliver; all, if omitted or empty.
-    #[serde(default, deserialize_with = "rows")]
+    #[serde(default, deserialize_with = "optional_list")]
     enabled_events: Option<Vec<EventName>>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct EndpointFields {
     #[schema(value_type = Option<WebUrl>)]
     url: Option<Reference>,
     /// Replaces the whole list; an empty list means all event types.
-    #[serde(default, deserialize_with = "rows")]
+    #[serde(default, deserialize_with = "optional_list")]
     enabled_events: Option<Vec<EventName>>,
     /// `disabled` stops deliveries; `enabled` resumes them and resets the failure count.
     status: Option<EndpointStatus>,
@@ -47,7 +47,7 @@ pub(super) async fn create(
     Body { fields, .. }: Body<NewEndpointFields>,
 ) -> ApiResult {
     let new = NewEndpoint {
-        url: EndpointUrl::parse(required("url", fields.url)?.0, app.webhook_policy(caller.mode))?,
+        url: EndpointUrl::parse(required("url", fields.url)?.0, endpoints::policy(caller.mode, app.webhook_loopback))?,
         enabled_events: fields.enabled_events.into_iter().flatten().map(|name| name.0).collect(),
     };
     let now = app.clock.now();
@@ -63,7 +63,10 @@ pub(super) async fn update(
     Body { fields, .. }: Body<EndpointFields>,
 ) -> ApiResult {
     let change = EndpointChange {
-        url: fields.url.map(|url| EndpointUrl::parse(url.0, app.webhook_policy(caller.mode))).transpose()?,
+        url: fields
+            .url
+            .map(|url| EndpointUrl::parse(url.0, endpoints::policy(caller.mode, app.webhook_loopback)))
+            .transpose()?,
         enabled_events: fields.enabled_events.map(|names| names.into_iter().map(|name| name.0).collect()),
         status: fields.status.map(|status| status.0),
     };

@@ -4,8 +4,7 @@ use domain::invoices::{AttemptView, InvoiceView};
 use foundation::id::{CollectionAttemptId, InvoiceId};
 use serde_json::json;
 
-use super::id;
-use crate::openapi::doc::OperationDoc;
+use crate::openapi::doc::{OperationDoc, id};
 use crate::routes::collections::RunView;
 use crate::routes::invoices::{InvoiceFields, ScheduleFields};
 
@@ -47,8 +46,8 @@ pub(crate) fn invoices_retrieve() -> OperationDoc {
 pub(crate) fn invoices_issue() -> OperationDoc {
     OperationDoc::new(
         "Issue a draft",
-        "The draft becomes `open` and gets its number and its due date. In any other status it is 409. It takes no \
-         body.",
+        "The draft becomes `open` and gets its number and its due date. An invoice in any other status returns 409. It \
+         takes no body.",
     )
     .path_id::<InvoiceId>()
     .response::<InvoiceView<'_>>(200, "The issued invoice.")
@@ -58,8 +57,9 @@ pub(crate) fn invoices_issue() -> OperationDoc {
 pub(crate) fn invoices_void() -> OperationDoc {
     OperationDoc::new(
         "Void an invoice",
-        "Permanent, in any status. A voided invoice is returned unchanged. A paid invoice keeps its payment, which \
-         must be refunded separately. While a payment for it is processing: 409. It takes no body.",
+        "This is permanent, and possible in any status. A voided invoice is returned unchanged. A paid invoice keeps \
+         its payment, which must be refunded separately. While a payment for the invoice is processing, the request \
+         returns 409. It takes no body.",
     )
     .path_id::<InvoiceId>()
     .response::<InvoiceView<'_>>(200, "The voided invoice.")
@@ -82,8 +82,8 @@ pub(crate) fn invoices_schedule() -> OperationDoc {
 pub(crate) fn invoices_cancel_schedule() -> OperationDoc {
     OperationDoc::new(
         "Cancel the collection of an invoice",
-        "It stays `open`, and no attempt starts after the response. While an attempt is processing: 409. It takes no \
-         body.",
+        "It stays `open`, and no attempt starts after the response. While an attempt is processing, the request \
+         returns 409. It takes no body.",
     )
     .path_id::<InvoiceId>()
     .response::<InvoiceView<'_>>(200, "The open invoice.")

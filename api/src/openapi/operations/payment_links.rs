@@ -4,8 +4,7 @@ use domain::payment_links::PaymentLinkView;
 use foundation::id::PaymentLinkId;
 use serde_json::json;
 
-use super::id;
-use crate::openapi::doc::OperationDoc;
+use crate::openapi::doc::{OperationDoc, id};
 use crate::routes::payment_links::PaymentLinkFields;
 
 pub(crate) fn payment_links_create() -> OperationDoc {
@@ -41,8 +40,8 @@ pub(crate) fn payment_links_retrieve() -> OperationDoc {
 pub(crate) fn payment_links_cancel() -> OperationDoc {
     OperationDoc::new(
         "Cancel a payment link",
-        "The link can no longer be paid. A cancelled link is returned unchanged. If it is paid or expired, or a \
-         payment for it is processing: 409. It takes no body.",
+        "The link can no longer be paid. A cancelled link is returned unchanged. If the link is paid or expired, or a \
+         payment for it is processing, the request returns 409. It takes no body.",
     )
     .path_id::<PaymentLinkId>()
     .response::<PaymentLinkView<'_>>(200, "The cancelled link.")

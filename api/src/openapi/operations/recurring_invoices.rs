@@ -4,8 +4,7 @@ use domain::recurring_invoices::RecurringInvoiceView;
 use foundation::id::RecurringInvoiceId;
 use serde_json::json;
 
-use super::id;
-use crate::openapi::doc::OperationDoc;
+use crate::openapi::doc::{OperationDoc, id};
 use crate::routes::recurring_invoices::RecurringInvoiceFields;
 
 pub(crate) fn recurring_invoices_create() -> OperationDoc {
@@ -14,7 +13,8 @@ pub(crate) fn recurring_invoices_create() -> OperationDoc {
         "It produces an invoice on each date of its cadence, at the start of that day in the account's time zone. The \
          first invoice is on the first date that is today or later, and today's is produced immediately; a start date \
          in the past creates no backlog. A month without the `dayOfMonth` uses its last day; later months that have \
-         the day use it again. A test account with 1,000 subscriptions and active recurring invoices gets 409.",
+         the day use it again. If a test account has 1,000 subscriptions and active recurring invoices, the request \
+         returns 409.",
     )
     .idempotent()
     .request_body::<RecurringInvoiceFields>(
@@ -58,8 +58,8 @@ pub(crate) fn recurring_invoices_update() -> OperationDoc {
         "Update a recurring invoice",
         "Only the fields that are sent change; `cadence` and `template` are replaced as a whole. A new template \
          applies from the next cycle. With a new cadence the dates are counted from today, or from a start date in the \
-         future. If no date is left, the status becomes `completed`. A completed or cancelled recurring invoice is \
-         409.",
+         future. If no date is left, the status becomes `completed`. For a completed or cancelled recurring invoice, \
+         the request returns 409.",
     )
     .path_id::<RecurringInvoiceId>()
     .request_body::<RecurringInvoiceFields>("RecurringInvoiceUpdate", &[], json!({"name": "Rent and heating"}))
@@ -71,7 +71,7 @@ pub(crate) fn recurring_invoices_pause() -> OperationDoc {
     OperationDoc::new(
         "Pause a recurring invoice",
         "It produces no invoices until it is resumed. If it is already paused, it is returned unchanged; in any other \
-         status than active it is 409. It takes no body.",
+         status than active, the request returns 409. It takes no body.",
     )
     .path_id::<RecurringInvoiceId>()
     .response::<RecurringInvoiceView<'_>>(200, "The paused recurring invoice.")
@@ -83,7 +83,7 @@ pub(crate) fn recurring_invoices_resume() -> OperationDoc {
         "Resume a recurring invoice",
         "A paused or parked recurring invoice continues with its first date that is today or later; missed dates are \
          skipped. If no date is left, the status becomes `completed`. An active one is returned unchanged. If it is \
-         completed or cancelled, or a test account is at its limit: 409. It takes no body.",
+         completed or cancelled, or a test account is at its limit, the request returns 409. It takes no body.",
     )
     .path_id::<RecurringInvoiceId>()
     .response::<RecurringInvoiceView<'_>>(200, "The recurring invoice.")
@@ -93,8 +93,8 @@ pub(crate) fn recurring_invoices_resume() -> OperationDoc {
 pub(crate) fn recurring_invoices_cancel() -> OperationDoc {
     OperationDoc::new(
         "Cancel a recurring invoice",
-        "Permanent: it cannot be resumed. Its invoices do not change. A cancelled one is returned unchanged. It takes \
-         no body.",
+        "This is permanent: it cannot be resumed. Its invoices do not change. A cancelled one is returned unchanged. \
+         It takes no body.",
     )
     .path_id::<RecurringInvoiceId>()
     .response::<RecurringInvoiceView<'_>>(200, "The cancelled recurring invoice.")

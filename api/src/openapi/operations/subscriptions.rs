@@ -4,7 +4,7 @@ use domain::subscriptions::SubscriptionView;
 use foundation::id::SubscriptionId;
 use serde_json::json;
 
-use super::{OperationDoc, id};
+use crate::openapi::doc::{OperationDoc, id};
 use crate::routes::subscriptions::SubscriptionFields;
 
 pub(crate) fn subscriptions_create() -> OperationDoc {
@@ -12,8 +12,8 @@ pub(crate) fn subscriptions_create() -> OperationDoc {
         "Create a subscription",
         "Each cycle has an invoice, which is issued and collected when the cycle's first day starts in `timezone`. \
          Cycles start at `startAt` and after every interval of the plan. The first cycle to be billed is the first \
-         that starts today or later: today's is billed with this request, and earlier cycles are not billed. A test \
-         account with 1,000 subscriptions and active recurring invoices gets 409.",
+         that starts today or later: today's is billed with this request, and earlier cycles are not billed. If a test \
+         account has 1,000 subscriptions and active recurring invoices, the request returns 409.",
     )
     .idempotent()
     .request_body::<SubscriptionFields>(
@@ -45,9 +45,9 @@ pub(crate) fn subscriptions_retrieve() -> OperationDoc {
 pub(crate) fn subscriptions_cancel() -> OperationDoc {
     OperationDoc::new(
         "Cancel a subscription",
-        "Immediate and permanent: there are no further invoices, and unpaid invoices are no longer collected. They \
-         stay `open` and can be paid, scheduled or voided. A cancelled subscription is returned unchanged. It takes no \
-         body.",
+        "This is immediate and permanent: there are no further invoices, and unpaid invoices are no longer collected. \
+         They stay `open` and can be paid, scheduled or voided. A cancelled subscription is returned unchanged. It \
+         takes no body.",
     )
     .path_id::<SubscriptionId>()
     .response::<SubscriptionView<'_>>(200, "The cancelled subscription.")

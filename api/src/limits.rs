@@ -32,7 +32,7 @@ pub(crate) struct Limits {
 pub(crate) struct RateLimitDecision {
     policy: Policy,
     rate: Rate,
-    allowed: bool,
+    pub(crate) allowed: bool,
     /// Tokens left in the bucket.
     remaining: u32,
     /// Microseconds until a rejected request may be retried, or until the bucket of an allowed one is full.
@@ -131,10 +131,6 @@ fn decision(policy: Policy, rate: Rate, acquisition: Acquisition) -> RateLimitDe
 }
 
 impl RateLimitDecision {
-    pub(crate) fn allowed(self) -> bool {
-        self.allowed
-    }
-
     /// Adds `RateLimit-Policy` and `RateLimit` (IETF draft-ietf-httpapi-ratelimit-headers), and `Retry-After` if
     /// rejected.
     pub(crate) fn write(self, headers: &mut HeaderMap) {

@@ -1,4 +1,4 @@
-//! Nested lists and objects. Errors name the row and the field and never repeat the value.
+//! Nested lists and objects. Errors name the element and the field and never repeat the value.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,18 +6,20 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Reads a list so that errors name the row; `null` is `None`. For `#[serde(default, deserialize_with)]`.
-pub(crate) fn rows<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<T>>, D::Error> {
-    from.deserialize_any(Rows(PhantomData))
+/// Reads a list so that errors name the element; `null` is `None`. For `#[serde(default, deserialize_with)]`.
+pub(crate) fn optional_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    from.deserialize_any(ListVisitor(PhantomData))
 }
 
-/// A nested object: in a list or as a field.
+/// An object in a list or as a field.
 #[derive(Debug)]
-pub(crate) struct Row<T>(pub(crate) T);
+pub(crate) struct Nested<T>(pub(crate) T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Row<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Nested<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Object(PhantomData)).map(Self)
+        from.deserialize_any(ObjectVisitor(PhantomData)).map(Self)
     }
 }
 
@@ -30,9 +32,9 @@ macro_rules! no_scalars {
     )*};
 }
 
-struct Rows<T>(PhantomData<T>);
+struct ListVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Rows<T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
     type Value = Option<Vec<T>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,11 +46,11 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Rows<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut rows = Vec::new();
-        while let Some(row) = seq.next_element()? {
-            rows.push(row);
+        let mut elements = Vec::new();
+        while let Some(element) = seq.next_element()? {
+            elements.push(element);
         }
-        Ok(Some(rows))
+        Ok(Some(elements))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
@@ -58,9 +60,9 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Rows<T> {
     no_scalars! { "a list": visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str), }
 }
 
-struct Object<T>(PhantomData<T>);
+struct ObjectVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

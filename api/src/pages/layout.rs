@@ -1,0 +1,74 @@
+//! The layout of payment pages, with their style, Content-Security-Policy and headers.
+
+use std::sync::LazyLock;
+
+use axum::http::header::{CONTENT_SECURITY_POLICY, X_FRAME_OPTIONS};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use crate::elements::{CardFieldConfig, INPUTS_STYLE, PAY};
+use crate::html::{HTML, Style, Text, document, set_private_headers};
+
+/// A page that waits for an outcome reloads after this many seconds.
+pub(super) const REFRESH_SECONDS: &str = "3";
+/// For a page with a button to press, so that a reload rarely interrupts the reader.
+pub(super) const SLOW_REFRESH_SECONDS: &str = "15";
+
+static STYLE: LazyLock<Style> = LazyLock::new(|| Style::new(&[include_str!("page.css"), INPUTS_STYLE]));
+
+/// Allows the inline style and a form that posts to this service; no script, no framing, no other server.
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy(None));
+
+/// With a `card_field_config`, also allows the script and the server that it sends the card to. The challenge is on
+/// that server too, and browsers apply `form-action` to the redirect after a form post.
+fn policy(card_field_config: Option<&CardFieldConfig>) -> HeaderValue {
+    let gateway =
+        card_field_config.and_then(CardFieldConfig::origin).map(|origin| format!(" {origin}")).unwrap_or_default();
+    let script = match card_field_config {
+        Some(_) => format!("script-src 'self'; connect-src 'self'{gateway}; "),
+        None => String::new(),
+    };
+    let policy = format!(
+        "default-src 'none'; style-src {}; {script}form-action 'self'{gateway}; base-uri 'none'; \
+         frame-ancestors 'none'",
+        STYLE.source()
+    );
+    HeaderValue::try_from(policy).expect("base64, keywords and a URL's origin are valid in a header")
+}
+
+pub(super) fn page(status: StatusCode, title: Text<'_>, body: &str) -> Response {
+    (status, HTML, document(title, &STYLE, "", &format!("<main>\n{body}</main>\n"))).into_response()
+}
+
+/// A page with a card form.
+pub(super) fn card_page(
+    status: StatusCode,
+    title: Text<'_>,
+    body: &str,
+    card_field_config: &CardFieldConfig,
+) -> Response {
+    let html = document(title, &STYLE, &PAY.element("../../elements/"), &format!("<main>\n{body}</main>\n"));
+    let mut response = (status, HTML, html).into_response();
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy(Some(card_field_config)));
+    response
+}
+
+/// The headers of every page.
+pub(super) fn set_page_headers(headers: &mut HeaderMap) {
+    set_private_headers(headers);
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert_with(|| POLICY.clone());
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_style_loads_nothing() {
+        for loaded in ["@import", "url(", "</", "\\"] {
+            assert!(!STYLE.text.contains(loaded), "{loaded}");
+        }
+        assert!(POLICY.to_str().expect("text").starts_with("default-src 'none'; style-src 'sha256-"));
+    }
+}
