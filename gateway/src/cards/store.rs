@@ -8,7 +8,7 @@ use super::{Brand, Holder, MaskedCard, TokenHash};
 use crate::id::AccountId;
 
 /// A stored card: in the vault or under a capture field's token.
-pub(super) struct Row {
+pub(super) struct SealedCard {
     pub(super) number: Option<Vec<u8>>,
     pub(super) security_code: Option<Vec<u8>>,
     pub(super) brand: Brand,
@@ -44,9 +44,13 @@ pub(super) async fn insert_card(
     Ok(())
 }
 
-pub(super) async fn find_card(db: &PgPool, account: AccountId, token: TokenHash) -> Result<Option<Row>, sqlx::Error> {
+pub(super) async fn find_card(
+    db: &PgPool,
+    account: AccountId,
+    token: TokenHash,
+) -> Result<Option<SealedCard>, sqlx::Error> {
     sqlx::query_as!(
-        Row,
+        SealedCard,
         r#"SELECT number AS "number?", NULL::bytea AS security_code, brand AS "brand: Brand", masked, expiry,
                   holder AS "holder: Json<Holder>", NULL::bytea AS stored_as
            FROM gateway.cards WHERE token_hash = $1 AND account_id = $2"#,
@@ -62,9 +66,9 @@ pub(super) async fn find_field_token(
     db: &PgPool,
     account: AccountId,
     token: TokenHash,
-) -> Result<Option<Row>, sqlx::Error> {
+) -> Result<Option<SealedCard>, sqlx::Error> {
     sqlx::query_as!(
-        Row,
+        SealedCard,
         r#"SELECT number, security_code, brand AS "brand: Brand", masked, expiry, holder AS "holder: Json<Holder>",
                   stored_as
            FROM gateway.field_tokens
