@@ -1,6 +1,10 @@
 //! The card gateway: a separate product beside the payments API and the only program that handles card numbers. Clients
 //! reach it over HTTP only, its tables live in their own schema, and it shares only the foundation modules of `common`.
 //! docs/gateway.md is its contract.
+//!
+//! A module uses only lower layers: `commands` and `config` on top, then `http`, which reads forms and renders
+//! responses, then the domain, which takes typed values. In the domain, `processing` is above what it composes
+//! (`limits`, `threeds`, `receipts`, `acquirer`, `proxy`), and `cards`, `accounts` and `transactions` are below all.
 
 pub mod accounts;
 pub mod acquirer;

@@ -1,4 +1,4 @@
-//! SQL of the vault and of capture fields' tokens.
+//! SQL of the vault and of card fields' tokens.
 
 use foundation::time::Timestamp;
 use sqlx::types::Json;
@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgPool};
 use super::{Brand, Holder, MaskedCard, TokenHash};
 use crate::id::AccountId;
 
-/// A stored card: in the vault or under a capture field's token.
+/// A stored card: in the vault or under a card field's token.
 pub(super) struct SealedCard {
     pub(super) number: Option<Vec<u8>>,
     pub(super) security_code: Option<Vec<u8>>,
@@ -61,7 +61,7 @@ pub(super) async fn find_card(
     .await
 }
 
-/// A capture field's token that was used or has not expired.
+/// A card field's token that was used or has not expired.
 pub(super) async fn find_field_token(
     db: &PgPool,
     account: AccountId,
@@ -80,7 +80,7 @@ pub(super) async fn find_field_token(
     .await
 }
 
-/// Marks a capture field's token as used and erases the card. Only one of several concurrent calls succeeds.
+/// Marks a card field's token as used and erases the card. Only one of several concurrent calls succeeds.
 pub(super) async fn spend_field_token(
     db: &mut PgConnection,
     account: AccountId,

@@ -1,4 +1,4 @@
-//! The vault of stored cards, and the use of capture fields' tokens.
+//! The vault of stored cards, and the use of card fields' tokens.
 
 use foundation::calendar::Date;
 use foundation::crypto::random_hex;
@@ -12,7 +12,7 @@ use crate::id::AccountId;
 
 /// Prefix of vault tokens.
 pub const CARD_PREFIX: &str = "card_";
-/// Prefix of capture fields' tokens.
+/// Prefix of card fields' tokens.
 pub const FIELD_PREFIX: &str = "fld_";
 
 /// A card in the vault.
@@ -32,12 +32,12 @@ pub fn code_context(token: &TokenHash) -> String {
     token.context("security_code")
 }
 
-/// The encryption context of the vault token that a capture field's token was exchanged for.
+/// The encryption context of the vault token that a card field's token was exchanged for.
 pub fn stored_as_context(token: &TokenHash) -> String {
     token.context("stored_as")
 }
 
-/// Stores a card. This uses up a capture field's token.
+/// Stores a card. This uses up a card field's token.
 ///
 /// # Errors
 /// 02 if a concurrent request has used the token.
@@ -64,7 +64,7 @@ pub async fn store(
     Ok(StoredCard { token, masked_card: funding.masked_card.clone() })
 }
 
-/// The card stored from a capture field's token, so that a repeated request gets the same response.
+/// The card stored from a card field's token, so that a repeated request gets the same response.
 ///
 /// # Errors
 /// Database errors.
@@ -121,7 +121,7 @@ fn masked_card(card: &store::SealedCard) -> Result<MaskedCard> {
     Ok(MaskedCard { brand: card.brand, masked: card.masked.clone(), expiry })
 }
 
-/// Uses up a capture field's token within the transaction that enters the charge.
+/// Uses up a card field's token within the transaction that enters the charge.
 ///
 /// # Errors
 /// 02 if it was used or has expired.
