@@ -65,7 +65,7 @@ impl CardFieldConfig {
         match self {
             Self::Mock => "data-provider=\"mock\"".to_owned(),
             Self::Gateway { token_url, app_key, .. } => format!(
-                "data-provider=\"processor\" data-token-url=\"{}\" data-app-key=\"{}\"",
+                "data-provider=\"gateway\" data-token-url=\"{}\" data-app-key=\"{}\"",
                 Text(token_url),
                 Text(app_key)
             ),
@@ -81,7 +81,7 @@ mod tests {
     fn the_gateway_origin_has_no_path() {
         let card_field_config = CardFieldConfig::gateway("https://cards.example:8443/gw", "a\"b").expect("a gateway");
         assert_eq!(card_field_config.origin(), Some("https://cards.example:8443"));
-        let attributes = "data-provider=\"processor\" \
+        let attributes = "data-provider=\"gateway\" \
                           data-token-url=\"https://cards.example:8443/gw/services/field_token\" data-app-key=\"a&quot;b\"";
         assert_eq!(card_field_config.attributes(), attributes);
         assert_eq!(CardFieldConfig::gateway("not a url", "key"), None);

@@ -1,8 +1,8 @@
 //! Accounts: credentials and settings of merchants.
 
 mod fee;
+mod origin;
 mod store;
-mod view;
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use md5::{Digest, Md5};
 use sqlx::{PgConnection, PgPool};
 
 pub use fee::{Fee, HUNDRED_PERCENT};
-pub use view::show;
+pub use origin::is_origin;
+pub use store::{find, list, set};
 
 use crate::cards::{Brand, KeyRing};
 use crate::failure::{Code, Result};
@@ -62,7 +63,7 @@ pub struct Account {
     fee_fixed: i64,
     /// The merchant's address for receipts.
     pub contact_email: Option<String>,
-    /// Origins that may frame the capture field.
+    /// Origins that may frame the card field.
     pub allowed_origins: Vec<String>,
     pub created_at: Timestamp,
 }
@@ -153,14 +154,6 @@ pub async fn create(
     Ok(keys)
 }
 
-/// Changes an account's settings; returns whether the account exists.
-///
-/// # Errors
-/// Database errors.
-pub async fn set(db: &mut PgConnection, username: &str, settings: &Settings) -> Result<bool, sqlx::Error> {
-    store::set(db, username, settings).await
-}
-
 /// Gives an account new keys. The current ones stay valid for `grace`; keys from an earlier rotation expire at once.
 /// `None` if the account does not exist.
 ///
@@ -180,22 +173,6 @@ pub async fn rotate_keys(
     let keys = new_keys(username);
     crypto.write_sealed(&keys, id, async |sealed| store::set_keys(db, id, sealed).await).await?;
     Ok(Some(keys))
-}
-
-/// The account of a user name.
-///
-/// # Errors
-/// Database errors.
-pub async fn by_username(db: &mut PgConnection, username: &str) -> Result<Option<Account>, sqlx::Error> {
-    store::find(db, username).await
-}
-
-/// All accounts, oldest first.
-///
-/// # Errors
-/// Database errors.
-pub async fn list(db: &PgPool) -> Result<Vec<Account>, sqlx::Error> {
-    store::list(db).await
 }
 
 /// Authenticates a caller: 01 is reported before 09.
@@ -224,10 +201,10 @@ pub async fn authenticate(
 /// The account of a browser script. This is no authentication: it gives access only to public operations.
 ///
 /// # Errors
-/// 01 for a missing or unknown app key.
-pub async fn by_app_key(db: &PgPool, app_key: Option<&str>) -> Result<Account> {
-    let app_key = app_key.filter(|key| is_storable(key)).ok_or(Code::Username.because("app_key"))?;
-    store::find_by_app_key(db, app_key).await?.ok_or(Code::Username.because("app_key"))
+/// 01 for an unknown app key.
+pub async fn by_app_key(db: &PgPool, app_key: &str) -> Result<Account> {
+    let account = if is_storable(app_key) { store::find_by_app_key(db, app_key).await? } else { None };
+    account.ok_or_else(|| Code::Username.because("app_key"))
 }
 
 /// Postgres cannot store or query a text with a NUL, so no account is named by one.

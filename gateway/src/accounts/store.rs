@@ -61,8 +61,11 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Returns whether the account exists.
-pub(super) async fn set(db: &mut PgConnection, username: &str, set: &Settings) -> Result<bool, sqlx::Error> {
+/// Changes an account's settings; returns whether the account exists.
+///
+/// # Errors
+/// Database errors.
+pub async fn set(db: &mut PgConnection, username: &str, set: &Settings) -> Result<bool, sqlx::Error> {
     let brands: Option<Vec<String>> =
         set.refused_brands.as_ref().map(|brands| brands.iter().map(|brand| brand.name().to_owned()).collect());
     let done = sqlx::query!(
@@ -165,7 +168,11 @@ pub(super) async fn record_pepper(
     Ok(())
 }
 
-pub(super) async fn find(db: impl PgExecutor<'_>, username: &str) -> Result<Option<Account>, sqlx::Error> {
+/// The account of a user name.
+///
+/// # Errors
+/// Database errors.
+pub async fn find(db: impl PgExecutor<'_>, username: &str) -> Result<Option<Account>, sqlx::Error> {
     select_accounts!("WHERE a.username = $1", username).fetch_optional(db).await
 }
 
@@ -180,6 +187,10 @@ pub(super) async fn find_by_app_key(db: &PgPool, app_key: &str) -> Result<Option
     .await
 }
 
-pub(super) async fn list(db: &PgPool) -> Result<Vec<Account>, sqlx::Error> {
+/// All accounts, oldest first.
+///
+/// # Errors
+/// Database errors.
+pub async fn list(db: &PgPool) -> Result<Vec<Account>, sqlx::Error> {
     select_accounts!("ORDER BY a.id").fetch_all(db).await
 }

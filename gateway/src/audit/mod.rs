@@ -2,4 +2,4 @@
 
 mod store;
 
-pub use store::{Row, after, list, record};
+pub use store::{AuditRecord, after, list, record};

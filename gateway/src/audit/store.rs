@@ -29,7 +29,7 @@ pub async fn record(
 }
 
 #[derive(Debug, Serialize)]
-pub struct Row {
+pub struct AuditRecord {
     id: i64,
     at: Timestamp,
     actor: String,
@@ -42,11 +42,11 @@ pub struct Row {
 ///
 /// # Errors
 /// Database errors.
-pub async fn list(db: &PgPool, username: Option<&str>, limit: i64) -> Result<Vec<Row>, sqlx::Error> {
+pub async fn list(db: &PgPool, username: Option<&str>, limit: i64) -> Result<Vec<AuditRecord>, sqlx::Error> {
     match username {
         Some(username) => {
             sqlx::query_as!(
-                Row,
+                AuditRecord,
                 "SELECT id, at, actor, action, username, detail FROM gateway.audit_log WHERE username = $1
                  ORDER BY id DESC LIMIT $2",
                 username,
@@ -57,7 +57,7 @@ pub async fn list(db: &PgPool, username: Option<&str>, limit: i64) -> Result<Vec
         }
         None => {
             sqlx::query_as!(
-                Row,
+                AuditRecord,
                 "SELECT id, at, actor, action, username, detail FROM gateway.audit_log ORDER BY id DESC LIMIT $1",
                 limit,
             )
@@ -74,10 +74,15 @@ pub async fn list(db: &PgPool, username: Option<&str>, limit: i64) -> Result<Vec
 ///
 /// # Errors
 /// Database errors.
-pub async fn after(db: &PgPool, after: i64, username: Option<&str>, limit: i64) -> Result<Vec<Row>, sqlx::Error> {
-    let rows = match username {
+pub async fn after(
+    db: &PgPool,
+    after: i64,
+    username: Option<&str>,
+    limit: i64,
+) -> Result<Vec<AuditRecord>, sqlx::Error> {
+    let records = match username {
         Some(username) => sqlx::query_as!(
-            AgedRow,
+            AgedRecord,
             r#"SELECT id, at, actor, action, username, detail, at < clock_timestamp() - interval '1 minute' AS "is_old!"
                    FROM gateway.audit_log WHERE username = $1 AND id > $2 ORDER BY username, id LIMIT $3"#,
             username,
@@ -87,7 +92,7 @@ pub async fn after(db: &PgPool, after: i64, username: Option<&str>, limit: i64) 
         .fetch_all(db)
         .await?,
         None => sqlx::query_as!(
-            AgedRow,
+            AgedRecord,
             r#"SELECT id, at, actor, action, username, detail, at < clock_timestamp() - interval '1 minute' AS "is_old!"
                    FROM gateway.audit_log WHERE id > $1 ORDER BY id LIMIT $2"#,
             after,
@@ -96,11 +101,11 @@ pub async fn after(db: &PgPool, after: i64, username: Option<&str>, limit: i64) 
         .fetch_all(db)
         .await?,
     };
-    Ok(rows.into_iter().take_while(|row| row.is_old).map(AgedRow::into_row).collect())
+    Ok(records.into_iter().take_while(|record| record.is_old).map(AgedRecord::into_record).collect())
 }
 
 /// A record, and whether it is older than a minute.
-struct AgedRow {
+struct AgedRecord {
     id: i64,
     at: Timestamp,
     actor: String,
@@ -110,9 +115,9 @@ struct AgedRow {
     is_old: bool,
 }
 
-impl AgedRow {
-    fn into_row(self) -> Row {
+impl AgedRecord {
+    fn into_record(self) -> AuditRecord {
         let Self { id, at, actor, action, username, detail, .. } = self;
-        Row { id, at, actor, action, username, detail }
+        AuditRecord { id, at, actor, action, username, detail }
     }
 }

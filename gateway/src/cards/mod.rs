@@ -2,9 +2,9 @@
 
 mod brand;
 pub mod ecb;
+pub mod funding;
 mod number;
 mod ring;
-pub mod source;
 mod store;
 pub mod vault;
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use brand::Brand;
 pub use number::CardNumber;
-pub(crate) use number::passes_luhn;
+pub(crate) use number::{digits, passes_luhn};
 pub use ring::KeyRing;
 
 /// A card's expiration month.
@@ -67,7 +67,7 @@ impl fmt::Display for Expiry {
     }
 }
 
-/// A card's security code. It is held in memory for one request, or encrypted in a capture field's token.
+/// A card's security code. It is held in memory for one request, or encrypted in a card field's token.
 #[derive(Clone, Debug)]
 pub struct SecurityCode(Secret<String>);
 
@@ -144,6 +144,10 @@ impl TokenHash {
         format!("{what}:{}", foundation::crypto::hex(&self.0))
     }
 }
+
+/// The hash under which a used proxy number is stored.
+#[derive(Clone, Debug)]
+pub struct ProxyHash(pub(crate) [u8; 32]);
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 use foundation::crypto::Secret;
 
-use super::Brand;
+use super::brand::Brand;
 
 /// A card number with a valid check digit (Luhn). It is never printed.
 #[derive(Clone, Debug, PartialEq, Eq)]

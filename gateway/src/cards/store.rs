@@ -1,4 +1,4 @@
-//! SQL of the vault and of capture fields' tokens.
+//! SQL of the vault and of card fields' tokens.
 
 use foundation::time::Timestamp;
 use sqlx::types::Json;
@@ -7,8 +7,8 @@ use sqlx::{PgConnection, PgPool};
 use super::{Brand, Holder, MaskedCard, TokenHash};
 use crate::id::AccountId;
 
-/// A stored card: in the vault or under a capture field's token.
-pub(super) struct Row {
+/// A stored card: in the vault or under a card field's token.
+pub(super) struct SealedCard {
     pub(super) number: Option<Vec<u8>>,
     pub(super) security_code: Option<Vec<u8>>,
     pub(super) brand: Brand,
@@ -44,9 +44,13 @@ pub(super) async fn insert_card(
     Ok(())
 }
 
-pub(super) async fn find_card(db: &PgPool, account: AccountId, token: TokenHash) -> Result<Option<Row>, sqlx::Error> {
+pub(super) async fn find_card(
+    db: &PgPool,
+    account: AccountId,
+    token: TokenHash,
+) -> Result<Option<SealedCard>, sqlx::Error> {
     sqlx::query_as!(
-        Row,
+        SealedCard,
         r#"SELECT number AS "number?", NULL::bytea AS security_code, brand AS "brand: Brand", masked, expiry,
                   holder AS "holder: Json<Holder>", NULL::bytea AS stored_as
            FROM gateway.cards WHERE token_hash = $1 AND account_id = $2"#,
@@ -57,14 +61,14 @@ pub(super) async fn find_card(db: &PgPool, account: AccountId, token: TokenHash)
     .await
 }
 
-/// A capture field's token that was used or has not expired.
+/// A card field's token that was used or has not expired.
 pub(super) async fn find_field_token(
     db: &PgPool,
     account: AccountId,
     token: TokenHash,
-) -> Result<Option<Row>, sqlx::Error> {
+) -> Result<Option<SealedCard>, sqlx::Error> {
     sqlx::query_as!(
-        Row,
+        SealedCard,
         r#"SELECT number, security_code, brand AS "brand: Brand", masked, expiry, holder AS "holder: Json<Holder>",
                   stored_as
            FROM gateway.field_tokens
@@ -76,7 +80,7 @@ pub(super) async fn find_field_token(
     .await
 }
 
-/// Marks a capture field's token as used and erases the card. Only one of several concurrent calls succeeds.
+/// Marks a card field's token as used and erases the card. Only one of several concurrent calls succeeds.
 pub(super) async fn spend_field_token(
     db: &mut PgConnection,
     account: AccountId,

@@ -1,26 +1,19 @@
-//! The vault of stored cards, and the use of capture fields' tokens.
+//! The vault of stored cards, and the use of card fields' tokens.
 
+use foundation::calendar::Date;
 use foundation::crypto::random_hex;
 use foundation::time::Timestamp;
 use sqlx::PgPool;
 
-use super::source::Funding;
-use super::{CardNumber, Holder, KeyRing, MaskedCard, SecurityCode, TokenHash, store};
+use super::funding::{Funding, Source};
+use super::{CardNumber, Expiry, Holder, KeyRing, MaskedCard, SecurityCode, TokenHash, store};
 use crate::failure::{Code, Failure, Result};
 use crate::id::AccountId;
 
 /// Prefix of vault tokens.
 pub const CARD_PREFIX: &str = "card_";
-/// Prefix of capture fields' tokens.
+/// Prefix of card fields' tokens.
 pub const FIELD_PREFIX: &str = "fld_";
-
-/// The card of a token.
-pub(super) struct TokenCard {
-    pub(super) number: CardNumber,
-    pub(super) security_code: Option<SecurityCode>,
-    pub(super) masked_card: MaskedCard,
-    pub(super) holder: Holder,
-}
 
 /// A card in the vault.
 #[derive(Debug)]
@@ -39,12 +32,12 @@ pub fn code_context(token: &TokenHash) -> String {
     token.context("security_code")
 }
 
-/// The encryption context of the vault token that a capture field's token was exchanged for.
+/// The encryption context of the vault token that a card field's token was exchanged for.
 pub fn stored_as_context(token: &TokenHash) -> String {
     token.context("stored_as")
 }
 
-/// Stores a card. This uses up a capture field's token.
+/// Stores a card. This uses up a card field's token.
 ///
 /// # Errors
 /// 02 if a concurrent request has used the token.
@@ -71,48 +64,64 @@ pub async fn store(
     Ok(StoredCard { token, masked_card: funding.masked_card.clone() })
 }
 
-/// The card stored from a capture field's token, so that a repeated request gets the same response.
+/// The card stored from a card field's token, so that a repeated request gets the same response.
 ///
 /// # Errors
 /// Database errors.
 pub async fn find_stored(db: &PgPool, key: &KeyRing, account: AccountId, token: &str) -> Result<Option<StoredCard>> {
     let hash = TokenHash::of(token);
-    let Some(row) = store::find_field_token(db, account, hash).await? else { return Ok(None) };
-    let Some(sealed) = &row.stored_as else { return Ok(None) };
+    let Some(card) = store::find_field_token(db, account, hash).await? else { return Ok(None) };
+    let Some(sealed) = &card.stored_as else { return Ok(None) };
     let token = key
         .open(sealed, &stored_as_context(&hash))
         .ok_or(Failure::NotEntered("the stored card was encrypted under another key"))?;
-    Ok(Some(StoredCard { token: token.expose().clone(), masked_card: masked_card(&row)? }))
+    Ok(Some(StoredCard { token: token.expose().clone(), masked_card: masked_card(&card)? }))
 }
 
-/// The card of a vault token or a capture field's token.
-pub(super) async fn find(db: &PgPool, key: &KeyRing, account: AccountId, token: &str) -> Result<TokenCard> {
+/// The card of a vault token or a card field's token.
+///
+/// # Errors
+/// 02 for an unknown, expired or used token, 03 for a card that has expired.
+pub async fn find(db: &PgPool, key: &KeyRing, account: AccountId, token: &str, today: Date) -> Result<Funding> {
     let hash = TokenHash::of(token);
-    let row = match token.starts_with(FIELD_PREFIX) {
+    let is_field_token = token.starts_with(FIELD_PREFIX);
+    let card = match is_field_token {
         true => store::find_field_token(db, account, hash).await?,
         false => store::find_card(db, account, hash).await?,
     };
-    let row = row.ok_or(Code::Card.because("card_token is unknown or has expired"))?;
-    let sealed = row.number.as_ref().ok_or(Code::Card.because("card_token was used before"))?;
+    let card = card.ok_or(Code::Card.because("card_token is unknown or has expired"))?;
+    let sealed = card.number.as_ref().ok_or(Code::Card.because("card_token was used before"))?;
     let unreadable = || Failure::NotEntered("the card was encrypted under another key");
     let number = key.open(sealed, &number_context(&hash)).ok_or_else(unreadable)?;
     let number = CardNumber::parse(number.expose()).ok_or_else(unreadable)?;
-    let security_code = match &row.security_code {
+    let security_code = match &card.security_code {
         Some(sealed) => {
             let code = key.open(sealed, &code_context(&hash)).ok_or_else(unreadable)?;
             SecurityCode::parse(code.expose())
         }
         None => None,
     };
-    Ok(TokenCard { number, security_code, masked_card: masked_card(&row)?, holder: row.holder.0 })
+    let masked_card = masked_card(&card)?;
+    if !masked_card.expiry.is_valid_on(today) {
+        return Err(Code::Expiry.refuse());
+    }
+    Ok(Funding {
+        number,
+        masked_card,
+        security_code,
+        holder: card.holder.0,
+        source: if is_field_token { Source::CardField } else { Source::CardToken },
+        field_token: is_field_token.then_some(hash),
+        proxy: None,
+    })
 }
 
-fn masked_card(row: &store::Row) -> Result<MaskedCard> {
-    let expiry = super::Expiry::from_display(&row.expiry).ok_or(Failure::NotEntered("a stored card cannot be read"))?;
-    Ok(MaskedCard { brand: row.brand, masked: row.masked.clone(), expiry })
+fn masked_card(card: &store::SealedCard) -> Result<MaskedCard> {
+    let expiry = Expiry::from_display(&card.expiry).ok_or(Failure::NotEntered("a stored card cannot be read"))?;
+    Ok(MaskedCard { brand: card.brand, masked: card.masked.clone(), expiry })
 }
 
-/// Uses up a capture field's token within the transaction that enters the charge.
+/// Uses up a card field's token within the transaction that enters the charge.
 ///
 /// # Errors
 /// 02 if it was used or has expired.

@@ -11,12 +11,11 @@ use foundation::email::is_email;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
-use super::checked_keys;
-use crate::accounts::{self, Account, CURRENCIES, HUNDRED_PERCENT, Keys, Settings};
+use super::keys::checked_keys;
+use crate::accounts::{self, Account, CURRENCIES, HUNDRED_PERCENT, Keys, Settings, is_origin};
 use crate::amount::Amount;
 use crate::audit;
 use crate::cards::Brand;
-use crate::scripts::is_origin;
 
 /// Subcommands of `account`.
 #[derive(Subcommand)]
@@ -99,7 +98,7 @@ pub struct AccountArgs {
     /// The merchant's address for receipts (emailReceiptDBAEmail). `none`, the default, sends none.
     #[arg(long, value_parser = contact)]
     contact_email: Option<String>,
-    /// An origin, such as https://shop.example, that may frame the account's capture field; repeatable, `none` removes
+    /// An origin, such as https://shop.example, that may frame the account's card field; repeatable, `none` removes
     /// all.
     #[arg(long = "origin", value_parser = origin)]
     allowed_origins: Option<Vec<String>>,
@@ -200,7 +199,7 @@ pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<
         }
     };
     // The record has the resulting settings and no key.
-    let account = accounts::by_username(&mut tx, &username)
+    let account = accounts::find(&mut *tx, &username)
         .await?
         .map(|account| account_json(&account))
         .context("the account was deleted")?;

@@ -2,6 +2,7 @@
 //! library.
 
 mod account;
+mod keys;
 mod serve;
 
 use anyhow::Result;
@@ -12,8 +13,7 @@ use foundation::db;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
-use crate::accounts::CryptoKeys;
-use crate::{audit, config, inspect, key_check, migrations, rekey};
+use crate::{audit, config, inspect, migrations, rekey};
 
 #[derive(Parser)]
 #[command(name = "gateway", about = "The card gateway")]
@@ -128,32 +128,17 @@ pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
         }
         Operate::Audit(Audit::List { after, username, limit }) => {
             let username = username.as_deref();
-            let mut rows = match after {
+            let mut records = match after {
                 Some(after) => audit::after(&db, after, username, limit + 1).await?,
                 None => audit::list(&db, username, limit + 1).await?,
             };
-            let all = rows.len();
-            rows.truncate(usize::try_from(limit)?);
-            Ok(json!({"more": rows.len() < all, "audit": rows}))
+            let all = records.len();
+            records.truncate(usize::try_from(limit)?);
+            Ok(json!({"more": records.len() < all, "audit": records}))
         }
     }
 }
 
 async fn record(db: &PgPool, actor: &Actor, detail: &Value) -> Result<()> {
     Ok(audit::record(&mut *db.acquire().await?, actor.name()?, "reencrypt", None, detail).await?)
-}
-
-/// The keys, unless they do not match the stored data: nothing created with wrong keys would be usable.
-async fn checked_keys(db: &PgPool) -> Result<CryptoKeys> {
-    let crypto = crypto_keys()?;
-    if !foundation::config::keys_unchecked()?
-        && let Some(wrong) = key_check::key_mismatch(db, &crypto).await?
-    {
-        return Err(wrong.into());
-    }
-    Ok(crypto)
-}
-
-fn crypto_keys() -> Result<CryptoKeys> {
-    Ok(CryptoKeys { pepper: config::pepper()?, card_keys: config::card_keys()? })
 }

@@ -11,12 +11,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::crypto_keys;
+use super::keys::crypto_keys;
 use crate::acquirer::Acquirer;
-use crate::app::App;
+use crate::http::app::App;
 use crate::http::rate_limits::RateLimits;
 use crate::http::stall_detector::StallDetector;
-use crate::{config, http, key_check, receipts, sweep, transactions};
+use crate::processing::{self, Processor};
+use crate::{config, http, key_check, receipts, sweep};
 
 /// Postgres connections per process. The acquirer's pool has a quarter of that.
 const DATABASE_POOL: u32 = 16;
@@ -27,20 +28,31 @@ pub(super) async fn serve() -> Result<()> {
     let metrics = telemetry::init_metrics()?;
     http::register_metrics();
     receipts::register_metrics();
-    transactions::outcome::register_metrics();
+    processing::finish::register_metrics();
     let url = config::database_url()?;
     let pool = db::pool(&url, foundation::config::database_pool(DATABASE_POOL)?, "gateway")?;
     // The acquirer counts as a remote system, so it shares no connections with its caller.
     let books = db::pool(&url, DATABASE_POOL / 4, "acquirer")?;
     let (crypto, redis) = (crypto_keys()?, foundation::config::redis_if_any()?);
-    let app = App {
-        rate_limits: Arc::new(RateLimits::new(redis.as_ref(), config::rates()?, crypto.pepper.clone())),
+    let rate_limits = Arc::new(RateLimits::new(redis.as_ref(), config::rates()?, crypto.pepper.clone()));
+    let clock = Clock::system();
+    let acquirer = Acquirer::new(books, config::acquirer_delay()?);
+    let public_url: Arc<str> = config::public_url()?.into();
+    let mailer = config::mailer()?;
+    let processor = Processor {
         db: pool.clone(),
-        acquirer: Acquirer::new(books, config::acquirer_delay()?),
+        acquirer,
+        crypto: crypto.clone(),
+        clock: clock.clone(),
+        public_url: public_url.clone(),
+        sends_receipts: mailer.is_some(),
+    };
+    let app = App {
+        db: pool.clone(),
         crypto,
-        clock: Clock::system(),
-        public_url: config::public_url()?.into(),
-        mailer: config::mailer()?,
+        clock: clock.clone(),
+        processor,
+        rate_limits,
         work: TaskTracker::new(),
         stall_detector: StallDetector::default(),
     };
@@ -65,9 +77,9 @@ pub(super) async fn serve() -> Result<()> {
 
     let stop = CancellationToken::new();
     let housekeeping = TaskTracker::new();
-    housekeeping.spawn(sweep::run(app.clone(), stop.clone()));
-    if let Some(mailer) = app.mailer.clone() {
-        housekeeping.spawn(receipts::run(app.clone(), mailer, stop.clone()));
+    housekeeping.spawn(sweep::run(app.processor.clone(), stop.clone()));
+    if let Some(mailer) = mailer {
+        housekeeping.spawn(receipts::Sender { db: pool, clock, mailer }.run(stop.clone()));
     }
     // Aborted at shutdown; it holds nothing.
     let stall_detector = housekeeping.spawn(app.stall_detector.clone().run());
@@ -77,7 +89,7 @@ pub(super) async fn serve() -> Result<()> {
         internal.drain();
     };
     let work = app.work.clone();
-    let router = server::with_security_headers(http::router(app.clone()), &app.public_url);
+    let router = server::with_security_headers(http::router(app), &public_url);
     server::serve(listener, router, listening, draining, drain_delay).await;
     // Requests whose clients have disconnected.
     work.close();

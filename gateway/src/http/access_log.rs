@@ -7,7 +7,7 @@ use axum::extract::{ConnectInfo, MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use crate::app::Deadline;
+use crate::deadline::Deadline;
 use crate::failure::Code;
 
 /// Marks a response that is already logged.

@@ -10,8 +10,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use super::{Form, envelope};
-use crate::app::Deadline;
+use super::envelope;
+use super::form::Form;
+use crate::deadline::Deadline;
 use crate::failure::Code;
 
 /// Large enough for a form with every field at its maximum length.

@@ -9,11 +9,11 @@ use crate::failure::{Code, Failure};
 use crate::id::TransactionId;
 
 /// The default description of a success.
-pub const SUCCESS: &str = "Transaction entry successful";
+pub(super) const SUCCESS: &str = "Transaction entry successful";
 
 /// The serialized body of a success.
 #[derive(Debug)]
-pub struct Reply(String);
+pub(super) struct Reply(String);
 
 #[derive(Serialize)]
 struct Envelope<'a, T> {
@@ -22,23 +22,23 @@ struct Envelope<'a, T> {
 
 impl Reply {
     /// `fields` includes `code` and `description`.
-    pub fn new<T: Serialize>(fields: &T) -> Self {
+    pub(super) fn new<T: Serialize>(fields: &T) -> Self {
         Self(serde_json::to_string(&Envelope { response: fields }).expect("response fields serialize to JSON"))
     }
 
-    pub fn into_response(self) -> Response {
+    pub(super) fn into_response(self) -> Response {
         json_response(StatusCode::OK, self.0)
     }
 }
 
 /// An error has only a code and a description.
-pub fn error(status: StatusCode, code: Code, description: &str) -> Response {
+pub(super) fn error(status: StatusCode, code: Code, description: &str) -> Response {
     let fields = serde_json::json!({"code": code.code(), "description": description});
     json_response(status, Reply::new(&fields).0)
 }
 
 /// HTTP 200, or 429 if a rate limit was exceeded.
-pub fn failure(failure: Failure, fallback: Code) -> Response {
+pub(super) fn failure(failure: Failure, fallback: Code) -> Response {
     let seconds = match failure {
         Failure::TooMany { seconds } => Some(seconds),
         Failure::Refused(..) | Failure::NotEntered(_) | Failure::Unknown => None,

@@ -4,14 +4,15 @@ use foundation::country::Country;
 use foundation::email::is_email;
 use url::Url;
 
-use super::Form;
+use super::form::Form;
 use crate::accounts::{Account, CURRENCIES};
 use crate::amount::Amount;
 use crate::cards::{Brand, Holder};
 use crate::failure::{Code, Failure, Result};
-use crate::receipts::ReceiptRequest;
-use crate::transactions::{Address, Details};
+use crate::transactions::{Address, Details, ReceiptRequest};
 
+/// The smallest amount that can be charged.
+pub(super) const CENT: Amount = Amount::from_minor(1);
 /// Maximum length of `memo` in characters.
 const MAX_MEMO: usize = 1_000;
 
@@ -44,27 +45,43 @@ impl Payer {
 }
 
 /// 04 for a missing name. The inner result is A1 for an invalid name, to be reported later.
-pub(crate) fn name(form: &Form, field: &str, default: &Option<String>) -> Result<Result<String>> {
+pub(super) fn name(form: &Form, field: &str, default: &Option<String>) -> Result<Result<String>> {
     let given = form.text(field).map(|text| text.or_else(|| default.clone()));
     given.transpose().ok_or(Code::Name.refuse())
 }
 
 /// 11 for a brand that the account's processors do not accept.
-pub(crate) fn check_brand(account: &Account, brand: Brand) -> Result<()> {
+pub(super) fn check_brand(account: &Account, brand: Brand) -> Result<()> {
     if account.refuses_brand(brand) { Err(Code::LoadBalancer.refuse()) } else { Ok(()) }
 }
 
 /// 07 for an invalid amount or one below `min`.
-pub(crate) fn amount(form: &Form, min: Amount) -> Result<Amount> {
+pub(super) fn amount(form: &Form, min: Amount) -> Result<Amount> {
     let amount = form.get("amount").and_then(|text| text.parse::<Amount>().ok());
     amount.filter(|amount| *amount >= min).ok_or(Code::Amount.refuse())
 }
 
 /// 08 for a missing currency, 10 for one that the account does not accept.
-pub(crate) fn currency(account: &Account, text: Option<&str>) -> Result<String> {
+pub(super) fn currency(account: &Account, text: Option<&str>) -> Result<String> {
+    let currency = known_currency(text)?;
+    if account.accepts_currency(&currency) { Ok(currency) } else { Err(Code::CurrencyNotAllowed.refuse()) }
+}
+
+/// 08 for a missing currency, 10 for an unknown one.
+pub(super) fn known_currency(text: Option<&str>) -> Result<String> {
     let currency = text.ok_or(Code::CurrencyMissing.refuse())?.to_ascii_uppercase();
-    let allowed = CURRENCIES.contains(&currency.as_str()) && account.accepts_currency(&currency);
-    if allowed { Ok(currency) } else { Err(Code::CurrencyNotAllowed.refuse()) }
+    if CURRENCIES.contains(&currency.as_str()) { Ok(currency) } else { Err(Code::CurrencyNotAllowed.refuse()) }
+}
+
+/// 01 for a missing app key.
+pub(super) fn app_key(form: &Form) -> Result<&str> {
+    form.get("app_key").ok_or_else(|| Code::Username.because("app_key"))
+}
+
+/// The form's country, if any: 05 if it is invalid.
+pub(super) fn country(form: &Form) -> Result<Option<String>> {
+    let Some(text) = form.get("country_code") else { return Ok(None) };
+    text.parse::<Country>().map(|country| Some(country.code().to_owned())).map_err(|_| Code::Country.refuse())
 }
 
 /// Details for display, and who gets a receipt: A1 with the field's name, then 21.
@@ -124,11 +141,6 @@ fn shipping(form: &Form, billing: &Address) -> Result<Address> {
     })
 }
 
-/// The caller's reference for a transaction.
-pub(super) fn reference_id(form: &Form) -> Result<Option<String>> {
-    form.text("reference_id")
-}
-
 /// Where the cardholder returns to after a challenge.
 pub(super) fn return_url(form: &Form) -> Result<Option<String>> {
     const NAME: &str = "3ds_redirect_url";
@@ -142,7 +154,7 @@ const PROFANE: [&str; 10] =
     ["arsehole", "asshole", "bastard", "bitch", "bullshit", "cunt", "fuck", "fucking", "motherfucker", "shit"];
 
 /// 21 if a text contains a profane word.
-pub(crate) fn check_profanity<const N: usize>(texts: [&Option<String>; N]) -> Result<()> {
+pub(super) fn check_profanity<const N: usize>(texts: [&Option<String>; N]) -> Result<()> {
     let profane = texts.into_iter().flatten().any(|text| is_profane(text));
     if profane { Err(Code::Profanity.refuse()) } else { Ok(()) }
 }

@@ -9,17 +9,17 @@ use crate::failure::{Code, Failure, Result};
 const MAX_TEXT: usize = 255;
 
 /// A submitted form. If a field occurs twice, the last value counts.
-pub struct Form(HashMap<String, String>);
+pub(super) struct Form(HashMap<String, String>);
 
 impl Form {
     /// Reads `application/x-www-form-urlencoded`. Any input parses; input that is not a form just has none of the
     /// expected fields.
-    pub fn parse(body: &[u8]) -> Self {
+    pub(super) fn parse(body: &[u8]) -> Self {
         Self(url::form_urlencoded::parse(body).into_owned().collect())
     }
 
     /// A field without surrounding white space; `None` if it is empty.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
 
@@ -27,7 +27,7 @@ impl Form {
     ///
     /// # Errors
     /// A1 with the field's name if it is longer or contains control characters.
-    pub fn text(&self, name: &str) -> Result<Option<String>> {
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>> {
         self.text_up_to(name, MAX_TEXT)
     }
 
@@ -35,7 +35,7 @@ impl Form {
     ///
     /// # Errors
     /// A1 with the field's name if it is longer or contains control characters.
-    pub fn text_up_to(&self, name: &str, max: usize) -> Result<Option<String>> {
+    pub(super) fn text_up_to(&self, name: &str, max: usize) -> Result<Option<String>> {
         let Some(text) = self.get(name) else { return Ok(None) };
         if text.chars().count() > max {
             return Err(Failure::field(name, "is too long"));
@@ -50,7 +50,7 @@ impl Form {
     ///
     /// # Errors
     /// A1 with the field's name.
-    pub fn required(&self, name: &str) -> Result<String> {
+    pub(super) fn required(&self, name: &str) -> Result<String> {
         self.text(name)?.ok_or_else(|| Failure::field(name, "is missing"))
     }
 
@@ -58,7 +58,7 @@ impl Form {
     ///
     /// # Errors
     /// A1 with the field's name for any other value.
-    pub fn flag(&self, name: &str) -> Result<bool> {
+    pub(super) fn flag(&self, name: &str) -> Result<bool> {
         match self.get(name) {
             None | Some("N") => Ok(false),
             Some("Y") => Ok(true),
@@ -70,7 +70,7 @@ impl Form {
     ///
     /// # Errors
     /// 22 if it is invalid.
-    pub fn client_ip(&self) -> Result<Option<IpAddr>> {
+    pub(super) fn client_ip(&self) -> Result<Option<IpAddr>> {
         let Some(text) = self.get("client_ip") else { return Ok(None) };
         text.parse::<IpAddr>().map(|ip| Some(ip.to_canonical())).map_err(|_| Code::Address.refuse())
     }

@@ -1,13 +1,21 @@
 //! The HTTP API: forms in, envelopes out. `OPERATIONS` lists every script.
 
 mod access_log;
+mod account;
+mod account_validation;
+pub mod app;
 mod body;
-pub mod envelope;
+mod call;
+mod card;
+mod challenge;
+mod envelope;
 mod fields;
 mod form;
 mod operations;
-pub mod public;
+mod public;
 pub mod rate_limits;
+mod report;
+mod scripts;
 pub mod stall_detector;
 
 use std::future::Future;
@@ -25,23 +33,14 @@ use axum::routing::{any, get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
-pub use envelope::Reply;
-pub(crate) use fields::{amount, check_brand, check_profanity, currency, name};
-pub use form::Form;
-
 use crate::accounts::{self, Account};
-use crate::app::{App, Deadline};
+use crate::deadline::Deadline;
 use crate::failure::{Code, Failure, Result};
-use crate::{ani, report, scripts};
-
-/// An authenticated request.
-pub struct Call {
-    pub app: App,
-    pub account: Account,
-    pub form: Form,
-    /// When the request must be entered at the latest.
-    pub deadline: Deadline,
-}
+use crate::transactions::TransactionKind;
+use app::App;
+use call::Call;
+use envelope::Reply;
+use form::Form;
 
 type HandlerFuture = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;
 
@@ -71,13 +70,17 @@ const OPERATIONS: [Operation; 11] = [
     Operation {
         script: "capture.php",
         fallback: Code::UpdateFailed,
-        handler: |call| Box::pin(operations::capture(call)),
+        handler: |call| Box::pin(operations::change(call, TransactionKind::Capture)),
     },
-    Operation { script: "void.php", fallback: Code::UpdateFailed, handler: |call| Box::pin(operations::void(call)) },
+    Operation {
+        script: "void.php",
+        fallback: Code::UpdateFailed,
+        handler: |call| Box::pin(operations::change(call, TransactionKind::Void)),
+    },
     Operation {
         script: "refund.php",
         fallback: Code::UpdateFailed,
-        handler: |call| Box::pin(operations::refund(call)),
+        handler: |call| Box::pin(operations::change(call, TransactionKind::Refund)),
     },
     Operation {
         script: "unreference_refund.php",
@@ -92,15 +95,15 @@ const OPERATIONS: [Operation; 11] = [
     Operation {
         script: "account_validation.php",
         fallback: Code::EntryFailed,
-        handler: |call| Box::pin(ani::inquire(call)),
+        handler: |call| Box::pin(account_validation::inquire(call)),
     },
     Operation {
         script: "add_card.php",
         fallback: Code::EntryFailed,
         handler: |call| Box::pin(operations::add_card(call)),
     },
-    Operation { script: "report.php", fallback: Code::Unknown, handler: |call| Box::pin(report::report(call)) },
-    Operation { script: "account.php", fallback: Code::Unknown, handler: |call| Box::pin(accounts::show(call)) },
+    Operation { script: "report.php", fallback: Code::Unknown, handler: |call| Box::pin(report::show(call)) },
+    Operation { script: "account.php", fallback: Code::Unknown, handler: |call| Box::pin(account::show(call)) },
 ];
 
 /// Registers the counters of the watched codes at 0, so that the first increment shows as a rise.
@@ -134,7 +137,7 @@ pub fn router(app: App) -> Router {
         .layer(cors);
     Router::new()
         .route("/apis/{script}", any(dispatch))
-        .route("/services/3ds/{token}", get(public::challenge).post(public::decision))
+        .route("/services/3ds/{token}", get(public::challenge_page).post(public::decision))
         .route("/services/field", get(scripts::field))
         .merge(scripts::files())
         .merge(browsers)
@@ -165,7 +168,7 @@ async fn dispatch(
     // In a task of its own, so that an entered transaction is finished even if the client disconnects.
     let work = app.work.clone();
     let handled = work.spawn(handle(app, operation, from.ip(), request, deadline)).await;
-    let mut response = handled.unwrap_or_else(|_| failure_response(operation, Failure::Unknown));
+    let mut response = handled.unwrap_or_else(|_| envelope::failure(Failure::Unknown, operation.fallback));
     if deadline.elapsed() > SLOW_RESPONSE {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -198,7 +201,7 @@ async fn handle(
     access_log::operation(operation.script, code, &caller, deadline);
     let mut response = match result {
         Ok(reply) => reply.into_response(),
-        Err(failure) => failure_response(operation, failure),
+        Err(failure) => envelope::failure(failure, operation.fallback),
     };
     response.extensions_mut().insert(access_log::Logged);
     response
@@ -250,10 +253,6 @@ fn apply_valid_until(app: &App, form: &Form, deadline: Deadline) -> Result<Deadl
     let left = until.saturating_sub(app.clock.now().as_millisecond());
     let deadline = deadline.capped_at(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
     deadline.check().map(|()| deadline)
-}
-
-fn failure_response(operation: &Operation, failure: Failure) -> Response {
-    envelope::failure(failure, operation.fallback)
 }
 
 async fn unknown_script() -> Response {

@@ -1,20 +1,18 @@
 //! The operations that enter or change something: parse the fields in the order of the codes, run one command, respond.
 
-use super::envelope::{SUCCESS, TransactionReply};
-use super::fields::{self, FieldGroups, Payer};
-use super::{Call, Reply};
+use super::call::Call;
+use super::card::{self, CardInputs};
+use super::envelope::{Reply, SUCCESS, TransactionReply};
+use super::fields::{self, CENT, FieldGroups, Payer};
 use crate::amount::Amount;
-use crate::cards::source::{self, CardInputs, security_code};
+use crate::cards::funding::Source;
 use crate::cards::{Holder, vault};
 use crate::failure::{Code, Failure, Result};
 use crate::id::TransactionId;
-use crate::transactions::change::{self, Change};
-use crate::transactions::enter::{self, ChargeResult};
+use crate::processing::change::Change;
+use crate::processing::enter::ChargeResult;
 use crate::transactions::{NewCharge, TransactionKind};
-use crate::{proxy, tokens, wallet};
-
-/// The smallest amount that can be charged.
-const CENT: Amount = Amount::from_minor(1);
+use crate::{proxy, wallet};
 
 /// How the operations that take a card differ.
 struct CardOperation {
@@ -107,17 +105,17 @@ async fn charge_once(call: &Call, operation: &CardOperation) -> Result<(Amounts,
     let Call { app, account, form, deadline } = call;
     let reference_id = unused_reference(call).await?;
     let today = account.time_zone.date_at(app.clock.now());
-    let mut funding = source::from_form(app, account, form, operation.inputs, today).await?;
+    let mut funding = card::funding(call, operation.inputs, today).await?;
     let payer = Payer::from_form(form, &funding.holder)?;
     let amount = fields::amount(form, CENT)?;
     let currency = fields::currency(account, form.get("currency"))?;
     fields::check_brand(account, funding.masked_card.brand)?;
     let reference_id = reference_id?;
-    source::is_encrypted(form, operation.inputs)?;
+    card::is_encrypted(form, operation.inputs)?;
     // With a token no code is needed: it was checked when the card was stored, or comes with the token.
-    let by_token = funding.source != source::Source::Api;
+    let by_token = funding.source != Source::Api;
     if let Some(required) = operation.cvv_required {
-        let code = security_code(form, required && !by_token)?;
+        let code = card::security_code(form, required && !by_token)?;
         funding.security_code = code.or(funding.security_code);
     }
     let return_url = fields::return_url(form)?;
@@ -136,14 +134,14 @@ async fn charge_once(call: &Call, operation: &CardOperation) -> Result<(Amounts,
         receipts,
         details,
     };
-    Ok((Amounts::of(&new), enter::charge(app, account, new, *deadline).await?))
+    Ok((Amounts::of(&new), app.processor.charge(account, new, *deadline).await?))
 }
 
 /// 26 if the reference was used before. The inner result is A1 for an invalid reference, to be reported later.
 async fn unused_reference(call: &Call) -> Result<Result<Option<String>>> {
-    let reference_id = fields::reference_id(&call.form);
+    let reference_id = call.form.text("reference_id");
     if let Ok(Some(reference)) = &reference_id {
-        enter::check_reference(&call.app, &call.account, reference).await?;
+        call.app.processor.check_reference(call.account.id, reference).await?;
     }
     Ok(reference_id)
 }
@@ -158,7 +156,7 @@ pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
     let groups = FieldGroups { shipping: false, memo: true, custom: true };
     let (details, receipts) = fields::details(form, payer, &Holder::default(), groups)?;
     let client_ip = form.client_ip()?;
-    let opened = wallet::open(app, account, token)?;
+    let opened = wallet::open(&app.crypto, account, token, app.clock.now())?;
     let currency = fields::currency(account, Some(&opened.currency))?;
     fields::check_brand(account, opened.funding.masked_card.brand)?;
     let new = NewCharge {
@@ -176,32 +174,18 @@ pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
     };
     let Amounts { total, fee } = Amounts::of(&new);
     let (ChargeResult::Approved(id) | ChargeResult::Challenged(id, _)) =
-        enter::charge(app, account, new, *deadline).await?;
+        app.processor.charge(account, new, *deadline).await?;
     // The contract has no fee here, so the field is sent only if there is one.
     let fee = (fee > Amount::ZERO).then_some(fee);
     Ok(Reply::new(&TransactionReply { total_amount: Some(total), convenience_fee: fee, ..TransactionReply::new(id) }))
 }
 
-/// `capture.php`
-pub(super) async fn capture(call: Call) -> Result<Reply> {
-    follow_up(&call, TransactionKind::Capture).await
-}
-
-/// `void.php`
-pub(super) async fn void(call: Call) -> Result<Reply> {
-    follow_up(&call, TransactionKind::Void).await
-}
-
-/// `refund.php`
-pub(super) async fn refund(call: Call) -> Result<Reply> {
-    follow_up(&call, TransactionKind::Refund).await
-}
-
-async fn follow_up(call: &Call, kind: TransactionKind) -> Result<Reply> {
-    let Call { app, account, form, deadline } = call;
-    let reference_id = fields::reference_id(form);
+/// `capture.php`, `void.php` and `refund.php`
+pub(super) async fn change(call: Call, kind: TransactionKind) -> Result<Reply> {
+    let Call { app, account, form, deadline } = &call;
+    let reference_id = form.text("reference_id");
     if let Ok(Some(reference)) = &reference_id {
-        change::check_reference(app, account, reference).await?;
+        app.processor.check_change_reference(account.id, reference).await?;
     }
     let target = form.get("transaction_id").and_then(|text| text.parse::<TransactionId>().ok());
     let target = target.ok_or(Code::TransactionId.refuse())?;
@@ -209,7 +193,7 @@ async fn follow_up(call: &Call, kind: TransactionKind) -> Result<Reply> {
     let reference_id = reference_id?;
     let receipt = form.flag("email_receipt")?;
     let change = Change { kind, target, amount, reference_id, receipt };
-    let id = change::change(app, account, &change, *deadline).await?;
+    let id = app.processor.change(account.id, &change, *deadline).await?;
     Ok(Reply::new(&TransactionReply::new(id)))
 }
 
@@ -223,7 +207,7 @@ struct Stored {
     card_expiry_date: String,
 }
 
-/// `add_card.php`: stores a card in the vault. A capture field's token is exchanged for a vault token, and a repeated
+/// `add_card.php`: stores a card in the vault. A card field's token is exchanged for a vault token, and a repeated
 /// request gets the same one.
 pub(super) async fn add_card(call: Call) -> Result<Reply> {
     let token = call.form.get("card_token").filter(|token| token.starts_with(vault::FIELD_PREFIX));
@@ -241,14 +225,14 @@ async fn store_card(call: &Call, by_token: bool) -> Result<vault::StoredCard> {
     let Call { app, account, form, deadline } = call;
     let now = app.clock.now();
     let inputs = CardInputs { token: by_token, encrypted: true };
-    let funding = source::from_form(app, account, form, inputs, account.time_zone.date_at(now)).await?;
-    source::is_encrypted(form, inputs)?;
+    let funding = card::funding(call, inputs, account.time_zone.date_at(now)).await?;
+    card::is_encrypted(form, inputs)?;
     let card_holder = &funding.holder;
     let holder = Holder {
         first_name: form.text("first_name")?.or_else(|| card_holder.first_name.clone()),
         last_name: form.text("last_name")?.or_else(|| card_holder.last_name.clone()),
         zip_code: form.text("zip_code")?.or_else(|| card_holder.zip_code.clone()),
-        country_code: tokens::country(form)?.or_else(|| card_holder.country_code.clone()),
+        country_code: fields::country(form)?.or_else(|| card_holder.country_code.clone()),
     };
     deadline.check()?;
     let stored = vault::store(&app.db, &app.crypto.card_keys, account.id, &funding, &holder, now).await?;

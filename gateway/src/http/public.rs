@@ -1,4 +1,4 @@
-//! What browsers call without an account's keys: proxy numbers, tokens of capture fields and of the sandbox wallet, and
+//! What browsers call without an account's keys: proxy numbers, tokens of card fields and of the sandbox wallet, and
 //! challenge pages. Requests are limited by client address.
 
 use std::net::SocketAddr;
@@ -6,45 +6,111 @@ use std::net::SocketAddr;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::response::Response;
+use foundation::time::Timestamp;
+use serde::Serialize;
+use serde_json::json;
 
-use super::{Form, Reply, body, envelope};
-use crate::app::{App, Deadline};
-use crate::failure::{Code, Failure, Result};
-use crate::{accounts, proxy, threeds, tokens, wallet};
+use super::app::App;
+use super::card::{expiry, plain_number, security_code};
+use super::envelope::{Reply, SUCCESS};
+use super::form::Form;
+use super::{body, challenge, envelope, fields};
+use crate::cards::{Holder, MaskedCard};
+use crate::deadline::Deadline;
+use crate::failure::{Code, Result};
+use crate::tokens::EnteredCard;
+use crate::{accounts, proxy, tokens, wallet};
 
 /// `POST /services/proxynization`: exchanges a card number for a proxy number. With an `app_key` it belongs to that
 /// account.
 pub(super) async fn proxynization(state: State<App>, from: ConnectInfo<SocketAddr>, request: Request) -> Response {
     serve(state, from, request, async |app, form| {
-        let number = form.get("creditcard_number").and_then(crate::cards::CardNumber::parse);
-        let number = number.ok_or(Code::Card.refuse())?;
+        let number = plain_number(form)?;
         let account = match form.get("app_key") {
-            Some(app_key) => Some(accounts::by_app_key(&app.db, Some(app_key)).await?.id),
+            Some(app_key) => Some(accounts::by_app_key(&app.db, app_key).await?.id),
             None => None,
         };
         let proxy = proxy::create(&app.db, &app.crypto, &number, account, app.clock.now()).await?;
-        Ok(Reply::new(&serde_json::json!({"code": "A01", "description": "Success", "proxy_number": proxy})))
+        Ok(Reply::new(&json!({"code": "A01", "description": "Success", "proxy_number": proxy})))
     })
     .await
 }
 
 /// `POST /services/field_token`: exchanges a card for a single-use token.
 pub(super) async fn field_token(state: State<App>, from: ConnectInfo<SocketAddr>, request: Request) -> Response {
-    serve(state, from, request, async |app, form| tokens::create(app, form).await).await
+    serve(state, from, request, create_field_token).await
+}
+
+#[derive(Serialize)]
+struct CreatedToken {
+    code: &'static str,
+    description: &'static str,
+    card_token: String,
+    expires_at: Timestamp,
+    card_type: &'static str,
+    credit_card_number: String,
+    card_expiry_date: String,
+}
+
+/// 01 for an unknown `app_key`, 02, 03, 05, and A1 for the security code.
+async fn create_field_token(app: &App, form: &Form) -> Result<Reply> {
+    let app_key = fields::app_key(form)?;
+    let account = accounts::by_app_key(&app.db, app_key).await?;
+    let now = app.clock.now();
+    let number = plain_number(form)?;
+    let masked_card = MaskedCard::of(&number, expiry(form, account.time_zone.date_at(now))?);
+    let security_code = security_code(form, true)?;
+    let card = EnteredCard { number, masked_card, security_code, holder: holder(form)? };
+    let token = tokens::create(&app.db, &app.crypto.card_keys, &account, app_key, &card, now).await?;
+    Ok(Reply::new(&CreatedToken {
+        code: "00",
+        description: SUCCESS,
+        card_token: token.text,
+        expires_at: token.expires_at,
+        card_type: card.masked_card.brand.name(),
+        credit_card_number: card.masked_card.masked,
+        card_expiry_date: card.masked_card.expiry.to_string(),
+    }))
+}
+
+/// The cardholder's data from the field; the name may come in one field or in two.
+fn holder(form: &Form) -> Result<Holder> {
+    let whole = form.text("name")?;
+    let (first, last) = match whole.as_deref() {
+        Some(name) => {
+            let (first, last) = name.rsplit_once(' ').unwrap_or((name, name));
+            (Some(first.trim_end().to_owned()), Some(last.to_owned()))
+        }
+        None => (None, None),
+    };
+    Ok(Holder {
+        first_name: form.text("first_name")?.or(first),
+        last_name: form.text("last_name")?.or(last),
+        zip_code: form.text("zip_code")?,
+        country_code: fields::country(form)?,
+    })
 }
 
 /// `POST /services/wallet_token`: the signed token of the sandbox wallet.
 pub(super) async fn wallet_token(state: State<App>, from: ConnectInfo<SocketAddr>, request: Request) -> Response {
-    serve(state, from, request, async |app, form| wallet::sign(app, form).await).await
+    serve(state, from, request, async |app, form| {
+        let account = accounts::by_app_key(&app.db, fields::app_key(form)?).await?;
+        let number = wallet::test_card(form.get("creditcard_number")).ok_or(Code::Card.refuse())?;
+        let amount = fields::amount(form, fields::CENT)?;
+        let currency = fields::known_currency(form.get("currency"))?;
+        let token = wallet::sign(&app.crypto, &account, &number, amount, currency, app.clock.now());
+        Ok(Reply::new(&json!({"code": "00", "description": "Success", "signature_token": token})))
+    })
+    .await
 }
 
 /// `GET /services/3ds/{token}`
-pub(super) async fn challenge(
+pub(super) async fn challenge_page(
     State(app): State<App>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     path: Result<Path<String>, PathRejection>,
 ) -> Response {
-    page(&app, from, path, async |token| threeds::show(&app, &token).await).await
+    page(&app, from, path, async |token| challenge::show(&app, &token).await).await
 }
 
 /// `POST /services/3ds/{token}`. It is completed even if the browser disconnects.
@@ -64,9 +130,9 @@ async fn decide(app: App, token: String, request: Request) -> Response {
     };
     let task = {
         let app = app.clone();
-        async move { threeds::decide(&app, &token, &form).await }
+        async move { challenge::decide(&app, &token, &form).await }
     };
-    app.work.spawn(task).await.unwrap_or_else(|_| threeds::unavailable())
+    app.work.spawn(task).await.unwrap_or_else(|_| challenge::unavailable())
 }
 
 /// Serves a challenge's page, unless the client exceeds its rate limit.
@@ -77,11 +143,11 @@ async fn page(
     handler: impl AsyncFnOnce(String) -> Response,
 ) -> Response {
     if app.rate_limits.check_browser(from.ip()).await.is_err() {
-        return threeds::too_many();
+        return challenge::too_many();
     }
     match path {
         Ok(Path(token)) => handler(token).await,
-        Err(_) => threeds::not_found(),
+        Err(_) => challenge::not_found(),
     }
 }
 
@@ -92,7 +158,7 @@ async fn serve(
     handler: impl AsyncFnOnce(&App, &Form) -> Result<Reply>,
 ) -> Response {
     if let Err(too_many) = app.rate_limits.check_browser(from.ip()).await {
-        return refused(too_many);
+        return envelope::failure(too_many, Code::EntryFailed);
     }
     let form = match body::form(request, Deadline::start()).await {
         Ok(form) => form,
@@ -100,10 +166,6 @@ async fn serve(
     };
     match handler(&app, &form).await {
         Ok(reply) => reply.into_response(),
-        Err(failure) => refused(failure),
+        Err(failure) => envelope::failure(failure, Code::EntryFailed),
     }
-}
-
-fn refused(failure: Failure) -> Response {
-    envelope::failure(failure, Code::EntryFailed)
 }

@@ -14,7 +14,7 @@ use foundation::crypto::{Pepper, hex};
 use foundation::network::client_network;
 use foundation::rate_limits::{Acquisition, Bucket, RateLimits as Buckets};
 
-use super::Form;
+use super::form::Form;
 use crate::failure::{Failure, Result};
 
 /// Burst sizes in seconds of the rate.

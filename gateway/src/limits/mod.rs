@@ -15,6 +15,8 @@ use crate::failure::{Code, Result};
 use crate::id::{AccountId, TransactionId};
 use crate::transactions::NewCharge;
 
+pub use store::lock_usage;
+
 /// How long a success without a reference blocks an identical charge.
 pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 /// The window of code 20.
@@ -34,15 +36,6 @@ impl Period {
         let month = format!("{}-01", &day.to_string()[..7]).parse().expect("every month has a first day");
         Self { day, month }
     }
-}
-
-/// Locks the account's usage row and counts one more transaction of the day. What is read afterwards stays valid until
-/// the commit.
-///
-/// # Errors
-/// Database errors.
-pub async fn lock_usage(db: &mut PgConnection, account: AccountId, period: Period) -> Result<i32> {
-    Ok(store::increment_count(db, account, period.day).await?)
 }
 
 /// Codes 17 to 20. `count` is the result of [`lock_usage`].
@@ -120,15 +113,12 @@ pub async fn release(
     account: AccountId,
     id: TransactionId,
     volume: Option<(Date, &str, i64)>,
-    fingerprint: Option<&[u8]>,
+    fingerprint: &[u8],
 ) -> Result<(), sqlx::Error> {
     if let Some((month, currency, amount)) = volume {
         store::subtract_volume(db, account, month, currency, amount).await?;
     }
-    if let Some(fingerprint) = fingerprint {
-        store::release_guard(db, account, fingerprint, id).await?;
-    }
-    Ok(())
+    store::release_guard(db, account, fingerprint, id).await
 }
 
 /// A keyed hash of kind, card, requested amount and currency: equal for identical charges, useless without the key.

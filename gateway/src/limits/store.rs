@@ -6,10 +6,13 @@ use sqlx::PgConnection;
 
 use crate::id::{AccountId, TransactionId};
 
-/// Counts a transaction of the day and returns the new count. The row stays locked until the commit. A request that
-/// waited for the lock past midnight passes the day before; the stored day never goes back, so the request counts in
-/// the new day.
-pub(super) async fn increment_count(db: &mut PgConnection, account: AccountId, day: Date) -> Result<i32, sqlx::Error> {
+/// Locks the account's usage row, counts one more transaction of the day and returns the new count. What is read
+/// afterwards stays valid until the commit. A request that waited for the lock past midnight passes the day before; the
+/// stored day never goes back, so the request counts in the new day.
+///
+/// # Errors
+/// Database errors.
+pub async fn lock_usage(db: &mut PgConnection, account: AccountId, day: Date) -> Result<i32, sqlx::Error> {
     sqlx::query_scalar!(
         "INSERT INTO gateway.usage AS usage (account_id, day, transactions) VALUES ($1, $2, 1)
          ON CONFLICT (account_id) DO UPDATE

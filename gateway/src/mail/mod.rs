@@ -1,5 +1,6 @@
 //! Sends e-mails: by SMTP, or as files into a folder.
 
+mod send_error;
 mod smtp;
 
 use std::fs::{self, File};
@@ -12,6 +13,8 @@ use lettre::message::header::{ContentType, MIME_VERSION_1_0};
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::extension::ClientId;
 use smtp::Server;
+
+pub use send_error::SendError;
 
 /// Maximum length of a subject in characters.
 const MAX_SUBJECT: usize = 150;
@@ -40,25 +43,6 @@ pub struct Email {
     /// Plain text.
     pub text: String,
     pub date: Timestamp,
-}
-
-/// An e-mail was not sent. The reason contains no address, so it may be logged.
-#[derive(Debug, thiserror::Error)]
-#[error("{reason}")]
-pub struct SendError {
-    /// Whether retrying is useless.
-    pub permanent: bool,
-    reason: String,
-}
-
-impl SendError {
-    fn permanent(reason: &str) -> Self {
-        Self { permanent: true, reason: reason.to_owned() }
-    }
-
-    fn transient(reason: &str) -> Self {
-        Self { permanent: false, reason: reason.to_owned() }
-    }
 }
 
 impl Mailer {

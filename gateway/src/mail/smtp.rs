@@ -13,7 +13,7 @@ use lettre::transport::smtp::{Error, SMTP_PORT, SUBMISSION_PORT, SUBMISSIONS_POR
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use super::SendError;
+use super::send_error::SendError;
 
 /// A server that takes longer counts as not having accepted the message.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -14,16 +14,12 @@ use foundation::time::Timestamp;
 use sqlx::PgPool;
 
 use crate::accounts::CryptoKeys;
-use crate::cards::{CardNumber, KeyRing};
+use crate::cards::{CardNumber, KeyRing, ProxyHash};
 use crate::failure::{Failure, Result};
 use crate::id::AccountId;
 
 /// How long a proxy number is valid.
 const LIFETIME: Duration = Duration::from_secs(30 * 60);
-
-/// The hash under which a used proxy number is stored.
-#[derive(Clone, Debug)]
-pub struct ProxyHash(Vec<u8>);
 
 /// Creates a proxy number for a card number, bound to `account` if given.
 ///
@@ -57,7 +53,7 @@ pub async fn resolve(
     let Some(sealed) = store::find(db, account, &hash).await? else { return Ok(None) };
     let number = open(&crypto.card_keys, &sealed, &hash);
     let number = number.ok_or(Failure::NotEntered("the card was encrypted under another key"))?;
-    Ok(Some((number, ProxyHash(hash.to_vec()))))
+    Ok(Some((number, ProxyHash(hash))))
 }
 
 /// Binds a proxy number to the account that has charged or stored the card. A failure is harmless: the number stays

@@ -3,8 +3,8 @@
 use super::store::ReceiptData;
 use crate::amount::Amount;
 use crate::id::TransactionId;
+use crate::local_time::format_time;
 use crate::mail::one_line;
-use crate::report::format_time;
 use crate::transactions::TransactionKind;
 
 /// Maximum length of a name or a reference in characters.

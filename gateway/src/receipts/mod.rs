@@ -7,14 +7,15 @@ mod store;
 
 use std::time::Duration;
 
+use foundation::clock::Clock;
 use futures_util::future::join_all;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::app::App;
 use crate::id::TransactionId;
 use crate::mail::{Email, Mailer, SendError};
+use crate::transactions::ReceiptRequest;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 /// E-mails sent concurrently.
@@ -24,32 +25,6 @@ const HOUR: u32 = 60 * MINUTE;
 /// Delays in seconds after each failed attempt, a little over a day in total. After the last attempt the receipt is
 /// given up.
 const RETRY_DELAYS: [u32; 7] = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR];
-
-/// Who gets a receipt of a success.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ReceiptRequest {
-    /// The cardholder, at the form's `email`.
-    pub cardholder: bool,
-    /// The merchant, at the account's contact address.
-    pub merchant: bool,
-}
-
-/// The recipient of a receipt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
-#[sqlx(type_name = "text", rename_all = "snake_case")]
-enum Addressee {
-    Cardholder,
-    Merchant,
-}
-
-impl Addressee {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Cardholder => "cardholder",
-            Self::Merchant => "merchant",
-        }
-    }
-}
 
 /// Enqueues the receipts of a success, in the transaction that writes it.
 ///
@@ -62,74 +37,84 @@ pub async fn enqueue(db: &mut PgConnection, id: TransactionId, request: ReceiptR
     }
 }
 
-/// Runs until `stop`. An error is logged, and the next round retries.
-pub async fn run(app: App, mailer: Mailer, stop: CancellationToken) {
-    loop {
-        if let Err(error) = round(&app, &mailer, &stop).await {
-            tracing::error!(%error, "a round of receipts failed; the next one will retry");
-        }
-        tokio::select! {
-            () = tokio::time::sleep(INTERVAL) => {}
-            () = stop.cancelled() => return,
-        }
-    }
+/// Sends receipts.
+#[derive(Debug)]
+pub struct Sender {
+    pub db: PgPool,
+    pub clock: Clock,
+    pub mailer: Mailer,
 }
 
-async fn round(app: &App, mailer: &Mailer, stop: &CancellationToken) -> Result<(), sqlx::Error> {
-    while !stop.is_cancelled() {
-        let due = store::claim_due(&app.db, BATCH).await?;
-        let last = due.len() < BATCH as usize;
-        for done in join_all(due.into_iter().map(|receipt| deliver(app, mailer, receipt))).await {
-            done?;
-        }
-        if last {
-            break;
+impl Sender {
+    /// Runs until `stop`. An error is logged, and the next round retries.
+    pub async fn run(self, stop: CancellationToken) {
+        loop {
+            if let Err(error) = self.round(&stop).await {
+                tracing::error!(%error, "a round of receipts failed; the next one will retry");
+            }
+            tokio::select! {
+                () = tokio::time::sleep(INTERVAL) => {}
+                () = stop.cancelled() => return,
+            }
         }
     }
-    let pending = store::pending(&app.db).await?;
-    metrics::gauge!("gateway_receipts_pending").set(pending as f64);
-    Ok(())
-}
 
-/// Sends a claimed receipt and records the result.
-async fn deliver(app: &App, mailer: &Mailer, receipt: store::DueReceipt) -> Result<(), sqlx::Error> {
-    let tries = usize::try_from(receipt.tries).unwrap_or(usize::MAX);
-    let sent = match tries > RETRY_DELAYS.len() + 1 {
-        // The last attempt ended with the process that made it.
-        true => return give_up(app, receipt.id, "all attempts were used").await,
-        false => send(app, mailer, &receipt).await?,
-    };
-    match sent {
-        Ok(()) => {
-            store::sent(&app.db, receipt.id).await?;
-            count_result("sent");
-            Ok(())
+    async fn round(&self, stop: &CancellationToken) -> Result<(), sqlx::Error> {
+        while !stop.is_cancelled() {
+            let due = store::claim_due(&self.db, BATCH).await?;
+            let last = due.len() < BATCH as usize;
+            for done in join_all(due.into_iter().map(|receipt| self.deliver(receipt))).await {
+                done?;
+            }
+            if last {
+                break;
+            }
         }
-        Err(error) => match RETRY_DELAYS.get(tries - 1).filter(|_| !error.permanent) {
-            Some(wait) => {
-                tracing::warn!(receipt = %receipt.id, %error, tries, "a receipt was not sent and will be retried");
-                store::reschedule(&app.db, receipt.id, receipt.tries, *wait).await?;
-                count_result("put_off");
+        let pending = store::pending(&self.db).await?;
+        metrics::gauge!("gateway_receipts_pending").set(pending as f64);
+        Ok(())
+    }
+
+    /// Sends a claimed receipt and records the result.
+    async fn deliver(&self, receipt: store::DueReceipt) -> Result<(), sqlx::Error> {
+        let tries = usize::try_from(receipt.tries).unwrap_or(usize::MAX);
+        let sent = match tries > RETRY_DELAYS.len() + 1 {
+            // The last attempt ended with the process that made it.
+            true => return self.give_up(receipt.id, "all attempts were used").await,
+            false => self.send(&receipt).await?,
+        };
+        match sent {
+            Ok(()) => {
+                store::sent(&self.db, receipt.id).await?;
+                count_result("sent");
                 Ok(())
             }
-            None => give_up(app, receipt.id, &error.to_string()).await,
-        },
+            Err(error) => match RETRY_DELAYS.get(tries - 1).filter(|_| !error.permanent) {
+                Some(wait) => {
+                    tracing::warn!(receipt = %receipt.id, %error, tries, "a receipt was not sent and will be retried");
+                    store::reschedule(&self.db, receipt.id, receipt.tries, *wait).await?;
+                    count_result("put_off");
+                    Ok(())
+                }
+                None => self.give_up(receipt.id, &error.to_string()).await,
+            },
+        }
     }
-}
 
-async fn send(app: &App, mailer: &Mailer, receipt: &store::DueReceipt) -> Result<Result<(), SendError>, sqlx::Error> {
-    let data = store::receipt_data(&app.db, receipt.transaction_id).await?;
-    let (subject, text) = email::compose(receipt.transaction_id, &data);
-    let id = format!("{}-{}", receipt.transaction_id, receipt.addressee.name());
-    let email = Email { id, to: receipt.email.clone(), subject, text, date: app.clock.now() };
-    Ok(mailer.send(&email).await)
-}
+    async fn send(&self, receipt: &store::DueReceipt) -> Result<Result<(), SendError>, sqlx::Error> {
+        let data = store::receipt_data(&self.db, receipt.transaction_id).await?;
+        let (subject, text) = email::compose(receipt.transaction_id, &data);
+        let id = format!("{}-{}", receipt.transaction_id, receipt.addressee.name());
+        let email = Email { id, to: receipt.email.clone(), subject, text, date: self.clock.now() };
+        Ok(self.mailer.send(&email).await)
+    }
 
-async fn give_up(app: &App, id: Uuid, why: &str) -> Result<(), sqlx::Error> {
-    tracing::error!(receipt = %id, why, "gave up on a receipt");
-    store::given_up(&app.db, id).await?;
-    count_result("given_up");
-    Ok(())
+    async fn give_up(&self, id: Uuid, why: &str) -> Result<(), sqlx::Error> {
+        tracing::error!(receipt = %id, why, "gave up on a receipt");
+        store::given_up(&self.db, id).await?;
+        count_result("given_up");
+        Ok(())
+    }
 }
 
 /// Registers the metrics at 0, even if no receipts are sent.

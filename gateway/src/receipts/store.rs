@@ -5,12 +5,28 @@ use foundation::time::Timestamp;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::{Addressee, ReceiptRequest};
 use crate::cards::Brand;
 use crate::id::TransactionId;
-use crate::transactions::TransactionKind;
+use crate::transactions::{ReceiptRequest, TransactionKind};
 
 const MAX_COUNTED: i64 = 1_000;
+
+/// The recipient of a receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub(super) enum Addressee {
+    Cardholder,
+    Merchant,
+}
+
+impl Addressee {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Cardholder => "cardholder",
+            Self::Merchant => "merchant",
+        }
+    }
+}
 
 /// A claimed receipt.
 pub(super) struct DueReceipt {

@@ -8,40 +8,40 @@ use sqlx::types::Json;
 
 use super::{Filter, PAGE_SIZE};
 use crate::cards::Brand;
-use crate::cards::source::Source;
+use crate::cards::funding::Source;
 use crate::id::{AccountId, TransactionId};
 use crate::transactions::{Details, State, TransactionKind};
 
 /// A transaction in the report.
-pub(super) struct Row {
-    pub(super) id: TransactionId,
-    pub(super) parent_id: Option<TransactionId>,
-    pub(super) kind: TransactionKind,
-    pub(super) state: State,
-    pub(super) source: Source,
-    pub(super) amount: i64,
-    pub(super) fee: i64,
-    pub(super) currency: String,
-    pub(super) reference_id: Option<String>,
-    pub(super) child_reference_id: Option<String>,
-    pub(super) brand: Brand,
-    pub(super) masked: String,
-    pub(super) expiry: String,
-    pub(super) client_ip: Option<String>,
-    pub(super) details: Json<Details>,
-    pub(super) reason: Option<String>,
-    pub(super) auth_code: Option<String>,
-    pub(super) avs: Option<String>,
-    pub(super) cvv: Option<String>,
-    pub(super) three_ds: bool,
-    pub(super) created_at: Timestamp,
+pub struct ReportedTransaction {
+    pub id: TransactionId,
+    pub parent_id: Option<TransactionId>,
+    pub kind: TransactionKind,
+    pub state: State,
+    pub source: Source,
+    pub amount: i64,
+    pub fee: i64,
+    pub currency: String,
+    pub reference_id: Option<String>,
+    pub child_reference_id: Option<String>,
+    pub brand: Brand,
+    pub masked: String,
+    pub expiry: String,
+    pub client_ip: Option<String>,
+    pub details: Json<Details>,
+    pub reason: Option<String>,
+    pub auth_code: Option<String>,
+    pub avs: Option<String>,
+    pub cvv: Option<String>,
+    pub three_ds: bool,
+    pub created_at: Timestamp,
 }
 
 /// One page of the report. The column list is shared; `$rest` narrows the statement along its index.
 macro_rules! page {
     ($db:ident, $account:ident, $filter:ident, $rest:literal, $by:expr) => {
         sqlx::query_as!(
-            Row,
+            ReportedTransaction,
             r#"SELECT id AS "id: TransactionId", parent_id AS "parent_id: TransactionId", kind AS "kind: TransactionKind",
                       state AS "state: State", source AS "source: Source", amount, fee, currency, reference_id,
                       (SELECT c.reference_id FROM gateway.child_references c
@@ -88,7 +88,11 @@ macro_rules! count {
 }
 
 /// The number of matching transactions and one page of them, newest first.
-pub(super) async fn read(db: &PgPool, account: AccountId, filter: &Filter) -> Result<(i64, Vec<Row>), sqlx::Error> {
+pub(super) async fn read(
+    db: &PgPool,
+    account: AccountId,
+    filter: &Filter,
+) -> Result<(i64, Vec<ReportedTransaction>), sqlx::Error> {
     let (id, reference) = (filter.id.map(TransactionId::uuid), filter.reference_id.as_deref());
     Ok(match (id, reference) {
         (None, None) => {
@@ -102,9 +106,9 @@ pub(super) async fn read(db: &PgPool, account: AccountId, filter: &Filter) -> Re
         }
         (Some(id), reference) => {
             // At most one row, so no second statement is needed to count it.
-            let mut rows = page!(db, account, filter, "AND id = $6", id);
-            rows.retain(|row| reference.is_none() || row.reference_id.as_deref() == reference);
-            (rows.len() as i64, rows)
+            let mut found = page!(db, account, filter, "AND id = $6", id);
+            found.retain(|one| reference.is_none() || one.reference_id.as_deref() == reference);
+            (found.len() as i64, found)
         }
     })
 }

@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::app::App;
-use crate::transactions::recover;
+use crate::processing::Processor;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs until `stop`. An error is logged, and the next round retries.
-pub async fn run(app: App, stop: CancellationToken) {
+pub async fn run(processor: Processor, stop: CancellationToken) {
     loop {
-        if let Err(error) = round(&app).await {
+        if let Err(error) = round(&processor).await {
             tracing::error!(%error, "a round of the sweep failed; the next one will retry");
         }
         tokio::select! {
@@ -25,17 +24,13 @@ pub async fn run(app: App, stop: CancellationToken) {
     }
 }
 
-/// One round.
-///
-/// # Errors
-/// Database errors.
-pub async fn round(app: &App) -> Result<(), sqlx::Error> {
-    recover::recover(app).await?;
-    let deleted = store::delete_expired(&app.db).await?;
+async fn round(processor: &Processor) -> Result<(), sqlx::Error> {
+    processor.recover().await?;
+    let deleted = store::delete_expired(&processor.db).await?;
     if deleted > 0 {
         tracing::debug!(rows = deleted, "deleted expired rows");
     }
-    let unfinished = store::unfinished(&app.db).await?;
+    let unfinished = store::unfinished(&processor.db).await?;
     metrics::gauge!("gateway_transactions_unfinished").set(unfinished as f64);
     Ok(())
 }

@@ -1,17 +1,15 @@
-//! 3-D Secure: which charges are challenged, the challenge page, and the redirect back to the merchant.
+//! 3-D Secure: which charges are challenged.
 
-mod page;
 mod store;
 
-pub use page::{decide, not_found, show, too_many, unavailable};
+pub use store::{ChallengeView, find};
 
 use foundation::crypto::random_hex;
 
 use crate::accounts::Account;
 use crate::acquirer::cards::{self, CardBehavior};
-use crate::app::App;
-use crate::cards::source::Source;
-use crate::cards::{CardNumber, TokenHash};
+use crate::cards::funding::Source;
+use crate::cards::{CardNumber, KeyRing, TokenHash};
 use crate::failure::{Failure, Result};
 use crate::id::TransactionId;
 use crate::transactions::{NewCharge, TransactionKind, reason};
@@ -58,19 +56,21 @@ pub fn authentication(account: &Account, new: &NewCharge) -> Result<Authenticati
     }
 }
 
-/// A challenge with an unguessable URL.
-pub fn new_challenge(app: &App, id: TransactionId, number: &CardNumber) -> Challenge {
-    let token = random_hex(32);
-    Challenge {
-        hash: TokenHash::of(&token),
-        number: app.crypto.card_keys.seal(number.expose(), &number_context(id)),
-        url: format!("{}/services/3ds/{token}", app.public_url),
+impl Challenge {
+    /// A challenge with an unguessable URL below `public_url`.
+    pub fn new(card_keys: &KeyRing, public_url: &str, id: TransactionId, number: &CardNumber) -> Self {
+        let token = random_hex(32);
+        Self {
+            hash: TokenHash::of(&token),
+            number: card_keys.seal(number.expose(), &number_context(id)),
+            url: format!("{public_url}/services/3ds/{token}"),
+        }
     }
 }
 
 /// Decrypts the card number of a challenged charge.
-pub fn open_number(app: &App, id: TransactionId, sealed: &[u8]) -> Option<CardNumber> {
-    CardNumber::parse(app.crypto.card_keys.open(sealed, &number_context(id))?.expose())
+pub fn open_number(card_keys: &KeyRing, id: TransactionId, sealed: &[u8]) -> Option<CardNumber> {
+    CardNumber::parse(card_keys.open(sealed, &number_context(id))?.expose())
 }
 
 /// The encryption context of a challenged charge's card number.

@@ -6,20 +6,24 @@ use crate::cards::TokenHash;
 use crate::id::TransactionId;
 
 /// What the challenge page shows, and the return URL.
-pub(super) struct ChallengeView {
-    pub(super) id: TransactionId,
-    pub(super) merchant: String,
-    pub(super) amount: i64,
-    pub(super) currency: String,
-    pub(super) masked: String,
-    pub(super) return_url: String,
+pub struct ChallengeView {
+    pub id: TransactionId,
+    pub merchant: String,
+    pub amount: i64,
+    pub currency: String,
+    pub masked: String,
+    pub return_url: String,
     /// Whether the cardholder can still decide.
-    pub(super) open: bool,
+    pub open: bool,
     /// Seconds left.
-    pub(super) seconds: i32,
+    pub seconds: i32,
 }
 
-pub(super) async fn find(db: &PgPool, page: TokenHash) -> Result<Option<ChallengeView>, sqlx::Error> {
+/// The challenge of a page.
+///
+/// # Errors
+/// Database errors.
+pub async fn find(db: &PgPool, page: TokenHash) -> Result<Option<ChallengeView>, sqlx::Error> {
     sqlx::query_as!(
         ChallengeView,
         r#"SELECT id AS "id: TransactionId", amount, currency, masked, return_url AS "return_url!",

@@ -1,103 +1,67 @@
-//! Capture fields' tokens: a browser sends a card and gets a single-use token. The security code is stored only with
-//! the token, and only until it is used or expires.
+//! Card fields' tokens: a browser sends a card and gets a single-use token. The security code is stored only with the
+//! token, and only until it is used or expires.
 
 mod sign;
 mod store;
 
 use std::time::Duration;
 
-use foundation::country::Country;
-use serde::Serialize;
+use foundation::time::Timestamp;
+use sqlx::PgPool;
 
-use crate::accounts;
-use crate::app::App;
-use crate::cards::source::{expiry, security_code};
-use crate::cards::{CardNumber, Holder, MaskedCard, TokenHash, vault};
-use crate::failure::{Code, Failure, Result};
-use crate::http::envelope::SUCCESS;
-use crate::http::{Form, Reply};
+use crate::accounts::Account;
+use crate::cards::{CardNumber, Holder, KeyRing, MaskedCard, SecurityCode, TokenHash, vault};
+use crate::failure::{Failure, Result};
 
-/// As long as a capture field's session.
+/// As long as a card field's session.
 const LIFETIME: Duration = Duration::from_secs(30 * 60);
 
-#[derive(Serialize)]
-struct Created {
-    code: &'static str,
-    description: &'static str,
-    card_token: String,
-    expires_at: foundation::time::Timestamp,
-    card_type: &'static str,
-    credit_card_number: String,
-    card_expiry_date: String,
+/// A card entered in a card field.
+pub struct EnteredCard {
+    pub number: CardNumber,
+    pub masked_card: MaskedCard,
+    pub security_code: Option<SecurityCode>,
+    pub holder: Holder,
 }
 
-/// Stores a card and its security code until the token is used.
+/// A new token.
+pub struct FieldToken {
+    pub text: String,
+    pub expires_at: Timestamp,
+}
+
+/// Stores a card and its security code until the token is used. The token is signed with the secret key that belongs to
+/// `app_key`.
 ///
 /// # Errors
-/// 01 for an unknown `app_key`, 02, 03, 05, and A1 for the security code.
-pub async fn create(app: &App, form: &Form) -> Result<Reply> {
-    let named = form.get("app_key");
-    let account = accounts::by_app_key(&app.db, named).await?;
-    let now = app.clock.now();
-    let number = form.get("creditcard_number").and_then(CardNumber::parse).ok_or(Code::Card.refuse())?;
-    let masked_card = MaskedCard::of(&number, expiry(form, account.time_zone.date_at(now))?);
-    let code = security_code(form, true)?;
-    let holder = holder(form)?;
-
-    let key = &app.crypto.card_keys;
+/// A database error, or the secret key cannot be decrypted.
+pub async fn create(
+    db: &PgPool,
+    card_keys: &KeyRing,
+    account: &Account,
+    app_key: &str,
+    card: &EnteredCard,
+    now: Timestamp,
+) -> Result<FieldToken> {
     let expires_at = now.plus(LIFETIME);
-    let secret_key = named.and_then(|app_key| account.secret_key_for(app_key, key));
+    let secret_key = account.secret_key_for(app_key, card_keys);
     let secret_key = secret_key.ok_or(Failure::NotEntered("the account's secret key cannot be decrypted"))?;
-    let token = sign::sign(&secret_key, &masked_card, now, expires_at);
-    let hash = TokenHash::of(&token);
+    let text = sign::sign(&secret_key, &card.masked_card, now, expires_at);
+    let hash = TokenHash::of(&text);
+    let code = card.security_code.as_ref();
     store::insert(
-        &app.db,
+        db,
         &store::NewToken {
             account: account.id,
             hash,
-            number: key.seal(number.expose(), &vault::number_context(&hash)),
-            security_code: code.map(|code| key.seal(code.expose(), &vault::code_context(&hash))),
-            masked_card: &masked_card,
-            holder: &holder,
+            number: card_keys.seal(card.number.expose(), &vault::number_context(&hash)),
+            security_code: code.map(|code| card_keys.seal(code.expose(), &vault::code_context(&hash))),
+            masked_card: &card.masked_card,
+            holder: &card.holder,
             now,
             expires_at,
         },
     )
     .await?;
-    Ok(Reply::new(&Created {
-        code: "00",
-        description: SUCCESS,
-        card_token: token,
-        expires_at,
-        card_type: masked_card.brand.name(),
-        credit_card_number: masked_card.masked,
-        card_expiry_date: masked_card.expiry.to_string(),
-    }))
-}
-
-/// The cardholder's data from the field; the name may come in one field or in two.
-fn holder(form: &Form) -> Result<Holder> {
-    let whole = form.text("name")?;
-    let (first, last) = match whole.as_deref() {
-        Some(name) => {
-            let (first, last) = name.rsplit_once(' ').unwrap_or((name, name));
-            (Some(first.trim_end().to_owned()), Some(last.to_owned()))
-        }
-        None => (None, None),
-    };
-    Ok(Holder {
-        first_name: form.text("first_name")?.or(first),
-        last_name: form.text("last_name")?.or(last),
-        zip_code: form.text("zip_code")?,
-        country_code: country(form)?,
-    })
-}
-
-/// The form's country, if any.
-///
-/// # Errors
-/// 05 if it is invalid.
-pub fn country(form: &Form) -> Result<Option<String>> {
-    let Some(text) = form.get("country_code") else { return Ok(None) };
-    text.parse::<Country>().map(|country| Some(country.code().to_owned())).map_err(|_| Code::Country.refuse())
+    Ok(FieldToken { text, expires_at })
 }

@@ -1,4 +1,4 @@
-//! The text of a capture field's token. It describes the card and is signed under the account's secret key, so that the
+//! The text of a card field's token. It describes the card and is signed under the account's secret key, so that the
 //! holder of that key can verify it without a request.
 
 use base64::Engine;

@@ -1,4 +1,4 @@
-//! SQL that creates capture fields' tokens. Their use is in `cards/store.rs`.
+//! SQL that creates card fields' tokens. Their use is in `cards/store.rs`.
 
 use foundation::time::Timestamp;
 use sqlx::PgPool;

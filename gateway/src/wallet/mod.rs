@@ -11,15 +11,12 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
-use crate::accounts::{self, Account, CURRENCIES, CryptoKeys};
+use crate::accounts::{Account, CryptoKeys};
 use crate::amount::Amount;
-use crate::app::App;
-use crate::cards::source::{Funding, Source};
+use crate::cards::funding::{Funding, Source};
 use crate::cards::{CardNumber, Expiry, Holder, MaskedCard};
 use crate::failure::{Code, Result};
-use crate::http::{Form, Reply};
 use crate::id::TransactionId;
-use crate::transactions::enter::declined;
 
 /// How long a token is valid.
 const LIFETIME: Duration = Duration::from_secs(10 * 60);
@@ -77,23 +74,20 @@ pub struct OpenedToken {
     pub currency: String,
 }
 
+/// The card of that number, by default the first test card, if the sandbox wallet accepts it.
+pub fn test_card(number: Option<&str>) -> Option<CardNumber> {
+    CardNumber::parse(number.unwrap_or(TEST_CARD)).filter(|number| TEST_CARDS.contains(&number.expose()))
+}
+
 /// Signs a token for a test card, as the sandbox wallet does when its owner confirms.
-///
-/// # Errors
-/// 01 for an unknown `app_key`, 02 for a card that is not a test card, 07, 08, 10.
-pub async fn sign(app: &App, form: &Form) -> Result<Reply> {
-    let account = accounts::by_app_key(&app.db, form.get("app_key")).await?;
-    let number = form.get("creditcard_number").unwrap_or(TEST_CARD);
-    let number = CardNumber::parse(number).filter(|number| TEST_CARDS.contains(&number.expose()));
-    let number = number.ok_or(Code::Card.refuse())?;
-    let amount =
-        form.get("amount").and_then(|text| text.parse::<Amount>().ok()).filter(|amount| *amount > Amount::ZERO);
-    let amount = amount.ok_or(Code::Amount.refuse())?;
-    let currency = form.get("currency").ok_or(Code::CurrencyMissing.refuse())?.to_ascii_uppercase();
-    if !CURRENCIES.contains(&currency.as_str()) {
-        return Err(Code::CurrencyNotAllowed.refuse());
-    }
-    let now = app.clock.now();
+pub fn sign(
+    crypto: &CryptoKeys,
+    account: &Account,
+    number: &CardNumber,
+    amount: Amount,
+    currency: String,
+    now: Timestamp,
+) -> String {
     let id = TransactionId::new(now).uuid();
     let payload = Payload {
         number: number.expose().to_owned(),
@@ -106,7 +100,7 @@ pub async fn sign(app: &App, form: &Form) -> Result<Reply> {
     let brand = number.brand().name();
     let mut token = Token {
         identify_key: account.app_key.clone(),
-        data: BASE64_STANDARD.encode(app.crypto.card_keys.seal(&payload, &context(&account, id))),
+        data: BASE64_STANDARD.encode(crypto.card_keys.seal(&payload, &context(account, id))),
         ephemeral_public_key: random_hex(32),
         public_key_hash: hex(&sha256(account.app_key.as_bytes())),
         transaction_id: id.to_string(),
@@ -116,19 +110,16 @@ pub async fn sign(app: &App, form: &Form) -> Result<Reply> {
         network: brand.to_owned(),
         r#type: "credit".to_owned(),
     };
-    token.signature = hex(&app.crypto.pepper.hash(&signed_text(&token)));
-    let token = serde_json::to_string(&token).expect("strings serialize to JSON");
-    let fields = serde_json::json!({"code": "00", "description": "Success", "signature_token": token});
-    Ok(Reply::new(&fields))
+    token.signature = hex(&crypto.pepper.hash(&signed_text(&token)));
+    serde_json::to_string(&token).expect("strings serialize to JSON")
 }
 
 /// Verifies and decrypts a token that this gateway has signed for the account.
 ///
 /// # Errors
 /// F for an invalid or expired token.
-pub fn open(app: &App, account: &Account, text: &str) -> Result<OpenedToken> {
-    let opened = verify(&app.crypto, account, text, app.clock.now());
-    opened.ok_or_else(|| declined("the wallet's token is not valid"))
+pub fn open(crypto: &CryptoKeys, account: &Account, text: &str, now: Timestamp) -> Result<OpenedToken> {
+    verify(crypto, account, text, now).ok_or_else(|| Code::Declined.because("the wallet's token is not valid"))
 }
 
 fn verify(crypto: &CryptoKeys, account: &Account, text: &str, now: Timestamp) -> Option<OpenedToken> {

@@ -47,7 +47,7 @@ async fn cors_allows_public_endpoints_and_not_the_api() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_capture_field_is_framed_only_by_its_registered_origin() {
+async fn the_card_field_is_framed_only_by_its_registered_origin() {
     let registered = ["--origin", "https://shop.example", "--origin", "https://pay.shop.example:8443"];
     let world = World::of(testkit::Cluster::builder().gateway(1), &registered).await;
     let get = async |app_key: &str, origin: &str| {

@@ -1,4 +1,4 @@
-// Runs the contract's scripts and the capture field against a running gateway, as pages do, and prints their results as JSON. Of a
+// Runs the contract's scripts and the card field against a running gateway, as pages do, and prints their results as JSON. Of a
 // browser they need only a script element, elements by id, messages, and fetch.
 import { createServer } from "node:http";
 
@@ -85,7 +85,7 @@ results.bundled = await pay(null);
 await load("walletPay.js");
 results.production = await pay(null, true);
 
-// The capture field's inputs, and the page that frames it.
+// The card field's inputs, and the page that frames it.
 const input = (id, value) => ({
   id,
   value,

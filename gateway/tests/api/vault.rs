@@ -1,4 +1,4 @@
-//! Stored cards, capture fields' tokens, and proxy numbers.
+//! Stored cards, card fields' tokens, and proxy numbers.
 
 use crate::support::{DECLINED, Form, GOOD, World};
 

@@ -107,7 +107,7 @@ pub(crate) fn programs() -> BTreeMap<&'static str, Variables> {
         ("migrate", database(&roles)),
         ("gateway migrate", database(&["GATEWAY_DATABASE_URL"])),
         // ctl includes the operator commands of the gateway.
-        ("ctl", with_database(&["ctl/src", "gateway/src/commands/mod.rs"])),
+        ("ctl", with_database(&["ctl/src", "gateway/src/commands/mod.rs", "gateway/src/commands/keys.rs"])),
     ]);
     for (program, minimum) in [("api", 7), ("worker", 5), ("scheduler", 4), ("gateway", 6), ("ctl", 5)] {
         let required = &programs[program].required;

@@ -26,7 +26,7 @@ async fn card_data_can_only_be_sent_to_the_gateway() -> Result<()> {
     let gateway = cluster().await?.gateway_url(0);
     let (_, payer) = link(&shop).await?;
     let page = payer.open().await?;
-    let token_url = format!("data-provider=\"processor\" data-token-url=\"{gateway}/services/field_token\"");
+    let token_url = format!("data-provider=\"gateway\" data-token-url=\"{gateway}/services/field_token\"");
     page.assert_shows(200, &[&token_url, "data-app-key=\"", "straight to the card processor"]);
     let policy: Vec<_> = page.response.header("content-security-policy").context("a policy")?.split("; ").collect();
     let (connect, form) = (format!("connect-src 'self' {gateway}"), format!("form-action 'self' {gateway}"));

@@ -1,4 +1,4 @@
-//! SQL of transactions, except for the report.
+//! SQL of transactions, except for the report and the challenge page.
 
 use foundation::calendar::{Date, TimeZone};
 use foundation::time::Timestamp;
@@ -8,13 +8,13 @@ use uuid::Uuid;
 
 use super::outcome::Outcome;
 use super::rules::Parent;
-use super::{Details, NewCharge, State, TransactionKind};
 use crate::acquirer::cards;
 use crate::amount::Amount;
 use crate::cards::Brand;
-use crate::cards::source::Source;
+use crate::cards::funding::Source;
 use crate::id::{AccountId, TransactionId};
 use crate::threeds::Challenge;
+use crate::transactions::{Details, NewCharge, State, TransactionKind};
 
 /// A charge to be inserted.
 pub(super) struct Entry<'a> {

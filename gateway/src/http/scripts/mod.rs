@@ -1,4 +1,4 @@
-//! Files for browsers, embedded in the binary: the contract's scripts, and the capture field with its parts.
+//! Files for browsers, embedded in the binary: the contract's scripts, and the card field with its parts.
 
 use std::net::SocketAddr;
 
@@ -9,12 +9,11 @@ use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use serde::Deserialize;
-use url::Url;
 
+use super::app::App;
+use super::envelope;
 use crate::accounts;
-use crate::app::App;
 use crate::failure::{Code, Failure};
-use crate::http::envelope;
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const FIELD: &str = include_str!("field.html");
@@ -31,7 +30,7 @@ const FILES: [(&str, &str, &str); 7] = [
 ];
 
 /// A route for each file. Pages of any origin may load them.
-pub fn files() -> Router<App> {
+pub(super) fn files() -> Router<App> {
     FILES.into_iter().fold(Router::new(), |router, (path, kind, text)| {
         let headers: [(HeaderName, &str); 3] = [
             (header::CONTENT_TYPE, kind),
@@ -42,16 +41,16 @@ pub fn files() -> Router<App> {
     })
 }
 
-/// Query parameters of the capture field.
+/// Query parameters of the card field.
 #[derive(Deserialize)]
-pub struct FieldQuery {
+pub(super) struct FieldQuery {
     app_key: String,
     origin: String,
 }
 
-/// `GET /services/field?app_key=…&origin=…`: the capture field, which only that origin may frame. The account must have
+/// `GET /services/field?app_key=…&origin=…`: the card field, which only that origin may frame. The account must have
 /// registered the origin, because app keys are public and any page could send one.
-pub async fn field(
+pub(super) async fn field(
     State(app): State<App>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     query: Result<Query<FieldQuery>, QueryRejection>,
@@ -62,13 +61,13 @@ pub async fn field(
     let Ok(Query(FieldQuery { app_key, origin })) = query else {
         return bad_request("app_key and origin are each required exactly once");
     };
-    if !is_origin(&origin) {
+    if !accounts::is_origin(&origin) {
         return bad_request("origin must be an origin such as https://shop.example");
     }
     if app_key.len() != 32 || !app_key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return bad_request("app_key must be 32 hexadecimal digits");
     }
-    match accounts::by_app_key(&app.db, Some(&app_key)).await {
+    match accounts::by_app_key(&app.db, &app_key).await {
         Ok(account) if account.allowed_origins.contains(&origin) => {}
         Ok(_) | Err(Failure::Refused(..)) => return not_registered(),
         Err(failure) => return envelope::failure(failure, Code::Unknown),
@@ -88,14 +87,6 @@ pub async fn field(
     (headers, Html(html)).into_response()
 }
 
-/// Whether the text is a serialized origin made of characters without a meaning in a CSP or in HTML. Host names may
-/// contain others: `https://*` is a valid URL.
-pub(crate) fn is_origin(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || ":/.-_[]".contains(c);
-    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    text.chars().all(plain) && url.is_some_and(|url| url.origin().ascii_serialization() == text)
-}
-
 fn bad_request(what: &'static str) -> Response {
     (StatusCode::BAD_REQUEST, Html(format!("<!doctype html><p>{what}\n"))).into_response()
 }
@@ -108,36 +99,4 @@ fn not_registered() -> Response {
     ];
     let page = Html("<!doctype html><p>origin is not registered for the account of this app_key\n");
     (StatusCode::FORBIDDEN, headers, page).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use testkit::fuzz::{check, mutated, texts};
-
-    #[test]
-    fn only_serialized_origins_are_accepted() {
-        for good in ["https://shop.example", "http://localhost:3000", "https://[2001:db8::1]", "http://a_b-c.example"] {
-            assert!(is_origin(good), "{good}");
-        }
-        for bad in
-            ["", "null", "*", "https://shop.example/", "https://SHOP.example", "https://a.example https://b.example"]
-        {
-            assert!(!is_origin(bad), "{bad}");
-        }
-        for c in "\"';*=()&,$!+`{}~".chars() {
-            assert!(!is_origin(&format!("https://a{c}b.example")), "{c}");
-        }
-    }
-
-    #[test]
-    fn accepted_origins_are_safe_in_a_csp_and_in_html() {
-        check(prop_oneof![mutated("https://shop.example:8443"), mutated("http://[::1]:80"), texts()], |text| {
-            if is_origin(&text) {
-                assert!(!text.contains(|c: char| c.is_whitespace() || "\"'<>;,*&\\".contains(c)), "{text}");
-                assert!(text.starts_with("https://") || text.starts_with("http://"), "{text}");
-            }
-        });
-    }
 }

@@ -3,27 +3,27 @@
 
 use foundation::time::Timestamp;
 
-use super::{State, TransactionKind};
 use crate::amount::Amount;
 use crate::failure::{Code, Result};
+use crate::transactions::{State, TransactionKind};
 
 /// The state of a charge on which the rules for its children depend.
 #[derive(Clone, Debug)]
-pub struct Parent {
-    pub kind: TransactionKind,
-    pub state: State,
+pub(super) struct Parent {
+    pub(super) kind: TransactionKind,
+    pub(super) state: State,
     /// The charged or authorized amount.
-    pub amount: Amount,
-    pub captured: Amount,
+    pub(super) amount: Amount,
+    pub(super) captured: Amount,
     /// Refunded, or being refunded.
-    pub returned: Amount,
-    pub voided: bool,
+    pub(super) returned: Amount,
+    pub(super) voided: bool,
     /// The capture or void in progress.
-    pub changing: Option<TransactionKind>,
+    pub(super) changing: Option<TransactionKind>,
     /// When the captured amount settles; it can no longer be voided then.
-    pub settles_at: Option<Timestamp>,
+    pub(super) settles_at: Option<Timestamp>,
     /// When the authorization expires.
-    pub lapses_at: Option<Timestamp>,
+    pub(super) lapses_at: Option<Timestamp>,
 }
 
 impl Parent {
@@ -31,7 +31,7 @@ impl Parent {
     ///
     /// # Errors
     /// 15
-    pub fn capture(&self, amount: Amount, now: Timestamp) -> Result<()> {
+    pub(super) fn capture(&self, amount: Amount, now: Timestamp) -> Result<()> {
         let held = self.kind == TransactionKind::Authorize && self.state == State::Approved && !self.voided;
         let open = self.changing.is_none() && self.captured == Amount::ZERO;
         let in_time = self.lapses_at.is_none_or(|end| now < end);
@@ -48,7 +48,7 @@ impl Parent {
     ///
     /// # Errors
     /// 16
-    pub fn void(&self, now: Timestamp) -> Result<()> {
+    pub(super) fn void(&self, now: Timestamp) -> Result<()> {
         let open = self.state == State::Approved && !self.voided && self.changing.is_none();
         let in_time = self.settles_at.or(self.lapses_at).is_none_or(|end| now < end);
         match open && in_time && self.returned == Amount::ZERO {
@@ -61,7 +61,7 @@ impl Parent {
     ///
     /// # Errors
     /// 13, 14
-    pub fn refund(&self, amount: Amount) -> Result<()> {
+    pub(super) fn refund(&self, amount: Amount) -> Result<()> {
         if self.voided || self.changing == Some(TransactionKind::Void) {
             return Err(Code::RefundVoided.refuse());
         }
@@ -75,7 +75,7 @@ impl Parent {
 ///
 /// # Errors
 /// 12 if the named transaction does not allow the operation.
-pub fn applies_to_parent(operation: TransactionKind, named: TransactionKind) -> Result<bool> {
+pub(super) fn applies_to_parent(operation: TransactionKind, named: TransactionKind) -> Result<bool> {
     match (operation, named) {
         (TransactionKind::Void | TransactionKind::Refund, TransactionKind::Capture) => Ok(true),
         (_, TransactionKind::Capture | TransactionKind::Void | TransactionKind::Refund)

@@ -1,21 +1,11 @@
-//! Transactions: the row is committed first, then the acquirer is called, then the outcome is written. `enter.rs`
-//! enters charges, `change.rs` captures, voids and refunds; `outcome.rs` finishes both, and `recover.rs` finishes
-//! abandoned ones.
-
-pub mod change;
-pub mod enter;
-pub mod outcome;
-pub mod recover;
-pub mod rules;
-mod store;
+//! What a transaction is. `processing` enters and finishes them.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::amount::Amount;
-use crate::cards::source::Funding;
-use crate::receipts::ReceiptRequest;
+use crate::cards::funding::Funding;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
@@ -71,6 +61,18 @@ pub enum State {
     Failed,
 }
 
+impl State {
+    /// The `decline_reason` of a transaction in this state, with the stored reason.
+    pub fn decline_reason(self, stored: Option<String>) -> String {
+        match self {
+            Self::Challenged => reason::PENDING_AUTHENTICATION.to_owned(),
+            Self::InProgress => reason::IN_PROGRESS.to_owned(),
+            Self::Approved => String::new(),
+            Self::Declined | Self::Failed => stored.unwrap_or_default(),
+        }
+    }
+}
+
 /// Values of `decline_reason` in the report.
 pub mod reason {
     /// At the acquirer.
@@ -114,6 +116,15 @@ pub struct Details {
     pub custom_field_1: Option<String>,
     /// Spelled as in the contract.
     pub custom_filed_2: Option<String>,
+}
+
+/// Who gets a receipt of a success.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReceiptRequest {
+    /// The cardholder, at the form's `email`.
+    pub cardholder: bool,
+    /// The merchant, at the account's contact address.
+    pub merchant: bool,
 }
 
 /// A sale, authorization or credit to be entered.

@@ -3,9 +3,10 @@
 
 use serde::Serialize;
 
+use super::call::Call;
+use super::envelope::Reply;
 use crate::amount::Amount;
 use crate::failure::Result;
-use crate::http::{Call, Reply};
 
 #[derive(Serialize)]
 struct AccountView<'a> {
@@ -20,11 +21,8 @@ struct AccountView<'a> {
     three_ds: bool,
 }
 
-/// `account.php`
-///
-/// # Errors
-/// None beyond those of every operation.
-pub async fn show(call: Call) -> Result<Reply> {
+/// `account.php`: no codes beyond those of every operation.
+pub(super) async fn show(call: Call) -> Result<Reply> {
     let account = &call.account;
     Ok(Reply::new(&AccountView {
         code: "00",

@@ -1,21 +1,18 @@
 //! The challenge page, and the redirect back to the merchant. The redirect is only a hint; the report is authoritative.
 
-use std::time::Duration;
-
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use url::Url;
 
-use super::store::{self, ChallengeView};
+use super::app::App;
+use super::envelope::SUCCESS;
+use super::form::Form;
 use crate::acquirer::cards;
 use crate::amount::Amount;
-use crate::app::App;
 use crate::cards::TokenHash;
-use crate::failure::Failure;
-use crate::http::Form;
-use crate::id::TransactionId;
-use crate::transactions::enter::{self, declined};
-use crate::transactions::outcome::{self, Outcome, TransactionStatus};
+use crate::failure::{Code, Failure};
+use crate::processing::finish::TransactionStatus;
+use crate::threeds::{self, ChallengeView};
 use crate::transactions::{State, reason};
 
 const PAGE: &str = include_str!("page.html");
@@ -27,12 +24,8 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; f
 /// A browser without scripts reloads the page this many seconds after the challenge has ended, and is redirected.
 const GRACE_SECONDS: i32 = 3;
 
-/// With [`POLL_INTERVAL`], waits up to five seconds for an outcome.
-const MAX_POLLS: u32 = 50;
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
 /// The challenge page, or the redirect once the challenge is over.
-pub async fn show(app: &App, token: &str) -> Response {
+pub(super) async fn show(app: &App, token: &str) -> Response {
     match find(app, token).await {
         Ok(Some(challenge)) if challenge.open => page(&challenge),
         Ok(Some(challenge)) => redirect_when_finished(app, &challenge).await,
@@ -42,15 +35,15 @@ pub async fn show(app: &App, token: &str) -> Response {
 }
 
 /// Applies the cardholder's decision and redirects back.
-pub async fn decide(app: &App, token: &str, form: &Form) -> Response {
+pub(super) async fn decide(app: &App, token: &str, form: &Form) -> Response {
     let challenge = match find(app, token).await {
         Ok(Some(challenge)) => challenge,
         Ok(None) => return not_found(),
         Err(response) => return response,
     };
     let status = match form.get("decision") {
-        Some("confirm") => enter::confirm(app, challenge.id).await,
-        Some("refuse") => refuse(app, &challenge).await,
+        Some("confirm") => app.processor.confirm(challenge.id).await,
+        Some("refuse") => app.processor.refuse(challenge.id).await,
         Some(_) | None => return notice(StatusCode::BAD_REQUEST, "Please choose Confirm or Refuse."),
     };
     match status {
@@ -59,39 +52,20 @@ pub async fn decide(app: &App, token: &str, form: &Form) -> Response {
     }
 }
 
-async fn refuse(app: &App, challenge: &ChallengeView) -> Result<TransactionStatus, Failure> {
-    let outcome = Outcome::declined(reason::AUTHENTICATION_REFUSED, None);
-    let status = outcome::finish_challenge(app, challenge.id, &outcome).await;
-    status.map_err(|error| outcome::unresolved(challenge.id, &error))
-}
-
 async fn find(app: &App, token: &str) -> Result<Option<ChallengeView>, Response> {
-    store::find(&app.db, TokenHash::of(token)).await.map_err(|error| {
+    threeds::find(&app.db, TokenHash::of(token)).await.map_err(|error| {
         tracing::error!(%error, "cannot read a challenge");
         unavailable()
     })
 }
 
 async fn redirect_when_finished(app: &App, challenge: &ChallengeView) -> Response {
-    match wait_for_end(app, challenge.id).await {
+    match app.processor.wait_for_end(challenge.id).await {
         // It has expired, and the sweep has not finished it yet.
         Ok(status) if status.state == State::Challenged => redirect(challenge, &expired()),
         Ok(status) => redirect(challenge, &status),
         Err(_) => unavailable(),
     }
-}
-
-/// Waits for a while for the final status, so that a second click gets the result of the first.
-async fn wait_for_end(app: &App, id: TransactionId) -> Result<TransactionStatus, sqlx::Error> {
-    let mut status = outcome::status(app, id).await?;
-    for _ in 0..MAX_POLLS {
-        if status.state != State::InProgress {
-            break;
-        }
-        tokio::time::sleep(POLL_INTERVAL).await;
-        status = outcome::status(app, id).await?;
-    }
-    Ok(status)
 }
 
 const fn is_end(state: State) -> bool {
@@ -111,14 +85,14 @@ fn redirect(challenge: &ChallengeView, status: &TransactionStatus) -> Response {
         return notice(StatusCode::OK, "Done. You may close this page.");
     };
     let (code, description) = match status.state {
-        State::Approved => ("00", crate::http::envelope::SUCCESS.into()),
+        State::Approved => ("00", SUCCESS.into()),
         State::Declined | State::Failed => {
-            let (code, description) =
-                declined(cards::cardholder_reason(&status.reason)).describe(crate::failure::Code::Declined);
+            let declined = Code::Declined.because(cards::cardholder_reason(&status.reason));
+            let (code, description) = declined.describe(Code::Declined);
             (code.code(), description)
         }
         State::InProgress | State::Challenged => {
-            let (code, description) = Failure::Unknown.describe(crate::failure::Code::Unknown);
+            let (code, description) = Failure::Unknown.describe(Code::Unknown);
             (code.code(), description)
         }
     };
@@ -139,17 +113,17 @@ fn page(challenge: &ChallengeView) -> Response {
 }
 
 /// For an unknown token.
-pub fn not_found() -> Response {
+pub(super) fn not_found() -> Response {
     notice(StatusCode::NOT_FOUND, "There is nothing to confirm here.")
 }
 
 /// For a client over its rate limit.
-pub fn too_many() -> Response {
+pub(super) fn too_many() -> Response {
     notice(StatusCode::TOO_MANY_REQUESTS, "There were too many requests. Please try again in a few seconds.")
 }
 
 /// For a temporary failure.
-pub fn unavailable() -> Response {
+pub(super) fn unavailable() -> Response {
     notice(StatusCode::SERVICE_UNAVAILABLE, "This is not possible right now. Please try again in a moment.")
 }
 

@@ -1,39 +1,8 @@
-//! State shared by all requests, and the deadline of one request.
+//! The deadline of one request, and the timeouts of the transaction that enters it.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foundation::clock::Clock;
-use sqlx::PgPool;
-use tokio_util::task::TaskTracker;
-
-use crate::accounts::CryptoKeys;
-use crate::acquirer::Acquirer;
 use crate::failure::{Failure, Result};
-use crate::http::rate_limits::RateLimits;
-use crate::http::stall_detector::StallDetector;
-use crate::mail::Mailer;
-
-/// Shared by all requests; cheap to clone.
-#[derive(Clone)]
-pub struct App {
-    /// The database with the schema `gateway`.
-    pub db: PgPool,
-    pub acquirer: Acquirer,
-    /// The keys that hash and encrypt.
-    pub crypto: CryptoKeys,
-    pub clock: Clock,
-    /// The public base URL of this service, without a trailing slash.
-    pub public_url: Arc<str>,
-    /// Sends receipts. Without it no receipts are created.
-    pub mailer: Option<Mailer>,
-    /// Limits on browser requests and on failed authentication attempts.
-    pub rate_limits: Arc<RateLimits>,
-    /// Requests in progress. They continue when the client disconnects, and shutdown waits for them.
-    pub work: TaskTracker,
-    /// Detects that this process was suspended.
-    pub stall_detector: StallDetector,
-}
 
 /// From the request head to the commit that enters the transaction. On top of it come [`IDLE_TIMEOUT`], after which
 /// Postgres aborts an open transaction, the longest pause that the stall detector tolerates while a request head waits

@@ -1,4 +1,4 @@
-// The capture field. It exchanges messages with the page that frames it, and with no other:
+// The card field. It exchanges messages with the page that frames it, and with no other:
 //   frame → page: {type: "ready"}, {type: "upstreamToken", upstreamToken}, {type: "error", message}
 //   page → frame: {type: "submit"}
 (function () {

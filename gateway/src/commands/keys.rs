@@ -1,0 +1,22 @@
+//! The configured keys.
+
+use anyhow::Result;
+use sqlx::PgPool;
+
+use crate::accounts::CryptoKeys;
+use crate::{config, key_check};
+
+/// The configured keys, unless they do not match the stored data: nothing created with wrong keys would be usable.
+pub(super) async fn checked_keys(db: &PgPool) -> Result<CryptoKeys> {
+    let crypto = crypto_keys()?;
+    if !foundation::config::keys_unchecked()?
+        && let Some(wrong) = key_check::key_mismatch(db, &crypto).await?
+    {
+        return Err(wrong.into());
+    }
+    Ok(crypto)
+}
+
+pub(super) fn crypto_keys() -> Result<CryptoKeys> {
+    Ok(CryptoKeys { pepper: config::pepper()?, card_keys: config::card_keys()? })
+}
