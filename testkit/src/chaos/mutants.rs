@@ -318,7 +318,7 @@ pub(super) async fn run_all(
             unexpected.push(format!("{} has violations with its rule enabled", mutant.rule));
         }
         report.push(
-            json!({"rule": mutant.rule, "what": mutant.guarantee, "caught": caught, "seen": violations_without_rule, "with_the_rule": violations_with_rule}),
+            json!({"rule": mutant.rule, "guarantee": mutant.guarantee, "caught": caught, "violations_without_rule": violations_without_rule, "violations_with_rule": violations_with_rule}),
         );
     }
     let report = json!({"seed": seed, "mutants": report});

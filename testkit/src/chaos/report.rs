@@ -127,16 +127,16 @@ impl Report<'_> {
         let left_out: BTreeMap<&str, &String> =
             self.left_out.iter().map(|(fault, reason)| (fault.name(), reason)).collect();
         let invariants: Vec<Value> = self.findings.iter().map(|finding| json!({
-            "invariant": finding.invariant, "checked": finding.checked, "apart": finding.exceptions, "violations": finding.violations,
+            "invariant": finding.invariant, "checked": finding.checked, "exceptions": finding.exceptions, "violations": finding.violations,
         })).collect();
         let report = json!({
             "seed": self.plan.seed, "load_seconds": self.plan.load.as_secs(), "quiet_seconds": self.quiet.as_secs(),
-            "faults": faults, "left_out": left_out, "timeline": self.fault_log.timeline, "charged_and_answer_lost": self.lost_responses,
-            "sent_late": self.fault_log.late_references, "invariants": invariants, "vacuity": self.missing_coverage(),
+            "faults": faults, "left_out": left_out, "timeline": self.fault_log.timeline, "charges_with_lost_response": self.lost_responses,
+            "late_sends": self.fault_log.late_references, "invariants": invariants, "missing_coverage": self.missing_coverage(),
             "requests": self.evidence.requests.len(), "ledger_lines": self.evidence.ledger.len(),
-            "deliveries": self.evidence.received.len(), "left": self.evidence.unfinished,
+            "deliveries": self.evidence.received.len(), "unfinished": self.evidence.unfinished,
             "upgrade": self.upgrade.map(|observations| json!({
-                "timeline": observations.timeline, "slowest_beside_migrations_ms": observations.slowest(&self.evidence.requests),
+                "timeline": observations.timeline, "slowest_response_during_migrations_ms": observations.slowest(&self.evidence.requests),
             })),
             "accounts": world.shops.iter().map(|shop| json!({"account": shop.account.id, "at": provider_description(shop.kind)})).collect::<Vec<_>>(),
         });
