@@ -399,7 +399,7 @@ impl Scheduler {
         if wakes.is_empty() {
             return Ok(());
         }
-        failpoint("schedule.taken").await?;
+        failpoint("schedule.claimed").await?;
         metrics::counter!("scheduler_handed_out_total", "queue" => queue.name()).increment(wakes.len() as u64);
         if let Err(error) = self.publisher.push(queue, wakes).await {
             tracing::warn!(

@@ -5,13 +5,12 @@ use std::{
     thread,
 };
 
-use anyhow::{Context, Result};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use anyhow::Result;
 use tokio::{runtime, sync::OnceCell};
 
 use crate::{
     files::TempDir,
-    postgres::{self, Postgres},
+    postgres::{self, Postgres, admin, execute},
     redis::{self, Redis},
     roles::Roles,
 };
@@ -102,14 +101,4 @@ fn drop_database(url: &str, name: &str) -> Result<()> {
         let mut admin = admin(url).await?;
         execute(&mut admin, format!("DROP DATABASE \"{name}\" WITH (FORCE)")).await
     })
-}
-
-pub(crate) async fn admin(url: &str) -> Result<PgConnection> {
-    PgConnection::connect(url).await.context("cannot connect to the private Postgres")
-}
-
-/// Runs a statement without parameters whose identifiers are generated here.
-pub(crate) async fn execute(connection: &mut PgConnection, statement: String) -> Result<()> {
-    sqlx::raw_sql(AssertSqlSafe(statement)).execute(connection).await?;
-    Ok(())
 }

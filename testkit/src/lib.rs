@@ -25,6 +25,8 @@ pub mod examples;
 pub mod fuzz;
 pub mod postgres;
 pub mod prometheus;
+pub mod proxy;
+pub mod receiver;
 pub mod redis;
 pub mod sandbox;
 pub mod tls;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::time;
 
 use crate::{
@@ -155,13 +156,24 @@ impl Postgres {
     /// # Errors
     /// When the server rejects the statement.
     pub async fn ensure_database(&self, name: &str) -> Result<()> {
-        let mut admin = crate::database::admin(&self.url("postgres")).await?;
+        let mut admin = admin(&self.url("postgres")).await?;
         let exists = sqlx::query_scalar::<_, bool>("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)");
         if !exists.bind(name).fetch_one(&mut admin).await? {
-            crate::database::execute(&mut admin, format!("CREATE DATABASE \"{name}\"")).await?;
+            execute(&mut admin, format!("CREATE DATABASE \"{name}\"")).await?;
         }
         Ok(())
     }
+}
+
+/// A connection as a superuser.
+pub(crate) async fn admin(url: &str) -> Result<PgConnection> {
+    PgConnection::connect(url).await.context("cannot connect to the private Postgres")
+}
+
+/// Runs a statement without parameters whose identifiers are generated here.
+pub(crate) async fn execute(connection: &mut PgConnection, statement: String) -> Result<()> {
+    sqlx::raw_sql(AssertSqlSafe(statement)).execute(connection).await?;
+    Ok(())
 }
 
 impl Launch {

@@ -30,7 +30,7 @@ pub(crate) fn operator() -> String {
 }
 
 /// One of the binaries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProcessKind {
     /// Serves merchants and cardholders.
     Api,

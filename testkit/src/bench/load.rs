@@ -71,7 +71,7 @@ impl Exchange {
 }
 
 /// The message as text once it is complete according to its `Content-Length`.
-pub(super) fn complete_message(buffer: &[u8]) -> Result<Option<&str>> {
+fn complete_message(buffer: &[u8]) -> Result<Option<&str>> {
     let text = std::str::from_utf8(buffer).context("the message is not UTF-8")?;
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return Ok(None) };
     let length = head.lines().find_map(|line| {

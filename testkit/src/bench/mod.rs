@@ -6,7 +6,6 @@ pub mod hop;
 mod load;
 mod payments;
 mod reads;
-mod receiver;
 mod report;
 mod scheduler;
 mod size;

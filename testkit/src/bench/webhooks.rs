@@ -13,9 +13,9 @@ use tokio::time::sleep;
 use super::hop::percentile;
 use super::load::{self, Exchange};
 use super::payments::measured_processes;
-use super::receiver::Receiver;
 use super::report::{Goal, Report, Row};
 use super::usage;
+use crate::receiver::{Receiver, Reply};
 use crate::{Account, Client, Cluster};
 
 const CLIENTS: usize = 32;
@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(20);
 const BODY: &str = r#"{"email":"ada@example.com","name":"Ada Lovelace","phone":"+15550100"}"#;
 
-/// When each customer's request was sent and answered, and when each webhook for it arrived.
+/// When each customer's request was sent, when its response arrived, and when each webhook for it arrived.
 #[derive(Default)]
 struct Timeline {
     sent: HashMap<String, (Instant, Instant)>,
@@ -53,10 +53,11 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let timeline = Shared::default();
     let receiver = {
         let timeline = Arc::clone(&timeline);
-        Receiver::start(move |message, at| {
-            if let Some(customer) = customer(message) {
-                lock(&timeline).received.push((customer, at));
+        Receiver::start(move |request| {
+            if let Some(customer) = customer(&String::from_utf8_lossy(&request.body)) {
+                lock(&timeline).received.push((customer, request.at.into_std()));
             }
+            Reply::ok()
         })
         .await?
     };
@@ -65,12 +66,12 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     );
     let mut loads = Vec::new();
     for (endpoints, clients) in [(1, 1), (1, CLIENTS), (MANY_ENDPOINTS, CLIENTS)] {
-        let account = account(&cluster, &receiver.url, endpoints).await?;
+        let account = account(&cluster, &receiver.url("/"), endpoints).await?;
         loads.push(load(&mut cluster, &account, &timeline, endpoints, clients, seconds).await?);
     }
     let memory = usage::memory_mib(&measured_processes(&mut cluster));
     println!("memory MiB: {memory:.0?}");
-    let bare_client = bare_client(&receiver.url, seconds).await?;
+    let bare_client = bare_client(&receiver.url("/"), seconds).await?;
     println!("a bare reqwest loop sends {bare_client:.0} posts per second to the same receiver, {CLIENTS} at a time");
     let rows = loads.iter().filter(|load| load["clients"] == CLIENTS).map(|load| {
         let what = format!("webhooks/s, {} endpoints, vs. a bare client", load["endpoints"]);
@@ -89,7 +90,7 @@ async fn account(cluster: &Cluster, url: &str, endpoints: usize) -> Result<Accou
     let account = cluster.account_with(&super::NO_LIMIT).await?;
     let api = Client::new(&cluster.api_url(0))?.bearer(&account.secret_key)?;
     for number in 0..endpoints {
-        let response = api.post("/v1/webhook_endpoints", json!({"url": format!("{url}/{number}")})).await?;
+        let response = api.post("/v1/webhook_endpoints", json!({"url": format!("{url}{number}")})).await?;
         ensure!(response.status == 201, "cannot create an endpoint: {:?}", response.status);
     }
     Ok(account)
@@ -136,10 +137,10 @@ async fn load(
     let mut from_response = Vec::new();
     for (customer, at) in &timeline.received {
         // Deliveries of the warm-up do not count.
-        let Some((sent, answered)) = timeline.sent.get(customer) else { continue };
+        let Some((sent, responded)) = timeline.sent.get(customer) else { continue };
         from_request.push(at.duration_since(*sent).as_secs_f64() * 1000.0);
         // A webhook may arrive before the client has read its response.
-        from_response.push(at.saturating_duration_since(*answered).as_secs_f64() * 1000.0);
+        from_response.push(at.saturating_duration_since(*responded).as_secs_f64() * 1000.0);
     }
     from_request.sort_by(f64::total_cmp);
     from_response.sort_by(f64::total_cmp);
@@ -150,17 +151,17 @@ async fn load(
         .collect();
     let total: f64 = cpu.values().sum();
     let [p50, p99] = [50, 99].map(|percent| percentile(&from_request, percent));
-    let [accepted_p50, accepted_p99] = [50, 99].map(|percent| percentile(&from_response, percent));
+    let [response_p50, response_p99] = [50, 99].map(|percent| percentile(&from_response, percent));
     let events = timeline.sent.len() as f64 / elapsed;
     println!(
-        "{endpoints:>9} {clients:>8} {events:>9.0} {:>13.0} {p50:>7.2} {p99:>7.2} {accepted_p50:>23.2} {accepted_p99:>7.2} {:>18.2}",
+        "{endpoints:>9} {clients:>8} {events:>9.0} {:>13.0} {p50:>7.2} {p99:>7.2} {response_p50:>23.2} {response_p99:>7.2} {:>18.2}",
         deliveries / elapsed,
         total * 1000.0
     );
     Ok(json!({
         "endpoints": endpoints, "clients": clients, "events_per_second": events,
         "deliveries_per_second": deliveries / elapsed, "p50_ms": p50, "p99_ms": p99,
-        "from_answer_p50_ms": accepted_p50, "from_answer_p99_ms": accepted_p99,
+        "from_response_p50_ms": response_p50, "from_response_p99_ms": response_p99,
         "cpu_seconds_per_delivery": total, "cpu_seconds_per_delivery_by_process": cpu,
     }))
 }

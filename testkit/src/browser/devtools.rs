@@ -16,7 +16,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::events::EventLog;
+use super::events::{Command, EventLog};
 
 /// Long enough for axe-core on the API reference while every processor runs other tests.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -68,18 +68,6 @@ impl DevTools {
         response.map_err(|error| anyhow!("{method}: {error}"))
     }
 
-    /// Sends a command without waiting for its response.
-    pub(super) fn notify(&self, session: &str, method: &str, parameters: Value) {
-        // Fails only if the browser has ended.
-        let _ = self.send(session, method, parameters, None);
-    }
-
-    /// Requests the body of a request whose event did not include it.
-    pub(super) fn request_body(&self, session: &str, request: &str, index: usize) {
-        let parameters = json!({"requestId": request});
-        let _ = self.send(session, "Network.getRequestPostData", parameters, Some(Pending::Body(index)));
-    }
-
     fn send(&self, session: &str, method: &str, parameters: Value, pending_response: Option<Pending>) -> Result<()> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut message = json!({"id": id, "method": method, "params": parameters});
@@ -94,6 +82,17 @@ impl DevTools {
         let mut input = lock(&self.input);
         let Some(input) = input.as_mut() else { bail!("the connection to the browser has been closed") };
         input.write_all(&bytes).and_then(|()| input.flush()).context("the browser has exited")
+    }
+
+    /// Sends a command without waiting for its response.
+    fn execute(&self, command: Command) -> Result<()> {
+        match command {
+            Command::Notify { session, method, parameters } => self.send(&session, method, parameters, None),
+            Command::RequestBody { session, request, index } => {
+                let parameters = json!({"requestId": request});
+                self.send(&session, "Network.getRequestPostData", parameters, Some(Pending::Body(index)))
+            }
+        }
     }
 
     /// Reads messages until the browser ends; runs on its own thread.
@@ -115,7 +114,13 @@ impl DevTools {
         let Some(id) = message["id"].as_u64() else {
             let session = message["sessionId"].as_str().unwrap_or_default();
             let method = message["method"].as_str().unwrap_or_default();
-            return EventLog::handle(self, session, method, &message["params"]);
+            // The lock is held until the commands are sent: no one may use a new tab before it has been set up.
+            let mut events = self.events();
+            for command in events.handle(session, method, &message["params"]) {
+                // Fails only if the browser has ended.
+                let _ = self.execute(command);
+            }
+            return;
         };
         let response = match message["error"]["message"].as_str() {
             Some(error) => Err(error.to_owned()),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::{devtools::DevTools, record::Request};
+use super::record::Request;
 
 /// Bodies up to this size are included in the event; longer ones are requested.
 const BODY_MAX: u64 = 1 << 20;
@@ -15,6 +15,18 @@ const BODY_MAX: u64 = 1 << 20;
 pub(super) struct ExecutionContext {
     pub(super) session: String,
     pub(super) id: i64,
+}
+
+/// What an event makes necessary.
+pub(super) enum Command {
+    /// A command whose response does not matter.
+    Notify { session: String, method: &'static str, parameters: Value },
+    /// Request the body of the request with this index, because its event did not include it.
+    RequestBody { session: String, request: String, index: usize },
+}
+
+fn notify(session: &str, method: &'static str, parameters: Value) -> Command {
+    Command::Notify { session: session.to_owned(), method, parameters }
 }
 
 /// Everything recorded so far.
@@ -75,76 +87,90 @@ impl EventLog {
         };
     }
 
-    /// Handles an event, on the reading thread.
-    pub(super) fn handle(devtools: &DevTools, session: &str, method: &str, params: &Value) {
+    /// Records an event. The commands must be sent before anyone else sees the recorded event.
+    pub(super) fn handle(&mut self, session: &str, method: &str, params: &Value) -> Vec<Command> {
         match method {
-            "Target.attachedToTarget" => attached(devtools, params),
+            "Target.attachedToTarget" => return self.attached(params),
             "Target.detachedFromTarget" => {
                 let gone = text(&params["sessionId"]);
-                let mut events = devtools.events();
-                events.sessions.retain(|_, session| *session != gone);
-                events.contexts.retain(|_, context| context.session != gone);
+                self.sessions.retain(|_, session| *session != gone);
+                self.contexts.retain(|_, context| context.session != gone);
             }
             "Runtime.executionContextCreated" => {
                 let created = &params["context"];
                 if created["auxData"]["isDefault"] == true {
                     let id = created["id"].as_i64().unwrap_or(0);
                     let context = ExecutionContext { session: session.to_owned(), id };
-                    devtools.events().contexts.insert(text(&created["auxData"]["frameId"]), context);
+                    self.contexts.insert(text(&created["auxData"]["frameId"]), context);
                 }
             }
             "Runtime.executionContextDestroyed" => {
                 let id = params["executionContextId"].as_i64().unwrap_or(0);
                 let gone = ExecutionContext { session: session.to_owned(), id };
-                devtools.events().contexts.retain(|_, context| *context != gone);
+                self.contexts.retain(|_, context| *context != gone);
             }
             "Runtime.executionContextsCleared" => {
-                devtools.events().contexts.retain(|_, context| context.session != session);
+                self.contexts.retain(|_, context| context.session != session);
             }
             "Page.javascriptDialogOpening" => {
-                devtools.events().console_errors.push(format!("a dialog: {}", text(&params["message"])));
-                devtools.notify(session, "Page.handleJavaScriptDialog", json!({"accept": true}));
+                self.console_errors.push(format!("a dialog: {}", text(&params["message"])));
+                return vec![notify(session, "Page.handleJavaScriptDialog", json!({"accept": true}))];
             }
             "Network.requestWillBeSent" => {
                 let (mut request, missing) = request(params);
-                let mut events = devtools.events();
-                request.headers.extend(events.extra_headers.get(&request.id).into_iter().flatten().cloned());
-                let index = events.requests.len();
-                let id = request.id.clone();
-                events.requests.push(request);
-                drop(events);
+                request.headers.extend(self.extra_headers.get(&request.id).into_iter().flatten().cloned());
+                let (index, id) = (self.requests.len(), request.id.clone());
+                self.requests.push(request);
                 if missing {
-                    devtools.request_body(session, &id, index);
+                    return vec![Command::RequestBody { session: session.to_owned(), request: id, index }];
                 }
             }
             // Only requests selected by `Tab::drop_responses` are paused, after their responses have arrived.
             "Fetch.requestPaused" => {
                 let request = text(&params["requestId"]);
-                devtools.notify(
-                    session,
-                    "Fetch.failRequest",
-                    json!({"requestId": request, "errorReason": "ConnectionReset"}),
-                );
+                let failure = json!({"requestId": request, "errorReason": "ConnectionReset"});
+                return vec![notify(session, "Fetch.failRequest", failure)];
             }
-            "Network.requestWillBeSentExtraInfo" => devtools.events().extra_headers(params),
+            "Network.requestWillBeSentExtraInfo" => self.extra_headers(params),
             "Network.webSocketCreated" => {
                 let request = Request { method: "GET".into(), url: text(&params["url"]), ..Request::default() };
-                let mut events = devtools.events();
-                events.sockets.insert(text(&params["requestId"]), request.url.clone());
-                events.requests.push(request);
+                self.sockets.insert(text(&params["requestId"]), request.url.clone());
+                self.requests.push(request);
             }
             "Network.webSocketFrameSent" => {
-                let mut events = devtools.events();
-                let url = events.sockets.get(&text(&params["requestId"])).cloned().unwrap_or_default();
+                let url = self.sockets.get(&text(&params["requestId"])).cloned().unwrap_or_default();
                 let body = text(&params["response"]["payloadData"]).into_bytes();
-                events.requests.push(Request { method: "SEND".into(), url, body, ..Request::default() });
+                self.requests.push(Request { method: "SEND".into(), url, body, ..Request::default() });
             }
             _ => {
                 if let Some(console_error) = console_error(method, params) {
-                    devtools.events().console_errors.push(console_error);
+                    self.console_errors.push(console_error);
                 }
             }
         }
+        Vec::new()
+    }
+
+    /// A new tab, frame or worker. It is paused until `runIfWaitingForDebugger`, so no event can be missed.
+    fn attached(&mut self, params: &Value) -> Vec<Command> {
+        let session = text(&params["sessionId"]);
+        let info = &params["targetInfo"];
+        let mut commands = vec![
+            notify(&session, "Network.enable", json!({"maxPostDataSize": BODY_MAX})),
+            notify(&session, "Runtime.enable", json!({})),
+            notify(&session, "Log.enable", json!({})),
+            notify(&session, "Target.setAutoAttach", attach_to_all()),
+        ];
+        if info["type"] == "page" || info["type"] == "iframe" {
+            commands.push(notify(&session, "Page.enable", json!({})));
+        }
+        if info["type"] == "page" {
+            // Only one tab is in front; each must behave as if it were.
+            commands.push(notify(&session, "Emulation.setFocusEmulationEnabled", json!({"enabled": true})));
+        }
+        commands.push(notify(&session, "Runtime.runIfWaitingForDebugger", json!({})));
+        self.sessions.insert(text(&info["targetId"]), session);
+        commands
     }
 
     fn extra_headers(&mut self, params: &Value) {
@@ -154,25 +180,6 @@ impl EventLog {
         }
         self.extra_headers.entry(id).or_default().extend(headers);
     }
-}
-
-/// A new tab, frame or worker. It is paused until `runIfWaitingForDebugger`, so no event can be missed.
-fn attached(devtools: &DevTools, params: &Value) {
-    let session = text(&params["sessionId"]);
-    let info = &params["targetInfo"];
-    devtools.notify(&session, "Network.enable", json!({"maxPostDataSize": BODY_MAX}));
-    devtools.notify(&session, "Runtime.enable", json!({}));
-    devtools.notify(&session, "Log.enable", json!({}));
-    devtools.notify(&session, "Target.setAutoAttach", attach_to_all());
-    if info["type"] == "page" || info["type"] == "iframe" {
-        devtools.notify(&session, "Page.enable", json!({}));
-    }
-    if info["type"] == "page" {
-        // Only one tab is in front; each must behave as if it were.
-        devtools.notify(&session, "Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
-    }
-    devtools.notify(&session, "Runtime.runIfWaitingForDebugger", json!({}));
-    devtools.events().sessions.insert(text(&info["targetId"]), session);
 }
 
 /// Attaches to all new targets before they run.

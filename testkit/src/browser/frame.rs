@@ -3,12 +3,12 @@
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
-use super::{events::ExecutionContext, tab::Tab, wait_until};
+use super::{events::ExecutionContext, session::Session, waiting::wait_until};
 
 /// A document, identified by its place in the page: it stays valid when another page is loaded there.
 #[derive(Clone, Debug)]
 pub struct Frame<'a> {
-    tab: &'a Tab,
+    session: &'a Session,
     /// The selectors of the frame elements, outermost first.
     path: Vec<String>,
 }
@@ -27,8 +27,8 @@ pub struct AccessibleElement {
 }
 
 impl<'a> Frame<'a> {
-    pub(super) fn top(tab: &'a Tab) -> Self {
-        Self { tab, path: Vec::new() }
+    pub(super) fn top(session: &'a Session) -> Self {
+        Self { session, path: Vec::new() }
     }
 
     /// The document of the frame element at `selector`.
@@ -36,7 +36,7 @@ impl<'a> Frame<'a> {
     pub fn within(&self, selector: &str) -> Self {
         let mut path = self.path.clone();
         path.push(selector.to_owned());
-        Self { tab: self.tab, path }
+        Self { session: self.session, path }
     }
 
     /// The current value of a JavaScript expression. Promises are awaited.
@@ -148,7 +148,7 @@ impl<'a> Frame<'a> {
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
             let button = if kind == "mouseMoved" { "none" } else { "left" };
             let event = json!({"type": kind, "x": x, "y": y, "button": button, "clickCount": 1});
-            self.tab.call("Input.dispatchMouseEvent", event).await?;
+            self.session.call("Input.dispatchMouseEvent", event).await?;
         }
         Ok(())
     }
@@ -164,8 +164,8 @@ impl<'a> Frame<'a> {
             Ok((self.value(&with_element(selector, "element === document.activeElement")).await? == true).then_some(()))
         })
         .await?;
-        self.tab.select_all().await?;
-        if text.is_empty() { self.tab.press("Backspace").await } else { self.tab.type_text(text).await }
+        self.session.select_all().await?;
+        if text.is_empty() { self.session.press("Backspace").await } else { self.session.type_text(text).await }
     }
 
     /// Selects the option with this value.
@@ -190,7 +190,7 @@ impl<'a> Frame<'a> {
     pub async fn accessibility(&self, selector: &str) -> Result<AccessibleElement> {
         let (context, remote_object) = self.remote_object(selector).await?;
         let params = json!({"objectId": remote_object, "fetchRelatives": false});
-        let response = self.tab.devtools().call(&context.session, "Accessibility.getPartialAXTree", params).await?;
+        let response = self.session.devtools.call(&context.session, "Accessibility.getPartialAXTree", params).await?;
         let node = &response["nodes"][0];
         let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
         let property = |name: &str| {
@@ -210,11 +210,11 @@ impl<'a> Frame<'a> {
     /// Waits until this document and those around it have been painted: the browser uses the painted state to find the
     /// target of a click.
     pub(super) async fn wait_until_painted(&self) -> Result<()> {
-        if !self.tab.scripts_enabled() {
+        if !self.session.scripts_enabled {
             return Ok(());
         }
         for depth in 0..=self.path.len() {
-            let frame = Self { tab: self.tab, path: self.path[..depth].to_vec() };
+            let frame = Self { session: self.session, path: self.path[..depth].to_vec() };
             frame.value("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))").await?;
         }
         Ok(())
@@ -222,13 +222,13 @@ impl<'a> Frame<'a> {
 
     /// The context that runs the scripts of this document.
     async fn context(&self) -> Result<ExecutionContext> {
-        let mut id = self.tab.target().to_owned();
+        let mut id = self.session.target.clone();
         for (depth, frame_element) in self.path.iter().enumerate() {
-            let outer = Self { tab: self.tab, path: self.path[..depth].to_vec() };
+            let outer = Self { session: self.session, path: self.path[..depth].to_vec() };
             let (context, remote_object) = Box::pin(outer.remote_object(frame_element)).await?;
             let node = self
-                .tab
-                .devtools()
+                .session
+                .devtools
                 .call(&context.session, "DOM.describeNode", json!({"objectId": remote_object}))
                 .await?;
             id = node["node"]["frameId"]
@@ -236,8 +236,8 @@ impl<'a> Frame<'a> {
                 .with_context(|| format!("{frame_element} contains no document"))?
                 .to_owned();
         }
-        self.tab
-            .devtools()
+        self.session
+            .devtools
             .events()
             .context_of(&id)
             .with_context(|| format!("no document is loaded in {:?}", self.path))
@@ -262,7 +262,7 @@ impl<'a> Frame<'a> {
             // Allows what pages may do only after user input.
             "userGesture": true,
         });
-        let mut response = self.tab.devtools().call(&context.session, "Runtime.evaluate", params).await?;
+        let mut response = self.session.devtools.call(&context.session, "Runtime.evaluate", params).await?;
         if let Some(thrown) = response.get("exceptionDetails") {
             let what = thrown["exception"]["description"].as_str().or(thrown["text"].as_str()).unwrap_or_default();
             return Err(anyhow!("{script} threw {what}"));

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::tab::Tab;
+use super::session::Session;
 
 const SHIFT: u8 = 8;
 const CONTROL: u8 = 2;
@@ -32,7 +32,7 @@ fn key(name: &str) -> Result<(&str, String, u32, Option<&str>)> {
     })
 }
 
-impl Tab {
+impl Session {
     /// Presses a key: a character, or `Tab`, `Shift+Tab`, `Enter`, `Space`, `Escape`, `Backspace`, `ArrowUp` or
     /// `ArrowDown`.
     ///

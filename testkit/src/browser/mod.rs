@@ -9,8 +9,10 @@ mod frame;
 mod keys;
 mod launch;
 mod record;
+mod session;
 mod site;
 mod tab;
+mod waiting;
 
 use std::{
     fs,
@@ -20,21 +22,20 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tokio::time::{Instant, sleep};
 
-use self::devtools::DevTools;
+use self::{devtools::DevTools, waiting::wait_until};
 pub use self::{
     frame::{AccessibleElement, Frame},
     record::{Request, Secret},
+    session::Session,
     site::Site,
     tab::{Device, Tab},
+    waiting::eventually,
 };
 use crate::{TempDir, child::Child, process::profile_folder};
 
-/// Longer than any working operation takes.
-const TIMEOUT: Duration = Duration::from_secs(60);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running browser.
@@ -231,29 +232,6 @@ impl Drop for Browser {
         if thread::panicking() {
             self.print_record();
         }
-    }
-}
-
-/// Polls until the closure returns a value, since everything in a browser takes time.
-///
-/// # Errors
-/// When it returns none in time.
-pub async fn eventually<T>(poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    wait_until("the condition of the test", poll).await
-}
-
-/// Polls until the closure returns a value. Errors count as not yet: pages come and go.
-async fn wait_until<T>(what: &str, mut poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    let end = Instant::now() + TIMEOUT;
-    loop {
-        let result = poll().await;
-        if let Ok(Some(value)) = result {
-            return Ok(value);
-        }
-        if Instant::now() >= end {
-            bail!("timed out waiting for {what}; the last poll returned {:?}", result.err());
-        }
-        sleep(Duration::from_millis(20)).await;
     }
 }
 

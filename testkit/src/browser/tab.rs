@@ -1,12 +1,12 @@
 //! A tab: navigation, emulation and screenshots.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{fs, ops::Deref, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result, bail, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{devtools::DevTools, frame::Frame, wait_until};
+use super::{devtools::DevTools, frame::Frame, session::Session, waiting::wait_until};
 
 /// A window size and kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +38,19 @@ impl Device {
 }
 
 /// A tab. Use a [`Frame`] to work with its page.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Tab {
-    devtools: Arc<DevTools>,
-    target: String,
-    session: String,
+    session: Session,
     device: Device,
     screenshots: PathBuf,
-    scripts_enabled: bool,
+}
+
+impl Deref for Tab {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
 }
 
 /// Opens a new tab.
@@ -70,8 +75,9 @@ impl Tab {
         device: Device,
         screenshots: PathBuf,
     ) -> Result<Self> {
-        let session = wait_until("a tab", async || Ok(devtools.events().session_of(&target))).await?;
-        let tab = Self { devtools: Arc::clone(devtools), target, session, device, screenshots, scripts_enabled: true };
+        let id = wait_until("a tab", async || Ok(devtools.events().session_of(&target))).await?;
+        let session = Session { devtools: Arc::clone(devtools), target, id, scripts_enabled: true };
+        let tab = Self { session, device, screenshots };
         tab.resize(device).await?;
         Ok(tab)
     }
@@ -147,7 +153,7 @@ impl Tab {
     /// # Errors
     /// When the browser is gone.
     pub async fn disable_scripts(&mut self) -> Result<()> {
-        self.scripts_enabled = false;
+        self.session.scripts_enabled = false;
         self.call("Emulation.setScriptExecutionDisabled", json!({"value": true})).await.map(drop)
     }
 
@@ -232,37 +238,15 @@ impl Tab {
         self.screenshots.display().to_string()
     }
 
-    pub(super) async fn call(&self, method: &str, parameters: Value) -> Result<Value> {
-        self.devtools.call(&self.session, method, parameters).await
-    }
-
-    pub(super) fn devtools(&self) -> &Arc<DevTools> {
-        &self.devtools
-    }
-
-    pub(super) fn scripts_enabled(&self) -> bool {
-        self.scripts_enabled
-    }
-
-    pub(super) fn target(&self) -> &str {
-        &self.target
-    }
-
     /// The outermost document.
     #[must_use]
     pub fn top(&self) -> Frame<'_> {
-        Frame::top(self)
+        Frame::top(&self.session)
     }
 
     /// The document of the frame element at `selector`.
     #[must_use]
     pub fn frame(&self, selector: &str) -> Frame<'_> {
         self.top().within(selector)
-    }
-}
-
-impl std::fmt::Debug for Tab {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tab").field("target", &self.target).finish_non_exhaustive()
     }
 }

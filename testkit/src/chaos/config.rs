@@ -1,6 +1,6 @@
 //! The size of a system and the configuration of its processes.
 
-use super::world::ShopKind;
+use super::shop::ShopKind;
 
 /// The number of processes of each kind.
 #[derive(Clone, Copy, Debug)]

@@ -9,48 +9,21 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use sqlx::PgPool;
 use tokio::time::sleep;
 
 use super::{
-    faults::{FaultLog, RejectedRequests, Window},
+    endpoints::Delivery,
+    fault_log::{FaultLog, RejectedRequests, Window},
     gateway_report::{self, ReportLine},
     journal::Entry,
+    leaks,
+    ledger::{self, LedgerLine},
     modifiers::Modifiers,
-    proxy::Proxy,
     quiet::QuietPeriod,
-    receiver::Received,
-    world::{ShopKind, System, World},
+    shop::ShopKind,
+    system::System,
 };
 use crate::{Client, postgres};
-
-/// A line of a provider's ledger.
-#[derive(Clone, Debug, Default)]
-pub(super) struct LedgerLine {
-    pub(super) shop: usize,
-    pub(super) id: String,
-    /// Recorded by the gateway rather than by the mock.
-    pub(super) at_gateway: bool,
-    /// `sale`, `authorize`, `capture`, `void`, `refund`.
-    pub(super) kind: String,
-    pub(super) parent: Option<String>,
-    pub(super) reference: String,
-    pub(super) approved: bool,
-    /// The provider was interrupted: it did nothing, and no issuer declined.
-    pub(super) interrupted: bool,
-    pub(super) voided: bool,
-    pub(super) amount: i64,
-    /// The part of the amount that the provider added.
-    pub(super) fee: i64,
-    pub(super) currency: String,
-    pub(super) at: i64,
-}
-
-impl LedgerLine {
-    pub(super) fn is_charge(&self) -> bool {
-        ["sale", "authorize"].contains(&self.kind.as_str())
-    }
-}
 
 /// The state of an account in the API after the run.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +48,7 @@ pub(super) struct Evidence {
     pub(super) ledger: Vec<LedgerLine>,
     pub(super) requests: Vec<Entry>,
     pub(super) api_states: Vec<ApiState>,
-    pub(super) received: Vec<Received>,
+    pub(super) deliveries: Vec<Delivery>,
     /// The number of unfinished items by kind.
     pub(super) unfinished: BTreeMap<String, i64>,
     /// Where a secret was found.
@@ -122,32 +95,34 @@ impl Evidence {
 }
 
 /// Collects all evidence.
-pub(super) async fn gather(system: &mut System, world: &World, quiet: &QuietPeriod) -> Result<Evidence> {
-    let of_class = |class| (0..world.shops.len()).filter(|i| world.shops[*i].kind == ShopKind::Mock(class)).collect();
+pub(super) async fn gather(system: &System, requests: Vec<Entry>, quiet: &QuietPeriod) -> Result<Evidence> {
+    let shops = &system.shops;
+    let of_class = |class| (0..shops.len()).filter(|i| shops[*i].kind == ShopKind::Mock(class)).collect();
     let mut evidence = Evidence {
         class_b: of_class('B'),
         class_c: of_class('C'),
-        requests: world.journal.entries(),
-        ledger: ledger(&system.db, world).await?,
+        requests,
+        ledger: ledger::read(system).await?,
         unfinished: quiet.unfinished.clone(),
-        now: world.clock.now(),
-        modifiers: world.shops.iter().map(|shop| shop.kind.modifiers()).collect(),
+        now: system.clock.now(),
+        modifiers: shops.iter().map(|shop| shop.kind.modifiers()).collect(),
         ..Evidence::default()
     };
-    for shop in 0..world.shops.len() {
-        evidence.api_states.push(read_api_state(world, shop).await.with_context(|| format!("shop {shop}"))?);
+    for shop in 0..shops.len() {
+        evidence.api_states.push(read_api_state(system, shop).await.with_context(|| format!("shop {shop}"))?);
     }
-    evidence.api_read_at = world.clock.now();
+    evidence.api_read_at = system.clock.now();
     // Settlement continues: within a moment the webhooks for the state read above are delivered or pending.
     sleep(Duration::from_secs(3)).await;
-    for shop in 0..world.shops.len() {
-        evidence.api_states[shop].pending = pending(world, shop).await?;
+    for shop in 0..shops.len() {
+        evidence.api_states[shop].pending = pending(system, shop).await?;
     }
-    evidence.received = system.receiver.received();
-    evidence.gateway_reports = gateway_report::read(world).await?;
+    evidence.deliveries = system.endpoints.deliveries();
+    evidence.gateway_reports = gateway_report::read(system).await?;
     evidence.deadlocks = count_in_postgres_log(system, "deadlock detected")?;
     evidence.nested_transactions = count_in_postgres_log(system, "there is already a transaction in progress")?;
-    super::check::leaks::search(system, world, &mut evidence).await?;
+    let search = leaks::search(system, &evidence.requests).await?;
+    (evidence.leaks, evidence.searched) = (search.leaks, search.searched);
     Ok(evidence)
 }
 
@@ -156,67 +131,6 @@ fn count_in_postgres_log(system: &System, text: &str) -> Result<i64> {
     let path = postgres::home(&system.data)?.join("postgres.log");
     let log = String::from_utf8_lossy(&fs::read(&path).with_context(|| path.display().to_string())?).into_owned();
     Ok(i64::try_from(log.matches(text).count())?)
-}
-
-/// The number of approved charges whose response was lost, according to the logs for the mock and to our proxies for
-/// the gateway.
-pub(super) async fn charges_with_lost_response(system: &System, world: &World) -> Result<usize> {
-    let mut lost: BTreeSet<String> = system.proxies.gateway.iter().flat_map(Proxy::lost).collect();
-    for file in fs::read_dir(system.cluster.logs())?.flatten() {
-        let text = String::from_utf8_lossy(&fs::read(file.path())?).into_owned();
-        // The second text is the previous release's.
-        let lost_texts = ["configured to drop this response", "told to lose this answer"];
-        for line in text.lines().filter(|line| lost_texts.iter().any(|text| line.contains(text))) {
-            let at = line.find("operation=").map(|at| &line[at + "operation=".len()..]);
-            lost.extend(at.and_then(|rest| rest.split_whitespace().next()).map(str::to_owned));
-        }
-    }
-    let ledger = ledger(&system.db, world).await?;
-    let charged = ledger.iter().filter(|line| line.is_charge() && line.approved);
-    Ok(charged.filter(|line| lost.contains(&line.reference)).count())
-}
-
-async fn ledger(db: &PgPool, world: &World) -> Result<Vec<LedgerLine>> {
-    type Row = (String, String, Option<String>, Option<String>, bool, bool, bool, i64, i64, String, i64);
-    // The acquirer's record has the database's time; the gateway's own row has the time of a process, whose clock may
-    // be wrong.
-    const AT_GATEWAY: &str =
-        "SELECT t.id::text, kind, parent_id::text, reference_id, state = 'approved', state = 'failed', voided, amount, fee, currency,
-                (extract(epoch FROM coalesce(b.created_at, t.created_at)) * 1000)::bigint
-         FROM gateway.transactions t LEFT JOIN gateway.acquirer_books b ON b.reference = t.id
-         WHERE account_id = $1 AND state IN ('approved', 'declined', 'failed') ORDER BY t.created_at";
-    const AT_MOCK: &str =
-        "SELECT id, kind, parent, reference, approved, false, voided_at IS NOT NULL, amount, 0::bigint, currency,
-                (extract(epoch FROM created_at) * 1000)::bigint
-         FROM mock.transactions WHERE account = $1 ORDER BY created_at";
-    let mut all = Vec::new();
-    for (shop, accounts) in world.shops.iter().enumerate() {
-        for (provider, query, at_gateway) in
-            [(accounts.gateway_account_id, AT_GATEWAY, true), (accounts.mock_account_id, AT_MOCK, false)]
-        {
-            let Some(provider) = provider else { continue };
-            for row in sqlx::query_as::<_, Row>(query).bind(provider).fetch_all(db).await? {
-                let (id, kind, parent, reference, approved, interrupted, voided, amount, fee, currency, at) = row;
-                let reference = reference.unwrap_or_default();
-                all.push(LedgerLine {
-                    shop,
-                    id,
-                    at_gateway,
-                    kind,
-                    parent,
-                    reference,
-                    approved,
-                    interrupted,
-                    voided,
-                    amount,
-                    fee,
-                    currency,
-                    at,
-                });
-            }
-        }
-    }
-    Ok(all)
 }
 
 async fn list(api: &Client, path: &str) -> Result<Vec<Value>> {
@@ -234,8 +148,8 @@ async fn list(api: &Client, path: &str) -> Result<Vec<Value>> {
     }
 }
 
-async fn read_api_state(world: &World, shop: usize) -> Result<ApiState> {
-    let api = Client::new(&world.apis[0])?.bearer(&world.shops[shop].account.secret_key)?;
+async fn read_api_state(system: &System, shop: usize) -> Result<ApiState> {
+    let api = system.cluster.client(&system.shops[shop].account)?;
     let mut api_state = ApiState {
         payments: list(&api, "/v1/payments").await?,
         invoices: list(&api, "/v1/invoices").await?,
@@ -254,8 +168,8 @@ async fn read_api_state(world: &World, shop: usize) -> Result<ApiState> {
 }
 
 /// Events with a delivery pending.
-async fn pending(world: &World, shop: usize) -> Result<BTreeSet<(usize, String, String)>> {
-    let api = Client::new(&world.apis[0])?.bearer(&world.shops[shop].account.secret_key)?;
+async fn pending(system: &System, shop: usize) -> Result<BTreeSet<(usize, String, String)>> {
+    let api = system.cluster.client(&system.shops[shop].account)?;
     let mut pending = BTreeSet::new();
     let endpoints = list(&api, "/v1/webhook_endpoints").await?;
     for delivery in list(&api, "/v1/webhook_deliveries?status=pending").await? {

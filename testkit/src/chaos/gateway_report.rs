@@ -7,8 +7,8 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::{
+    system::System,
     time::{DAY, date},
-    world::World,
 };
 use crate::{Client, form};
 
@@ -49,13 +49,13 @@ fn hundredths(amount: &str) -> Option<i64> {
 }
 
 /// The report of each shop that has a gateway account.
-pub(super) async fn read(world: &World) -> Result<BTreeMap<usize, Vec<ReportLine>>> {
-    let gateway = Client::new(world.gateways.first().context("there is no gateway")?)?;
+pub(super) async fn read(system: &System) -> Result<BTreeMap<usize, Vec<ReportLine>>> {
+    let gateway = Client::new(&system.cluster.gateway_url(0))?;
     let gateway = gateway.header("content-type", "application/x-www-form-urlencoded")?;
-    let today = world.clock.now().div_euclid(DAY);
+    let today = system.clock.now().div_euclid(DAY);
     let (first, last) = (date(today - 2), date(today + 2));
     let mut reports = BTreeMap::new();
-    for (shop, shop_data) in world.shops.iter().enumerate() {
+    for (shop, shop_data) in system.shops.iter().enumerate() {
         let Some(gateway_account) = shop_data.gateway_account() else { continue };
         let (mut lines, mut page) = (Vec::new(), 1);
         loop {

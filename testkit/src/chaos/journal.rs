@@ -51,7 +51,7 @@ impl Journal {
     pub(super) fn add(&self, entry: Entry) {
         let line = json!({
             "sent": entry.sent, "ended": entry.ended, "shop": entry.shop, "request": entry.request, "key": entry.key,
-            "body": entry.body, "status": entry.status, "answer": entry.response,
+            "body": entry.body, "status": entry.status, "response": entry.response,
         });
         let mut entries = self.lock();
         // If the file cannot be written, the entry is still in memory.

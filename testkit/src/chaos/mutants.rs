@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::{
-    Run,
     config::{Size, SystemConfig},
-    report::Minimums,
-    schedule::{Fault, Plan},
-    world::ShopKind,
+    fault::Fault,
+    run::{self, Run},
+    schedule::{Minimums, Plan},
+    shop::ShopKind,
 };
 
 /// Scenes run at a time; each spends most of its time waiting.
@@ -264,12 +264,17 @@ pub(super) async fn run_scene(arguments: &[String], folder: &Path) -> Result<()>
     let run = Run {
         previous: None,
         config,
-        plan: Plan { seed: seed.parse()?, load: LOAD, gap: mutant.gap, kinds: mutant.faults },
-        minimums: Minimums { lost_responses: 0, late_sends: 0 },
+        plan: Plan {
+            seed: seed.parse()?,
+            load: LOAD,
+            gap: mutant.gap,
+            kinds: mutant.faults,
+            minimums: Minimums::default(),
+        },
         faults: !mutant.faults.is_empty(),
         timeout: TIMEOUT,
     };
-    super::run_and_keep_evidence(&run, &folder.join("scenes"), &format!("{rule}-{mode}")).await.map(drop)
+    run::run_and_keep_evidence(&run, &folder.join("scenes"), &format!("{rule}-{mode}")).await.map(drop)
 }
 
 /// The violations of a scene by invariant.
@@ -318,7 +323,7 @@ pub(super) async fn run_all(
             unexpected.push(format!("{} has violations with its rule enabled", mutant.rule));
         }
         report.push(
-            json!({"rule": mutant.rule, "what": mutant.guarantee, "caught": caught, "seen": violations_without_rule, "with_the_rule": violations_with_rule}),
+            json!({"rule": mutant.rule, "guarantee": mutant.guarantee, "caught": caught, "violations_without_rule": violations_without_rule, "violations_with_rule": violations_with_rule}),
         );
     }
     let report = json!({"seed": seed, "mutants": report});

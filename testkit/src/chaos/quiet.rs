@@ -9,7 +9,7 @@ use anyhow::Result;
 use sqlx::PgPool;
 use tokio::time::sleep;
 
-use super::world::{System, World};
+use super::{shop::ShopKind, system::System};
 
 /// The limit of the main run. An operation that the provider did not process is sent again within a minute.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(90);
@@ -25,13 +25,13 @@ pub(super) struct QuietPeriod {
 }
 
 /// Waits until all work is done, at most for `timeout`.
-pub(super) async fn wait_until_quiet(system: &mut System, world: &World, timeout: Duration) -> Result<QuietPeriod> {
+pub(super) async fn wait_until_quiet(system: &mut System, timeout: Duration) -> Result<QuietPeriod> {
     let began = Instant::now();
     for process in system.cluster.processes() {
         process.resume()?;
         process.wait_until_ready().await?;
     }
-    for shop in world.shops.iter().filter(|shop| matches!(shop.kind, super::world::ShopKind::Mock(_))) {
+    for shop in system.shops.iter().filter(|shop| matches!(shop.kind, ShopKind::Mock(_))) {
         system.cluster.ctl(&["mock", "set", &shop.account.id, "--latency-ms", "50", "--lose-answer", "0"]).await?;
     }
     loop {

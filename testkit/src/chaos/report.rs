@@ -6,27 +6,15 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{
-    check::Finding,
-    evidence::{Evidence, LedgerLine},
-    faults::FaultLog,
-    schedule::{Fault, Plan},
-    upgrade::Observations,
-    world::{World, provider_description},
+    check::Finding, evidence::Evidence, fault::Fault, fault_log::FaultLog, ledger::LedgerLine, schedule::Plan,
+    shop::Shop, upgrade::Observations,
 };
 
 /// Violations printed per invariant; the file contains all of them.
 const PRINTED_VIOLATIONS: usize = 8;
 
-/// The minimum counts for a run to be conclusive.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Minimums {
-    pub(super) lost_responses: usize,
-    pub(super) late_sends: usize,
-}
-
 pub(super) struct Report<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) minimums: Minimums,
     pub(super) left_out: &'a BTreeMap<Fault, String>,
     pub(super) fault_log: &'a FaultLog,
     pub(super) lost_responses: usize,
@@ -46,8 +34,8 @@ impl Report<'_> {
             }
         }
         let counted = [
-            ("charges with a lost response", self.lost_responses, self.minimums.lost_responses),
-            ("late sends", self.fault_log.late_references.len(), self.minimums.late_sends),
+            ("charges with a lost response", self.lost_responses, self.plan.minimums.lost_responses),
+            ("late sends", self.fault_log.late_references.len(), self.plan.minimums.late_sends),
         ];
         for (name, count, minimum) in counted {
             if count < minimum {
@@ -111,14 +99,14 @@ impl Report<'_> {
             "\n{} requests, {payments} payments, {} ledger lines, {} deliveries; quiet after {:.0} s; seed {}: {} violations",
             self.evidence.requests.len(),
             self.evidence.ledger.len(),
-            self.evidence.received.len(),
+            self.evidence.deliveries.len(),
             self.quiet.as_secs_f64(),
             self.plan.seed,
             self.violations()
         );
     }
 
-    pub(super) fn write(&self, path: &Path, world: &World) -> Result<()> {
+    pub(super) fn write(&self, path: &Path, shops: &[Shop]) -> Result<()> {
         let faults: BTreeMap<&str, u64> = Fault::ALL
             .iter()
             .filter(|(fault, _)| !self.left_out.contains_key(fault))
@@ -127,18 +115,18 @@ impl Report<'_> {
         let left_out: BTreeMap<&str, &String> =
             self.left_out.iter().map(|(fault, reason)| (fault.name(), reason)).collect();
         let invariants: Vec<Value> = self.findings.iter().map(|finding| json!({
-            "invariant": finding.invariant, "checked": finding.checked, "apart": finding.exceptions, "violations": finding.violations,
+            "invariant": finding.invariant, "checked": finding.checked, "exceptions": finding.exceptions, "violations": finding.violations,
         })).collect();
         let report = json!({
             "seed": self.plan.seed, "load_seconds": self.plan.load.as_secs(), "quiet_seconds": self.quiet.as_secs(),
-            "faults": faults, "left_out": left_out, "timeline": self.fault_log.timeline, "charged_and_answer_lost": self.lost_responses,
-            "sent_late": self.fault_log.late_references, "invariants": invariants, "vacuity": self.missing_coverage(),
+            "faults": faults, "left_out": left_out, "timeline": self.fault_log.timeline, "charges_with_lost_response": self.lost_responses,
+            "late_sends": self.fault_log.late_references, "invariants": invariants, "missing_coverage": self.missing_coverage(),
             "requests": self.evidence.requests.len(), "ledger_lines": self.evidence.ledger.len(),
-            "deliveries": self.evidence.received.len(), "left": self.evidence.unfinished,
+            "deliveries": self.evidence.deliveries.len(), "unfinished": self.evidence.unfinished,
             "upgrade": self.upgrade.map(|observations| json!({
-                "timeline": observations.timeline, "slowest_beside_migrations_ms": observations.slowest(&self.evidence.requests),
+                "timeline": observations.timeline, "slowest_response_during_migrations_ms": observations.slowest(&self.evidence.requests),
             })),
-            "accounts": world.shops.iter().map(|shop| json!({"account": shop.account.id, "at": provider_description(shop.kind)})).collect::<Vec<_>>(),
+            "accounts": shops.iter().map(|shop| json!({"account": shop.account.id, "at": shop.kind.description()})).collect::<Vec<_>>(),
         });
         fs::write(path, format!("{report:#}\n"))?;
         Ok(())

@@ -2,49 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{config::SystemConfig, random::Random};
+use super::{config::SystemConfig, fault::Fault, random::Random};
 
 const WORKERS: usize = SystemConfig::FULL.size.workers;
-
-/// A kind of fault. A run is conclusive only if every kind that the machine supports has occurred.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fault {
-    KillApi,
-    KillWorker,
-    KillScheduler,
-    KillGateway,
-    StopApi,
-    StopWorker,
-    StopScheduler,
-    StopGateway,
-    RedisFlush,
-    RedisRestart,
-    RedisCut,
-    RedisDelay,
-    PostgresRestart,
-    PostgresConnections,
-    PostgresFull,
-    PostgresCut,
-    PostgresDelay,
-    GatewayCut,
-    GatewayLose,
-    GatewayDelay,
-    GatewayFail,
-    GatewayDrip,
-    MockLose,
-    MockDelay,
-    MockRefuse,
-    ClockSlight,
-    ClockSeconds,
-    ClockHours,
-    ClockMonths,
-    ClockRestart,
-    GatewayRefuse,
-    GatewayTooManyRequests,
-    MockOutage,
-    RotateKeys,
-    MoveAccount,
-}
 
 use Fault::{
     ClockHours, ClockMonths, ClockRestart, ClockSeconds, ClockSlight, GatewayCut, GatewayDelay, GatewayDrip,
@@ -53,126 +13,6 @@ use Fault::{
     PostgresFull, PostgresRestart, RedisCut, RedisDelay, RedisFlush, RedisRestart, RotateKeys, StopApi, StopGateway,
     StopScheduler, StopWorker,
 };
-
-impl Fault {
-    /// All kinds with their names in the report.
-    pub(super) const ALL: [(Self, &'static str); 35] = [
-        (KillApi, "api killed (-9)"),
-        (KillWorker, "worker killed (-9)"),
-        (KillScheduler, "scheduler killed (-9)"),
-        (KillGateway, "gateway killed (-9)"),
-        (StopApi, "api stopped beyond the lease"),
-        (StopWorker, "worker stopped beyond the lease"),
-        (StopScheduler, "scheduler stopped beyond the lease"),
-        (StopGateway, "gateway stopped beyond the lease"),
-        (RedisFlush, "Redis FLUSHALL"),
-        (RedisRestart, "Redis killed and restarted empty"),
-        (RedisCut, "connections to Redis cut"),
-        (RedisDelay, "answers of Redis delayed"),
-        (PostgresRestart, "Postgres restarted at once"),
-        (PostgresConnections, "Postgres out of connections"),
-        (PostgresFull, "disk of Postgres full"),
-        (PostgresCut, "connections to Postgres cut"),
-        (PostgresDelay, "answers of Postgres delayed"),
-        (GatewayCut, "connections to the gateway cut"),
-        (GatewayLose, "answers of the gateway lost"),
-        (GatewayDelay, "answers of the gateway beyond the time-out"),
-        (GatewayFail, "5xx in place of the gateway's answer"),
-        (GatewayDrip, "answers of the gateway byte by byte"),
-        (MockLose, "answers of the mock lost"),
-        (MockDelay, "mock slower than the time-out"),
-        (MockRefuse, "requests turned away by the mock"),
-        (ClockSlight, "clock of a process off by less than 2 s"),
-        (ClockSeconds, "clock of a process off by seconds"),
-        (ClockHours, "clock of a process off by hours"),
-        (ClockMonths, "clock of a process off by months"),
-        (ClockRestart, "process restarted with a wrong clock"),
-        (GatewayRefuse, "outage: gateway refuses connections"),
-        (GatewayTooManyRequests, "outage: gateway answers 429"),
-        (MockOutage, "outage: mock turns everything away"),
-        (RotateKeys, "keys of a gateway account rotated"),
-        (MoveAccount, "account moved to another provider"),
-    ];
-
-    /// Faults that previous releases do not withstand.
-    pub(super) const NEWLY_SUPPORTED: [Self; 10] = [
-        ClockSlight,
-        ClockSeconds,
-        ClockHours,
-        ClockMonths,
-        ClockRestart,
-        GatewayRefuse,
-        GatewayTooManyRequests,
-        MockOutage,
-        RotateKeys,
-        MoveAccount,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(fault, _)| *fault == self).map_or("", |(_, name)| name)
-    }
-
-    /// Whether the fault sets the clock of a process wrong.
-    pub(super) fn sets_clock(self) -> bool {
-        [ClockSlight, ClockSeconds, ClockHours, ClockMonths, ClockRestart].contains(&self)
-    }
-
-    /// Whether the fault may cause a 500: the database is unavailable, or a stopped process holds locks in it.
-    pub(super) fn explains_a_500(self) -> bool {
-        let of = [PostgresRestart, PostgresConnections, PostgresFull, PostgresCut, PostgresDelay];
-        of.contains(&self) || [StopApi, StopWorker, StopScheduler, StopGateway].contains(&self)
-    }
-
-    /// The clock offset in milliseconds; negative if the clock is behind.
-    fn shift(self, random: &mut Random) -> i64 {
-        const HOUR: u64 = 3_600_000;
-        const DAY: u64 = 24 * HOUR;
-        if !self.sets_clock() {
-            return 0;
-        }
-        let (ahead, far_off) = (random.percent(65), random.percent(50));
-        let (min, max) = if self == ClockSlight {
-            (300, 1700)
-        } else if self == ClockSeconds {
-            (3000, 90_000)
-        } else if self == ClockMonths || (self == ClockRestart && far_off) {
-            (31 * DAY, 400 * DAY)
-        } else {
-            (HOUR, 72 * HOUR)
-        };
-        let offset = i64::try_from(random.between(min, max)).unwrap_or(0);
-        if ahead { offset } else { -offset }
-    }
-
-    /// The duration in milliseconds. In a long run an outage of a provider may last minutes.
-    fn duration(self, random: &mut Random, load: Duration) -> u64 {
-        let outage = match (load >= LONG, random.percent(25)) {
-            (true, true) => (60_000, 150_000),
-            (true, false) => (15_000, 40_000),
-            (false, _) => (10_000, 14_000),
-        };
-        match self {
-            // A process compares its clock with the database's every 5 s.
-            ClockSlight | ClockSeconds | ClockHours | ClockMonths | ClockRestart => random.between(9000, 12_000),
-            GatewayRefuse | GatewayTooManyRequests | MockOutage => random.between(outage.0, outage.1),
-            RotateKeys => 0,
-            MoveAccount => random.between(4000, 9000),
-            StopWorker => random.between(28_000, 31_000),
-            StopApi | StopScheduler | StopGateway => random.between(22_000, 26_000),
-            KillApi | KillWorker | KillScheduler | KillGateway => random.between(0, 3000),
-            RedisFlush | MockLose => 0,
-            RedisRestart => random.between(200, 2500),
-            // Sometimes longer than a request waits for a connection, so that the request fails.
-            PostgresRestart => random.between(200, 9000),
-            RedisCut | PostgresCut | GatewayCut => random.between(100, 2000),
-            RedisDelay | PostgresDelay | PostgresConnections | PostgresFull => random.between(3000, 6000),
-            GatewayLose | GatewayFail => random.between(3000, 5000),
-            GatewayDelay | GatewayDrip => random.between(4000, 7000),
-            MockDelay => random.between(8000, 14_000),
-            MockRefuse => random.between(1500, 3000),
-        }
-    }
-}
 
 /// One scheduled fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,6 +34,15 @@ pub(super) struct Plan {
     pub(super) gap: (u64, u64),
     /// The kinds of faults to use; all if empty.
     pub(super) kinds: &'static [Fault],
+    pub(super) minimums: Minimums,
+}
+
+/// The minimum counts for a run to be conclusive.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Minimums {
+    /// Charges with a lost response.
+    pub(super) lost_responses: usize,
+    pub(super) late_sends: usize,
 }
 
 impl Plan {
@@ -239,9 +88,9 @@ pub(super) fn steps(plan: &Plan, left_out: &BTreeMap<Fault, String>) -> Vec<Step
             });
         }
         let Some(fault) = round.pop() else { return steps };
-        let duration = fault.duration(&mut random, plan.load);
+        let duration = duration(fault, &mut random, plan.load);
         let mut target = random.index(1000);
-        let shift = fault.shift(&mut random);
+        let shift = shift(fault, &mut random);
         let mut step = 1;
         if fault.sets_clock() {
             target = target * PROCESS_KINDS + next_clock_kind % PROCESS_KINDS;
@@ -289,6 +138,56 @@ pub(super) fn extra_steps(now: Duration, lost: bool, late: bool, failed: bool) -
     losing.chain((!failed).then(|| step(MockOutage, 12))).chain((!late).then(|| step(StopWorker, 30))).collect()
 }
 
+/// The clock offset in milliseconds; negative if the clock is behind.
+fn shift(fault: Fault, random: &mut Random) -> i64 {
+    const HOUR: u64 = 3_600_000;
+    const DAY: u64 = 24 * HOUR;
+    if !fault.sets_clock() {
+        return 0;
+    }
+    let (ahead, far_off) = (random.percent(65), random.percent(50));
+    let (min, max) = if fault == ClockSlight {
+        (300, 1700)
+    } else if fault == ClockSeconds {
+        (3000, 90_000)
+    } else if fault == ClockMonths || (fault == ClockRestart && far_off) {
+        (31 * DAY, 400 * DAY)
+    } else {
+        (HOUR, 72 * HOUR)
+    };
+    let offset = i64::try_from(random.between(min, max)).unwrap_or(0);
+    if ahead { offset } else { -offset }
+}
+
+/// The duration in milliseconds. In a long run an outage of a provider may last minutes.
+fn duration(fault: Fault, random: &mut Random, load: Duration) -> u64 {
+    let outage = match (load >= LONG, random.percent(25)) {
+        (true, true) => (60_000, 150_000),
+        (true, false) => (15_000, 40_000),
+        (false, _) => (10_000, 14_000),
+    };
+    match fault {
+        // A process compares its clock with the database's every 5 s.
+        ClockSlight | ClockSeconds | ClockHours | ClockMonths | ClockRestart => random.between(9000, 12_000),
+        GatewayRefuse | GatewayTooManyRequests | MockOutage => random.between(outage.0, outage.1),
+        RotateKeys => 0,
+        MoveAccount => random.between(4000, 9000),
+        StopWorker => random.between(28_000, 31_000),
+        StopApi | StopScheduler | StopGateway => random.between(22_000, 26_000),
+        KillApi | KillWorker | KillScheduler | KillGateway => random.between(0, 3000),
+        RedisFlush | MockLose => 0,
+        RedisRestart => random.between(200, 2500),
+        // Sometimes longer than a request waits for a connection, so that the request fails.
+        PostgresRestart => random.between(200, 9000),
+        RedisCut | PostgresCut | GatewayCut => random.between(100, 2000),
+        RedisDelay | PostgresDelay | PostgresConnections | PostgresFull => random.between(3000, 6000),
+        GatewayLose | GatewayFail => random.between(3000, 5000),
+        GatewayDelay | GatewayDrip => random.between(4000, 7000),
+        MockDelay => random.between(8000, 14_000),
+        MockRefuse => random.between(1500, 3000),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,7 +205,13 @@ mod tests {
 
     #[test]
     fn schedules_are_reproducible_and_rounds_contain_every_kind() {
-        let plan = |seed| Plan { seed, load: Duration::from_secs(600), gap: (3000, 5000), kinds: &[] };
+        let plan = |seed| Plan {
+            seed,
+            load: Duration::from_secs(600),
+            gap: (3000, 5000),
+            kinds: &[],
+            minimums: Minimums::default(),
+        };
         let all = steps(&plan(1), &BTreeMap::new());
         assert_eq!(all, steps(&plan(1), &BTreeMap::new()));
         assert_ne!(all, steps(&plan(2), &BTreeMap::new()));
@@ -317,7 +222,13 @@ mod tests {
 
     #[test]
     fn process_kinds_take_turns_and_worker_faults_do_not_overlap() {
-        let plan = Plan { seed: 1, load: Duration::from_secs(90), gap: (1900, 2150), kinds: &[] };
+        let plan = Plan {
+            seed: 1,
+            load: Duration::from_secs(90),
+            gap: (1900, 2150),
+            kinds: &[],
+            minimums: Minimums::default(),
+        };
         let all = steps(&plan, &BTreeMap::new());
         let clock_steps: Vec<&Step> = all.iter().filter(|step| step.fault.sets_clock()).collect();
         for kind in 0..PROCESS_KINDS {

@@ -12,10 +12,11 @@ use sqlx::PgPool;
 use tokio::time::sleep;
 
 use super::{
-    caller::TIMEOUT,
     check::Finding,
+    instances::Instances,
     journal::Entry,
-    world::{System, World},
+    load::{caller::TIMEOUT, state::LoadState},
+    system::System,
 };
 use crate::{Client, ProcessKind, process::Programs};
 
@@ -27,8 +28,6 @@ const OLD_RELEASE_ON_NEW_SCHEMA: Duration = Duration::from_secs(5);
 const MIN_REQUESTS: u64 = 500;
 /// How often the load balancer polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// `DRAIN_MS` of every process: long enough for many polls of the load balancer.
-pub(super) const DRAIN_MS: &str = "2000";
 
 /// The observations of the first part.
 #[derive(Clone, Debug, Default)]
@@ -61,28 +60,28 @@ impl Observations {
 /// Runs the first part. Afterwards every process runs the previous release again, on the new schema.
 pub(super) async fn run_without_faults(
     system: &mut System,
-    world: &World,
+    load: &LoadState,
     previous: &Programs,
 ) -> Result<Observations> {
     let (began, current, mut observations) = (Instant::now(), Programs::own()?, Observations::default());
-    let health_endpoints = HealthEndpoints::of(system, world)?;
-    world.full_timeouts.store(true, Ordering::Relaxed);
+    let health_endpoints = HealthEndpoints::of(system)?;
+    load.full_timeouts.store(true, Ordering::Relaxed);
     let upgrading = async {
         sleep(WARM_UP).await;
-        observations.checked_period.0 = world.clock.now();
+        observations.checked_period.0 = system.clock.now();
         observations.log(began, "migrating the schema while the previous release runs");
-        observations.migration_period.0 = world.clock.now();
+        observations.migration_period.0 = system.clock.now();
         system.cluster.migrate_to(&current).await?;
-        observations.migration_period.1 = world.clock.now();
+        observations.migration_period.1 = system.clock.now();
         observations.log(began, "the schema is migrated");
         sleep(OLD_RELEASE_ON_NEW_SCHEMA).await;
         for (programs, action) in [(&current, "upgraded"), (previous, "rolled back")] {
             for index in 0..system.cluster.processes().len() {
-                let process = replace(system, world, index, programs).await?;
+                let process = replace(system, load, index, programs).await?;
                 observations.log(began, &format!("{action} {process}"));
             }
         }
-        observations.checked_period.1 = world.clock.now();
+        observations.checked_period.1 = system.clock.now();
         // By then every request has its response or has timed out.
         sleep(TIMEOUT).await;
         observations.failed_charges = failed_charges(&system.db, observations.checked_period).await?;
@@ -90,44 +89,44 @@ pub(super) async fn run_without_faults(
     };
     tokio::select! {
         done = upgrading => done?,
-        () = run_load_balancer(world, &health_endpoints) => {}
+        () = run_load_balancer(load, &health_endpoints) => {}
     }
-    world.full_timeouts.store(false, Ordering::Relaxed);
+    load.full_timeouts.store(false, Ordering::Relaxed);
     Ok(observations)
 }
 
 /// Upgrades every process that still runs the previous release.
-pub(super) async fn finish(system: &mut System, world: &World) -> Result<()> {
-    let (current, health_endpoints) = (Programs::own()?, HealthEndpoints::of(system, world)?);
+pub(super) async fn finish(system: &mut System, load: &LoadState) -> Result<()> {
+    let (current, health_endpoints) = (Programs::own()?, HealthEndpoints::of(system)?);
     let replacing = async {
         for index in 0..system.cluster.processes().len() {
             let process = &mut system.cluster.processes()[index];
             process.resume()?;
             process.wait_until_ready().await?;
-            replace(system, world, index, &current).await?;
+            replace(system, load, index, &current).await?;
         }
         anyhow::Ok(())
     };
     tokio::select! {
         done = replacing => done,
-        () = run_load_balancer(world, &health_endpoints) => Ok(()),
+        () = run_load_balancer(load, &health_endpoints) => Ok(()),
     }
 }
 
 /// Shuts a process down gracefully and restarts it as another release. Returns its name.
-async fn replace(system: &mut System, world: &World, index: usize, programs: &Programs) -> Result<String> {
+async fn replace(system: &mut System, load: &LoadState, index: usize, programs: &Programs) -> Result<String> {
     let process = &mut system.cluster.processes()[index];
     let name = process.name();
     let status = process.terminate().await?;
     ensure!(status.code() == Some(0), "{name} did not shut down cleanly: {status}");
     process.set_release(programs)?;
     process.restart().await?;
-    let ready_flag = match process.kind() {
-        ProcessKind::Api => world.ready.get(process.index()),
-        ProcessKind::Gateway => world.ready_gateways.get(process.index()),
-        ProcessKind::Worker | ProcessKind::Scheduler => None,
+    let instances = match process.kind() {
+        ProcessKind::Api => &load.apis,
+        ProcessKind::Gateway => &load.gateways,
+        ProcessKind::Worker | ProcessKind::Scheduler => return Ok(name),
     };
-    while ready_flag.is_some_and(|ready| !ready.load(Ordering::Relaxed)) {
+    while !instances.is_ready(process.index()) {
         sleep(POLL_INTERVAL).await;
     }
     Ok(name)
@@ -140,28 +139,28 @@ struct HealthEndpoints {
 }
 
 impl HealthEndpoints {
-    fn of(system: &System, world: &World) -> Result<Self> {
+    fn of(system: &System) -> Result<Self> {
         let health = |kind, index| Client::new(&system.cluster.metrics_url(kind, index).replace("/metrics", ""));
         let all = |kind, count| (0..count).map(|index| health(kind, index)).collect::<Result<Vec<_>>>();
-        Ok(Self {
-            apis: all(ProcessKind::Api, world.apis.len())?,
-            gateways: all(ProcessKind::Gateway, world.gateways.len())?,
-        })
+        let size = system.config.size;
+        Ok(Self { apis: all(ProcessKind::Api, size.apis)?, gateways: all(ProcessKind::Gateway, size.gateways)? })
     }
 }
 
 /// Directs clients only to ready processes, like any load balancer that polls `/readyz`.
-async fn run_load_balancer(world: &World, health_endpoints: &HealthEndpoints) {
+async fn run_load_balancer(load: &LoadState, health_endpoints: &HealthEndpoints) {
     loop {
-        let apis = health_endpoints.apis.iter().zip(&world.ready);
-        let gateways = health_endpoints.gateways.iter().zip(&world.ready_gateways);
-        join_all(apis.chain(gateways).map(async |(health, ready)| {
-            let response = health.get("/readyz").await;
-            ready.store(response.is_ok_and(|response| response.status == 200), Ordering::Relaxed);
-        }))
-        .await;
+        tokio::join!(poll(&health_endpoints.apis, &load.apis), poll(&health_endpoints.gateways, &load.gateways));
         sleep(POLL_INTERVAL).await;
     }
+}
+
+async fn poll(health_endpoints: &[Client], instances: &Instances) {
+    join_all(health_endpoints.iter().enumerate().map(async |(index, health)| {
+        let response = health.get("/readyz").await;
+        instances.set_ready(index, response.is_ok_and(|response| response.status == 200));
+    }))
+    .await;
 }
 
 /// Charges of clients and of billing that failed. With working providers there must be none.

@@ -6,12 +6,11 @@ use std::{future::Future, time::Duration};
 use anyhow::{Context, Result, bail};
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::{Client, Cluster, form};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
-    time::{sleep, timeout},
+use testkit::{
+    Client, Cluster, form,
+    receiver::{Receiver, Reply},
 };
+use tokio::time::{sleep, timeout};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -39,28 +38,19 @@ pub(crate) async fn drive(cluster: &mut Cluster) -> Result<()> {
     worker.restart().await?;
     let api = cluster.client(&account)?;
     // One endpoint receives all events, and nothing listens at the other.
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    for url in [format!("http://{}/", listener.local_addr()?), "http://127.0.0.1:9/".to_owned()] {
+    let receiver = Receiver::start(|_| Reply::ok()).await?;
+    for url in [receiver.url("/"), "http://127.0.0.1:9/".to_owned()] {
         create(&api, "/v1/webhook_endpoints", json!({"url": url})).await?;
     }
     for token in ["tok_ok", "tok_ok", "tok_declined"] {
         create(&api, "/v1/payments", json!({"amount": 1_250, "currency": "USD", "paymentToken": token})).await?;
     }
-    timeout(TIMEOUT, receive(&listener)).await.context("no webhook was delivered")??;
+    eventually("a webhook", async || Ok((receiver.connections() > 0).then_some(()))).await?;
     let payment =
         create(&api, "/v1/payments", json!({"amount": 500, "currency": "USD", "paymentToken": "tok_ok"})).await?;
     create(&api, &format!("/v1/payments/{}/refund", id(&payment)?), json!({"amount": 500})).await?;
     collect_an_invoice(&api).await?;
     sell_at_the_gateway(cluster).await
-}
-
-/// Accepts one webhook.
-async fn receive(listener: &TcpListener) -> Result<()> {
-    let (mut stream, _) = listener.accept().await?;
-    let mut request = [0; 1024];
-    let _ = stream.read(&mut request).await?;
-    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await?;
-    Ok(())
 }
 
 async fn create(api: &Client, path: &str, body: Value) -> Result<Value> {

@@ -11,8 +11,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use serde_json::{Value, json};
 use sources::{known_variables, programs, read, root, seconds};
-use yaml::{Entry, at, documents, entries, inline, list};
+use yaml::{at, documents, map, text, texts};
 
 const KUBERNETES: &str = "deploy/kubernetes/";
 /// The files that define pods.
@@ -56,103 +57,65 @@ struct Launch {
     grace: u64,
 }
 
-fn command(value: &str) -> String {
-    list(value).join(" ")
+fn command(value: &Value) -> String {
+    texts::<Vec<_>>(value, "").join(" ")
 }
 
-fn compose() -> Vec<Entry> {
-    entries(&read("compose.yaml"))
-}
-
-fn services(compose: &[Entry]) -> BTreeSet<&str> {
-    compose.iter().filter_map(|entry| entry.path.strip_prefix("services.")?.split('.').next()).collect()
-}
-
-/// The keys directly below a path, with their values.
-fn below(entries: &[Entry], path: &str) -> BTreeMap<String, String> {
-    let key = |entry: &Entry| {
-        let key = entry.path.strip_prefix(path)?.strip_prefix('.')?;
-        (!key.contains('.') && key != "<<").then(|| (key.to_owned(), entry.value.clone()))
-    };
-    entries.iter().filter_map(key).collect()
+fn compose() -> Value {
+    documents(&read("compose.yaml")).remove(0)
 }
 
 /// The services of compose.yaml that run one of the programs.
 fn compose_launches() -> Vec<Launch> {
     let compose = compose();
-    let one = |path: &str| at(&compose, path).next().map(str::to_owned);
-    let mut launches = Vec::new();
-    for service in services(&compose) {
-        let place = format!("services.{service}");
-        if one(&format!("{place}.<<")).as_deref() != Some("*program") {
-            continue;
-        }
-        let mut environment = below(&compose, &format!("{place}.environment"));
-        let shared = [format!("{place}.environment"), format!("{place}.environment.<<")];
-        if shared.iter().any(|path| one(path).as_deref() == Some("*environment")) {
-            environment.extend(below(&compose, "x-environment"));
-        }
-        let entrypoint = one(&format!("{place}.entrypoint"));
-        let grace = one("x-program.stop_grace_period").expect("a grace period");
-        launches.push(Launch {
-            program: command(&entrypoint.or_else(|| one(&format!("{place}.command"))).expect("a command")),
-            environment,
-            secrets: one(&format!("{place}.secrets"))
-                .map(|value| list(&value))
-                .unwrap_or_default()
-                .into_iter()
-                .collect(),
-            image: one("x-program.image").expect("an image"),
-            grace: grace.trim_end_matches('s').parse().expect("seconds"),
-            place: format!("compose.yaml, {service}"),
-        });
-    }
+    let is_ours = |(_, service): &(&String, &Value)| service["image"] == compose["x-program"]["image"];
+    let launch = |(name, service): (&String, &Value)| Launch {
+        place: format!("compose.yaml, {name}"),
+        program: command(service.get("entrypoint").unwrap_or(&service["command"])),
+        environment: map(&service["environment"]).map(|(name, value)| (name.clone(), text(value))).collect(),
+        secrets: texts(service, "secrets"),
+        image: text(&service["image"]),
+        grace: text(&service["stop_grace_period"]).trim_end_matches('s').parse().expect("seconds"),
+    };
+    let launches: Vec<_> = map(&compose["services"]).filter(is_ours).map(launch).collect();
     assert_eq!(launches.len(), 7, "services that run one of the programs");
     launches
 }
 
 /// The pods, jobs and deployments. program.yaml applies to every deployment.
 fn kubernetes_launches() -> Vec<Launch> {
-    let common = entries(&read(&format!("{KUBERNETES}base/program.yaml")));
+    let common = documents(&read(&format!("{KUBERNETES}base/program.yaml"))).remove(0);
     let mut launches = Vec::new();
     for file in MANIFESTS {
         for document in documents(&read(&format!("{KUBERNETES}{file}"))) {
-            let kind = at(&document, "kind").next().expect("a kind");
-            let spec = match kind {
-                "Deployment" | "Job" => "spec.template.spec",
-                "Pod" => "spec",
+            let (spec, is_deployment) = match text(&document["kind"]).as_str() {
+                "Deployment" => ("spec.template.spec", true),
+                "Job" => ("spec.template.spec", false),
+                "Pod" => ("spec", false),
                 _ => continue,
             };
-            let shared: &[Entry] = if kind == "Deployment" { &common } else { &[] };
+            let shared = Some(&common).filter(|_| is_deployment);
             let all = |path: &str| {
-                let path = format!("{spec}{path}");
-                let entries =
-                    shared.iter().chain(&document).filter(|entry| entry.path == path && !entry.value.is_empty());
-                entries.map(|entry| entry.value.clone()).collect::<Vec<_>>()
+                let path = format!("{spec}.{path}");
+                shared.into_iter().chain([&document]).flat_map(|document| at(document, &path)).collect::<Vec<_>>()
             };
-            let variable = |value: &String| {
-                let text = inline(value, "value").first().map_or_else(|| value.clone(), |value| (*value).to_owned());
-                (inline(value, "name")[0].to_owned(), text)
+            assert!(all("containers.volumeMounts").iter().any(|mount| mount["mountPath"] == "/run/secrets"), "{file}");
+            let variable = |variable: &Value| {
+                let value = variable.get("value").unwrap_or(&variable["valueFrom"]);
+                (text(&variable["name"]), text(value))
             };
-            assert!(
-                all(".containers.volumeMounts").iter().any(|mount| inline(mount, "mountPath") == ["/run/secrets"]),
-                "{file}"
-            );
-            let prefix = format!("{spec}.volumes.projected.sources");
-            let projected = document.iter().filter(|entry| entry.path.starts_with(&prefix));
-            let program = match command(&all(".containers.command")[0]).as_str() {
+            let program = match texts::<Vec<_>>(&document, &format!("{spec}.containers.command")).join(" ").as_str() {
                 "sleep 3600" => "ctl".to_owned(),
                 program => program.to_owned(),
             };
-            let grace =
-                all(".terminationGracePeriodSeconds").first().map_or(30, |value| value.parse().expect("seconds"));
+            let grace = all("terminationGracePeriodSeconds").first().map_or(Some(30), |value| value.as_u64());
             launches.push(Launch {
                 place: format!("{KUBERNETES}{file}, {program}"),
                 program,
-                environment: all(".containers.env").iter().map(variable).collect(),
-                secrets: projected.flat_map(|entry| inline(&entry.value, "path")).map(str::to_owned).collect(),
-                image: all(".containers.image")[0].clone(),
-                grace,
+                environment: all("containers.env").into_iter().map(variable).collect(),
+                secrets: texts(&document, &format!("{spec}.volumes.projected.sources.secret.items.path")),
+                image: text(all("containers.image")[0]),
+                grace: grace.expect("seconds"),
             });
         }
     }
@@ -229,10 +192,10 @@ fn every_referenced_secret_is_mounted_and_no_other() {
 #[test]
 fn the_script_creates_every_secret_of_compose_once() {
     let compose = compose();
-    let defined = below(&compose, "secrets");
-    let used = |path: &str| path.starts_with("services.") && path.ends_with(".secrets");
-    let used: BTreeSet<_> =
-        compose.iter().filter(|entry| used(&entry.path)).flat_map(|entry| list(&entry.value)).collect();
+    let defined: BTreeMap<String, &Value> =
+        map(&compose["secrets"]).map(|(name, value)| (name.clone(), value)).collect();
+    let used: BTreeSet<String> =
+        map(&compose["services"]).flat_map(|(_, service)| texts::<Vec<_>>(service, "secrets")).collect();
     assert_eq!(used, defined.keys().cloned().collect(), "used secrets and defined secrets differ");
 
     let folder = std::env::temp_dir().join(format!("secrets-{}", std::process::id()));
@@ -252,7 +215,7 @@ fn the_script_creates_every_secret_of_compose_once() {
     assert_eq!(run(), created, "a second run changed a secret");
     fs::remove_dir_all(&folder).expect("removable");
     for (name, file) in &defined {
-        assert_eq!(file, &format!("{{file: secrets/{name}}}"));
+        assert_eq!(*file, &json!({"file": format!("secrets/{name}")}));
     }
     let keys: BTreeSet<_> =
         ["key_pepper", "encryption_key", "gateway_card_key", "gateway_pepper"].map(|key| &created[key]).into();
@@ -274,11 +237,11 @@ fn the_script_creates_every_secret_of_compose_once() {
 fn every_image_has_a_version_and_ours_has_every_program() {
     let compose = compose();
     let mut images: Vec<_> = launches().into_iter().map(|launch| launch.image).collect();
-    images.extend(compose.iter().filter(|entry| entry.path.ends_with(".image")).map(|entry| entry.value.clone()));
+    images.extend(map(&compose["services"]).map(|(_, service)| text(&service["image"])));
     let dockerfile = read("Dockerfile");
     let from = dockerfile.lines().filter_map(|line| line.strip_prefix("FROM ")?.split(' ').next());
     images.extend(from.map(str::to_owned));
-    assert!(images.len() > 18, "{images:?}");
+    assert!(images.len() > 25, "{images:?}");
     let unversioned =
         |image: &String| image.rsplit_once(':').is_none_or(|(_, tag)| tag == "latest" || tag.contains('/'));
     let wrong: Vec<_> = images.into_iter().filter(unversioned).collect();
@@ -303,10 +266,9 @@ fn every_image_has_a_version_and_ours_has_every_program() {
 #[test]
 fn only_one_service_builds_the_image() {
     let compose = compose();
-    let builds: Vec<_> = compose.iter().filter(|entry| entry.path.ends_with(".build")).collect();
-    let paths: Vec<_> = builds.iter().map(|entry| entry.path.as_str()).collect();
-    assert_eq!(paths, ["services.migrate.build"], "concurrent builds of one image name may fail");
-    assert_eq!(at(&compose, "x-program.pull_policy").collect::<Vec<_>>(), ["never"]);
+    let builds: Vec<_> = map(&compose["services"]).filter(|(_, service)| service.get("build").is_some()).collect();
+    assert!(matches!(builds[..], [(name, _)] if name == "migrate"), "concurrent builds of one image name may fail");
+    assert_eq!(compose["x-program"]["pull_policy"], "never");
 }
 
 fn port(address: &str) -> &str {
@@ -327,29 +289,26 @@ fn ports_agree() {
         }
     }
     for (service, expected) in [("api", "8080"), ("gateway", "8090"), ("prometheus", "9090"), ("grafana", "3000")] {
-        let path = format!("services.{service}.ports");
-        let published: Vec<_> = at(&compose, &path).collect();
+        let published: Vec<String> = texts(&compose["services"][service], "ports");
         assert_eq!(published.len(), 1, "{service}");
-        assert_eq!(port(published[0]), expected, "{service}");
+        assert_eq!(port(&published[0]), expected, "{service}");
     }
-    let published = compose.iter().filter(|entry| entry.path.ends_with(".ports") && !entry.value.is_empty());
-    let published: Vec<_> = published.map(|entry| entry.value.as_str()).collect();
+    let published = map(&compose["services"]).flat_map(|(_, service)| texts::<Vec<_>>(service, "ports"));
+    let published: Vec<_> = published.collect();
     assert_eq!(published.len(), 4, "other ports are published");
     assert!(published.iter().all(|port| port.starts_with("127.0.0.1:")), "{published:?}");
-    assert!(
-        at(&compose, "x-program.healthcheck.test")
-            .any(|test| test.contains("127.0.0.1/9090") && test.contains("/readyz"))
-    );
+    let health_check = compose["x-program"]["healthcheck"]["test"].to_string();
+    assert!(health_check.contains("127.0.0.1/9090") && health_check.contains("/readyz"));
 
     for (program, expected) in [("api", "8080"), ("gateway", "8090")] {
         let file = format!("{KUBERNETES}base/{program}.yaml");
         let documents = documents(&read(&file));
-        let container = at(&documents[0], "spec.template.spec.containers.ports").next().expect("a port");
-        assert_eq!(inline(container, "containerPort"), [expected], "{file}");
-        let service = documents.iter().find(|document| at(document, "kind").eq(["Service"])).expect("a Service");
-        assert_eq!(at(service, "metadata.name").next(), Some(program));
-        let port = at(service, "spec.ports").next().expect("a port");
-        assert_eq!((inline(port, "port"), inline(port, "targetPort")), (vec![expected], inline(container, "name")));
+        let container = at(&documents[0], "spec.template.spec.containers.ports")[0];
+        assert_eq!(text(&container["containerPort"]), expected, "{file}");
+        let service = documents.iter().find(|document| document["kind"] == "Service").expect("a Service");
+        assert_eq!(service["metadata"]["name"], program);
+        let port = at(service, "spec.ports")[0];
+        assert_eq!((text(&port["port"]).as_str(), &port["targetPort"]), (expected, &container["name"]));
         let network = read(&format!("{KUBERNETES}base/network.yaml"));
         assert!(
             network.contains(&format!("ports: [{{protocol: TCP, port: {expected}}}]")),
@@ -357,20 +316,20 @@ fn ports_agree() {
         );
     }
     let gateway = "http://gateway:8090";
-    assert_eq!(at(&compose, "services.worker.environment.CARD_GATEWAY_URL").next(), Some(gateway));
+    assert_eq!(compose["services"]["worker"]["environment"]["CARD_GATEWAY_URL"], gateway);
     assert!(read(&format!("{KUBERNETES}base/kustomization.yaml")).contains(&format!("- CARD_GATEWAY_URL={gateway}\n")));
     assert!(read("dashboards/prometheus.yml").contains("port: 9090"));
 }
 
 #[test]
 fn the_grace_period_covers_the_shutdown_of_each_program() {
-    let answers = seconds("common/foundation/src/server.rs", "STOP_TIMEOUT");
+    let responses = seconds("common/foundation/src/server.rs", "STOP_TIMEOUT");
     // Plus 2 s for Redis.
     let worker = seconds("worker/src/main.rs", "SHUTDOWN_TIMEOUT") + 2;
     let mut seen = 0;
     for launch in launches() {
         let needs = match launch.program.as_str() {
-            "api" | "gateway" => launch.environment["DRAIN_MS"].parse::<u64>().expect("a number") / 1_000 + answers,
+            "api" | "gateway" => launch.environment["DRAIN_MS"].parse::<u64>().expect("a number") / 1_000 + responses,
             "worker" => worker,
             "scheduler" => 15,
             _ => continue,
@@ -384,11 +343,8 @@ fn the_grace_period_covers_the_shutdown_of_each_program() {
 
 #[test]
 fn no_pod_is_restarted_while_postgres_is_unavailable() {
-    let program = entries(&read(&format!("{KUBERNETES}base/program.yaml")));
-    let path = |probe: &str| {
-        let entry = format!("spec.template.spec.containers.{probe}.httpGet");
-        at(&program, &entry).flat_map(|get| inline(get, "path")).map(str::to_owned).collect::<Vec<_>>()
-    };
+    let program = documents(&read(&format!("{KUBERNETES}base/program.yaml"))).remove(0);
+    let path = |probe: &str| texts::<Vec<_>>(&program, &format!("spec.template.spec.containers.{probe}.httpGet.path"));
     assert_eq!(path("startupProbe"), ["/healthz"]);
     assert_eq!(path("livenessProbe"), ["/healthz"]);
     assert_eq!(path("readinessProbe"), ["/readyz"]);
@@ -398,10 +354,9 @@ fn no_pod_is_restarted_while_postgres_is_unavailable() {
 fn autoscaled_programs_set_no_replica_count() {
     for program in ["api", "worker", "scheduler", "gateway"] {
         let documents = documents(&read(&format!("{KUBERNETES}base/{program}.yaml")));
-        let kinds: Vec<_> = documents.iter().flat_map(|document| at(document, "kind")).collect();
-        assert!(kinds.contains(&"PodDisruptionBudget"), "{program}");
-        let scaled = kinds.contains(&"HorizontalPodAutoscaler");
-        assert_eq!(at(&documents[0], "spec.replicas").next().is_none(), scaled, "{program}");
+        let has = |kind: &str| documents.iter().any(|document| document["kind"] == kind);
+        assert!(has("PodDisruptionBudget"), "{program}");
+        assert_eq!(at(&documents[0], "spec.replicas").is_empty(), has("HorizontalPodAutoscaler"), "{program}");
     }
     let name = "payments_queue_unread_age_seconds";
     let rule = read(&format!("{KUBERNETES}monitoring/prometheus-adapter.yaml"));
@@ -417,8 +372,8 @@ fn postgres_has_room_for_a_rollout() {
     let mut most = 0;
     for (program, connections) in [("api", 17), ("worker", 26), ("scheduler", 9), ("gateway", 21)] {
         let documents = documents(&read(&format!("{KUBERNETES}base/{program}.yaml")));
-        let numbers = documents.iter().flat_map(|one| at(one, "spec.maxReplicas").chain(at(one, "spec.replicas")));
-        let pods: u64 = numbers.map(|number| number.parse().expect("a number")).max().expect("some pods");
+        let numbers = documents.iter().flat_map(|one| [&one["spec"]["maxReplicas"], &one["spec"]["replicas"]]);
+        let pods = numbers.filter_map(Value::as_u64).max().expect("some pods");
         // A rollout starts one more pod, and terminating pods are in no replica count.
         most += connections * (pods + 1 + pods.min(3));
     }
@@ -434,8 +389,8 @@ fn postgres_has_room_for_a_rollout() {
 #[test]
 fn mounted_folders_exist_and_are_read_only() {
     let compose = compose();
-    let mounts = compose.iter().filter(|entry| entry.path.ends_with(".volumes") && entry.value.starts_with("./"));
-    let mounts: Vec<_> = mounts.map(|entry| entry.value.as_str()).collect();
+    let mounts = map(&compose["services"]).flat_map(|(_, service)| texts::<Vec<_>>(service, "volumes"));
+    let mounts: Vec<_> = mounts.filter(|mount| mount.starts_with("./")).collect();
     assert!(mounts.len() >= 4, "{mounts:?}");
     for mount in mounts {
         let (source, target) = mount.split_once(':').expect("source and target");
@@ -448,17 +403,17 @@ fn referenced_settings_and_secrets_are_defined() {
     let (settings, page) = (read(&format!("{KUBERNETES}base/kustomization.yaml")), read("docs/deploying.md"));
     let (mut keys, mut files, mut wrong) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for file in MANIFESTS {
-        for Entry { path, value } in entries(&read(&format!("{KUBERNETES}{file}"))) {
-            if value.contains("configMapKeyRef") {
-                keys.extend(inline(&value, "key").into_iter().map(str::to_owned));
-            } else if path.contains(".projected.sources.") {
-                files.extend(inline(&value, "key").into_iter().map(str::to_owned));
-            }
-            if path.ends_with(".secret") || path.ends_with(".secret.name") {
-                let name = inline(&value, "name").first().map_or(value.clone(), |name| (*name).to_owned());
-                if !name.is_empty() && !page.contains(&format!("kubectl create secret generic {name} ")) {
-                    wrong.push(format!("docs/deploying.md does not create the secret {name}, which {file} mounts"));
-                }
+        for document in documents(&read(&format!("{KUBERNETES}{file}"))) {
+            for spec in ["spec", "spec.template.spec"].into_iter().flat_map(|path| at(&document, path)) {
+                keys.extend(texts::<Vec<_>>(spec, "containers.env.valueFrom.configMapKeyRef.key"));
+                files.extend(texts::<Vec<_>>(spec, "volumes.projected.sources.secret.items.key"));
+                let names = texts::<Vec<_>>(spec, "volumes.projected.sources.secret.name").into_iter();
+                let missing = names.filter(|name| !page.contains(&format!("kubectl create secret generic {name} ")));
+                wrong.extend(
+                    missing.map(|name| {
+                        format!("docs/deploying.md does not create the secret {name}, which {file} mounts")
+                    }),
+                );
             }
         }
     }

@@ -119,7 +119,7 @@ pub async fn try_invoice_fast_path(
     let mut connection = db.acquire().await?;
     let endpoints = finish_collection(&mut connection, claimed, &payment, &invoice, &[captured, paid], now).await?;
     let Some(endpoints) = endpoints else { return Ok(false) };
-    failpoint("invoice_payment.written_at_once").await?;
+    failpoint("invoice_payment.written_by_fast_path").await?;
     db.wake(queues::WEBHOOKS, endpoints);
     count("paid");
     Ok(true)

@@ -125,7 +125,7 @@ async fn try_fast_path(
     apply_response(&mut payment, claimed, response, now)?;
     let mut connection = db.acquire().await?;
     let Some(endpoints) = write(&mut connection, claimed, &payment, response, now).await? else { return Ok(false) };
-    failpoint("outcome.written_at_once").await?;
+    failpoint("outcome.written_by_fast_path").await?;
     db.wake(queues::WEBHOOKS, endpoints);
     Ok(true)
 }
@@ -155,7 +155,7 @@ async fn record_charge(
     }
     apply_response(&mut payment, claimed, response, now)?;
     finish_payment(tx, claimed, &payment, response, now).await?;
-    failpoint("outcome.written_the_long_way").await?;
+    failpoint("outcome.charge_written").await?;
     Ok(Recorded::written(&operation))
 }
 

@@ -65,11 +65,11 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
             while let Err(error) = operations::requeue(db, &claimed, cause).await {
                 wait_before_retry(&claimed, error, &mut attempts).await?;
             }
-            failpoint("perform.put_back").await?;
+            failpoint("perform.requeued").await?;
             Ok(None)
         }
         SendResult::Known(response) => {
-            failpoint("perform.answered").await?;
+            failpoint("perform.responded").await?;
             while let Err(error) = record_outcome(db, &claimed, &response, clock).await {
                 wait_before_retry(&claimed, error, &mut attempts).await?;
             }
@@ -151,7 +151,7 @@ async fn add_provider_data(db: &Db, claimed: &mut Claimed) -> Result<()> {
 /// Releases the operation with its outcome unknown. A refund with unknown outcome is marked on its payment, so that no
 /// other change begins; a capture or void has been marked since its intent.
 async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
-    failpoint("perform.learnt_nothing").await?;
+    failpoint("perform.outcome_unknown").await?;
     let mut tx = db.begin().await?;
     if let (OperationKind::Refund, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
         let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
@@ -256,7 +256,7 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
 /// Sends the request again. A failure of this request says nothing about an earlier one, which may still arrive.
 async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
     operations::sending_again(db, claimed).await?;
-    failpoint("perform.renewed").await?;
+    failpoint("perform.resending").await?;
     Ok(send(provider, claimed, false).await)
 }
 
@@ -265,7 +265,7 @@ async fn look_up_once(provider: &dyn Provider, claimed: &Claimed) -> Result<Resu
 }
 
 async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
-    failpoint("perform.taken_over").await?;
+    failpoint("perform.looking_up").await?;
     let found = look_up_once(provider, claimed).await;
     failpoint("perform.looked_up").await?;
     match found {
@@ -285,7 +285,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
         Ok(Ok(Found::Nothing)) if !operations::admit(db, claimed).await => Ok(SendResult::retry_later(BREAKER_OPEN)),
         Ok(Ok(Found::Nothing)) => {
             let result = send_again(db, provider, claimed).await?;
-            failpoint("perform.answered_again").await?;
+            failpoint("perform.responded_again").await?;
             Ok(confirm_refusal(provider, claimed, result).await)
         }
         Ok(Err(error)) => Ok(SendResult::retry_later(error.to_string())),

@@ -100,7 +100,7 @@ async fn write(
         let mut connection = db.acquire().await?;
         let (new_payment, new_operation) = intent(caller, request, &spent, origin, (payment, operation));
         commit.send(fast_path::insert_intent(&mut connection, &new_payment, &new_operation, now)).await?;
-        failpoint("take_payment.written_at_once").await?;
+        failpoint("take_payment.written_by_fast_path").await?;
         return Ok(TakenPayment::New(Box::new(Payment::processing(&new_payment, caller.mode, now)), operation));
     }
     let mut tx = db::begin(db).await?;

@@ -45,7 +45,7 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
             return Ok(());
         }
     };
-    failpoint("inquire.answered").await?;
+    failpoint("inquire.responded").await?;
     if let Some(lines) = &response.lines {
         compare_charge(db, provider, &due, lines).await?;
     }
@@ -133,7 +133,7 @@ async fn return_partial(mut tx: Tx, mut payment: Payment, status: ChargeStatus, 
         let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
         events::append(&mut tx, payment.account_id, livemode, event, &view, now).await?;
     }
-    failpoint("inquire.gave_part_back").await?;
+    failpoint("inquire.partial_returned").await?;
     tx.commit().await?;
     Ok(())
 }

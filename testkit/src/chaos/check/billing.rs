@@ -4,9 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Finding, is_live, number, requested, text};
+use super::{
+    fields::{is_live, number, text},
+    finding::Finding,
+    requested,
+};
 use crate::chaos::{
-    evidence::{Evidence, LedgerLine},
+    evidence::Evidence,
+    ledger::LedgerLine,
     time::{self, DAY},
 };
 

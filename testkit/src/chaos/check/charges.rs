@@ -2,8 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, is_live, number, requested, text};
-use crate::chaos::evidence::{ApiState, Evidence, LedgerLine};
+use super::{
+    fields::{is_live, number, text},
+    finding::Finding,
+    requested,
+};
+use crate::chaos::{
+    evidence::{ApiState, Evidence},
+    ledger::LedgerLine,
+};
 
 /// What a charge was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

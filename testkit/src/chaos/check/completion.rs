@@ -4,14 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Finding, number, reconciliation,
+    fields::{number, text},
+    finding::Finding,
+    reconciliation,
     requested::{self, TestClocks},
-    text,
 };
-use crate::chaos::{
-    evidence::{Evidence, LedgerLine},
-    time,
-};
+use crate::chaos::{evidence::Evidence, ledger::LedgerLine, time};
 
 /// The last four digits of the card that approves.
 const GOOD_CARD: &str = "4242";

@@ -5,7 +5,8 @@ mod billing;
 mod calendar;
 mod charges;
 mod completion;
-pub(super) mod leaks;
+mod fields;
+mod finding;
 mod payments;
 mod reconciliation;
 mod requested;
@@ -15,33 +16,8 @@ mod tests;
 mod timing;
 mod webhooks;
 
-use serde_json::Value;
-
+pub(super) use self::finding::Finding;
 use super::evidence::Evidence;
-
-/// The result of one invariant: the number of checks, and the violations.
-#[derive(Clone, Debug)]
-pub(super) struct Finding {
-    pub(super) invariant: &'static str,
-    pub(super) checked: u64,
-    pub(super) violations: Vec<String>,
-    /// The number of permitted exceptions.
-    pub(super) exceptions: u64,
-}
-
-impl Finding {
-    pub(super) fn new(invariant: &'static str) -> Self {
-        Self { invariant, checked: 0, violations: Vec::new(), exceptions: 0 }
-    }
-
-    /// Records one check.
-    pub(super) fn check(&mut self, holds: bool, violation: impl FnOnce() -> String) {
-        self.checked += 1;
-        if !holds {
-            self.violations.push(violation());
-        }
-    }
-}
 
 /// The invariants of every release.
 pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
@@ -70,7 +46,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
     ]
 }
 
-/// The invariants that previous releases may violate: see [`crate::chaos::schedule::Fault::NEWLY_SUPPORTED`].
+/// The invariants that previous releases may violate: see [`crate::chaos::fault::Fault::NEWLY_SUPPORTED`].
 pub(super) fn check_current_release(evidence: &Evidence) -> Vec<Finding> {
     vec![
         timing::nothing_early(evidence),
@@ -87,19 +63,4 @@ pub(super) fn check_current_release(evidence: &Evidence) -> Vec<Finding> {
         service::wrong_clocks_are_reported(evidence),
         service::few_rejected_requests(evidence),
     ]
-}
-
-fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object[field].as_str().unwrap_or_default()
-}
-
-fn number(object: &Value, field: &str) -> i64 {
-    object[field].as_i64().unwrap_or(0)
-}
-
-/// Whether money is captured or authorized.
-fn is_live(payment: &Value) -> bool {
-    let live =
-        ["authorized", "partially_authorized", "pending_settlement", "settled", "partially_refunded", "refunded"];
-    live.contains(&text(payment, "status"))
 }

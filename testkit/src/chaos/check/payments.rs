@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Finding, number, requested, text};
-use crate::chaos::evidence::{Evidence, LedgerLine};
+use super::{
+    fields::{number, text},
+    finding::Finding,
+    requested,
+};
+use crate::chaos::{evidence::Evidence, ledger::LedgerLine};
 
 /// The maximum difference between our clock and the database's, plus the duration of a commit.
 const TOLERANCE_MS: i64 = 50;

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Finding, charges::failed, is_live, number, requested, text};
-use crate::chaos::{
-    evidence::{Evidence, LedgerLine},
-    gateway_report::ReportLine,
+use super::{
+    charges::failed,
+    fields::{is_live, number, text},
+    finding::Finding,
+    requested,
 };
+use crate::chaos::{evidence::Evidence, gateway_report::ReportLine, ledger::LedgerLine};
 
 /// An approved charge in a provider's records with its follow-up operations.
 #[derive(Debug)]

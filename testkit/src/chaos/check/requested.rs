@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{number, text};
+use super::fields::{number, text};
 use crate::chaos::{evidence::Evidence, journal::Entry, time};
 
 /// The amounts that may be charged for a requested amount: itself, and the totals of a page with modifiers.

@@ -1,7 +1,7 @@
 //! The behavior of the processes, independent of payments.
 
-use super::Finding;
-use crate::chaos::evidence::Evidence;
+use super::finding::Finding;
+use crate::chaos::{evidence::Evidence, fault_log::Window};
 
 /// The time to recover after a fault, in milliseconds.
 const RECOVERY_MS: i64 = 10_000;
@@ -15,9 +15,8 @@ const MAX_REJECTED_PER_SECOND: f64 = 1.5;
 pub(super) fn internal_errors_are_explained(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("every 500 is explained by a fault");
     for entry in evidence.requests.iter().filter(|entry| entry.status.is_some()) {
-        let during = |window: &&crate::chaos::faults::Window| {
-            window.from <= entry.ended && entry.sent <= window.to.saturating_add(RECOVERY_MS)
-        };
+        let during =
+            |window: &&Window| window.from <= entry.ended && entry.sent <= window.to.saturating_add(RECOVERY_MS);
         let fault = evidence.windows.iter().find(|window| window.fault.explains_a_500() && during(window));
         finding.check(entry.status != Some(500) || fault.is_some(), || {
             let response: String = entry.response.chars().take(PRINTED_CHARACTERS).collect();

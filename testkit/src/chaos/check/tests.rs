@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 
 use super::check;
 use crate::chaos::{
-    evidence::{ApiState, Evidence, LedgerLine},
+    endpoints::Delivery,
+    evidence::{ApiState, Evidence},
     journal::Entry,
-    receiver::Received,
+    leaks,
+    ledger::LedgerLine,
 };
 
 const DAY: &str = "2026-11-21T10:00:00.000Z";
@@ -47,12 +49,12 @@ fn with(mut object: Value, fields: Value) -> Value {
     object
 }
 
-fn deliveries(events: &[(&str, &str)]) -> Vec<Received> {
+fn deliveries(events: &[(&str, &str)]) -> Vec<Delivery> {
     let mut received = Vec::new();
     for (number, (kind, object)) in events.iter().enumerate() {
         let body = json!({"type": kind, "data": {"object": {"id": object}}}).to_string();
         for endpoint in [0, 1] {
-            received.push(Received {
+            received.push(Delivery {
                 endpoint,
                 event: format!("evt_{number}"),
                 body: body.clone(),
@@ -127,7 +129,7 @@ fn valid_run() -> Evidence {
         subscriptions: vec![json!({"id": "sub_1", "nextBillingAt": "2026-11-23T00:00:00.000Z"})],
         ..ApiState::default()
     };
-    let received = deliveries(&[
+    let deliveries = deliveries(&[
         ("payment.captured", "pay_1"),
         ("payment.captured", "pay_2"),
         ("payment.captured", "pay_4"),
@@ -146,7 +148,15 @@ fn valid_run() -> Evidence {
         ("subscription.created", "sub_1"),
     ]);
     let unfinished = BTreeMap::from([("operations".to_owned(), 0)]);
-    Evidence { ledger, requests, api_states: vec![api_state], received, unfinished, searched: 1, ..Evidence::default() }
+    Evidence {
+        ledger,
+        requests,
+        api_states: vec![api_state],
+        deliveries,
+        unfinished,
+        searched: 1,
+        ..Evidence::default()
+    }
 }
 
 /// The invariants that a tampered copy violates.
@@ -287,13 +297,13 @@ fn gaps_and_repeated_periods_are_detected() {
 #[test]
 fn missing_and_changed_events_are_detected() {
     let invariant = "each event reached every endpoint";
-    assert_detected(invariant, |e| drop(e.received.remove(0)));
-    assert_detected(invariant, |e| e.received[1].accepted = false);
+    assert_detected(invariant, |e| drop(e.deliveries.remove(0)));
+    assert_detected(invariant, |e| e.deliveries[1].accepted = false);
     assert_detected(invariant, |e| {
-        let twice = Received { event: "evt_other".to_owned(), ..e.received[0].clone() };
-        e.received.push(twice);
+        let twice = Delivery { event: "evt_other".to_owned(), ..e.deliveries[0].clone() };
+        e.deliveries.push(twice);
     });
-    assert_detected("repeated deliveries of an event are identical", |e| e.received[1].body.push(' '));
+    assert_detected("repeated deliveries of an event are identical", |e| e.deliveries[1].body.push(' '));
 }
 
 #[test]
@@ -302,15 +312,15 @@ fn unfinished_work_leaks_and_exits_are_detected() {
         *e.unfinished.entry("operations".to_owned()).or_default() = 1
     });
     let invariant = "no card number, security code or key in any log, row, Redis key or response";
-    let words = super::leaks::words(&["svc_sk_test_secret".to_owned()]);
-    assert_eq!(super::leaks::contained_words("number=4242424242424242&x", &words), ["4242424242424242"]);
-    assert_eq!(super::leaks::contained_words("Bearer svc_sk_test_secret", &words), ["svc_sk_test_secret"]);
-    assert!(super::leaks::contained_words("card 4242, amount 739", &words).is_empty());
+    let words = leaks::words(&["svc_sk_test_secret".to_owned()]);
+    assert_eq!(leaks::contained_words("number=4242424242424242&x", &words), ["4242424242424242"]);
+    assert_eq!(leaks::contained_words("Bearer svc_sk_test_secret", &words), ["svc_sk_test_secret"]);
+    assert!(leaks::contained_words("card 4242, amount 739", &words).is_empty());
     for text in ["cvv=739", "Some(cvv: \"739\")", "\\\"security_code\\\": \\\"739\\\"", "cvc: Some(\"739\")"] {
-        assert!(super::leaks::contains_security_code(text), "{text}");
+        assert!(leaks::contains_security_code(text), "{text}");
     }
     for other in ["cvv=7391", "cvv: \"***\", amount: 739", "a739", "cvv"] {
-        assert!(!super::leaks::contains_security_code(other), "{other}");
+        assert!(!leaks::contains_security_code(other), "{other}");
     }
     assert_detected(invariant, |e| e.leaks.push("a log".to_owned()));
     assert_detected("no process exited by itself", |e| e.unexpected_exits.push("api-0".to_owned()));

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    Finding, calendar, number,
+    calendar,
+    fields::{number, text},
+    finding::Finding,
     requested::{self, TestClocks},
-    text,
 };
 use crate::chaos::{
-    evidence::{Evidence, LedgerLine},
+    evidence::Evidence,
+    ledger::LedgerLine,
     time::{self, DAY},
 };
 
@@ -121,7 +123,7 @@ fn periods(evidence: &Evidence, clocks: &TestClocks, finding: &mut Finding) {
     for (shop, api_state) in evidence.api_states.iter().enumerate() {
         api_state.invoices.iter().for_each(|invoice| check_issued(shop, evidence.api_read_at, invoice, "listed"));
     }
-    for received in &evidence.received {
+    for received in &evidence.deliveries {
         let event: Value = serde_json::from_str(&received.body).unwrap_or(Value::Null);
         if text(&event, "type") == "invoice.issued" {
             check_issued(received.endpoint / 2, received.at, &event["data"]["object"], "announced");

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Finding, number, text};
+use super::{
+    fields::{number, text},
+    finding::Finding,
+};
 use crate::chaos::evidence::{ApiState, Evidence};
 
 /// (event type, object id)
@@ -52,7 +55,7 @@ pub(super) fn events_reach_every_endpoint(evidence: &Evidence) -> Finding {
     let mut accepted: BTreeMap<(usize, ExpectedEvent), BTreeSet<&str>> = BTreeMap::new();
     let mut event_ids: BTreeMap<ExpectedEvent, BTreeSet<&str>> = BTreeMap::new();
     let mut endpoints_by_event: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
-    for received in &evidence.received {
+    for received in &evidence.deliveries {
         let event: Value = serde_json::from_str(&received.body).unwrap_or(Value::Null);
         let key = (text(&event, "type").to_owned(), text(&event["data"]["object"], "id").to_owned());
         event_ids.entry(key.clone()).or_default().insert(&received.event);
@@ -103,7 +106,7 @@ pub(super) fn failed_payments_are_announced(evidence: &Evidence) -> Finding {
     const FAILED: &str = "payment.failed";
     let mut finding = Finding::new("each failed payment is announced");
     let mut announced: BTreeSet<(usize, String)> = BTreeSet::new();
-    for received in evidence.received.iter().filter(|received| received.accepted) {
+    for received in evidence.deliveries.iter().filter(|received| received.accepted) {
         let event: Value = serde_json::from_str(&received.body).unwrap_or(Value::Null);
         if text(&event, "type") == FAILED {
             announced.insert((received.endpoint, text(&event["data"]["object"], "id").to_owned()));
@@ -129,7 +132,7 @@ pub(super) fn failed_payments_are_announced(evidence: &Evidence) -> Finding {
 pub(super) fn redeliveries_are_identical(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("repeated deliveries of an event are identical");
     let mut bodies: BTreeMap<&str, &str> = BTreeMap::new();
-    for received in &evidence.received {
+    for received in &evidence.deliveries {
         let first = *bodies.entry(&received.event).or_insert(&received.body);
         finding.check(first == received.body && !received.event.is_empty(), || {
             format!("{}: {first} and {}", received.event, received.body)

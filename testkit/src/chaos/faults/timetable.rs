@@ -2,8 +2,17 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::super::schedule::{Fault, Step};
-use super::{LATE_SEND_WINDOW, Phase};
+use crate::chaos::{fault::Fault, schedule::Step};
+
+/// What a worker sends this soon after it is resumed, it was about to send when it was stopped.
+const LATE_SEND_WINDOW: Duration = Duration::from_millis(1500);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Begin,
+    End,
+    CollectLateSends,
+}
 
 /// The remaining phases in chronological order; each entry names its step by index.
 pub(super) struct Timetable(VecDeque<(Duration, usize, Phase)>);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    super::caller::Caller,
+    caller::Caller,
     cards::{CardBehavior, Customer},
     payments::currency,
 };
@@ -46,7 +46,7 @@ pub(super) async fn bill(caller: &mut Caller, customers: &[Customer]) {
 pub(super) async fn invoice(caller: &mut Caller, customer: &Customer) -> Option<(String, String)> {
     // Invoices for partial approvals are in USD only, so that a partial approval can be identified by its amount.
     let currency = if customer.behavior == CardBehavior::Partial { "USD" } else { currency(caller) };
-    let body = json!({"customerId": customer.id, "currency": currency, "amount": caller.world.amount()});
+    let body = json!({"customerId": customer.id, "currency": currency, "amount": caller.load.amount()});
     let response = caller.post("/v1/invoices", body).await.filter(|response| response.status == 201)?;
     let url = response.body["url"].as_str()?;
     Some((response.body["id"].as_str()?.to_owned(), url[url.find("/pay/")?..].to_owned()))
@@ -54,7 +54,7 @@ pub(super) async fn invoice(caller: &mut Caller, customer: &Customer) -> Option<
 
 /// Schedules collection in this many milliseconds.
 pub(super) async fn schedule(caller: &mut Caller, id: &str, customer: &Customer, delay_ms: u64) {
-    let at = caller.world.clock.now() + i64::try_from(delay_ms).unwrap_or(0);
+    let at = caller.load.clock.now() + i64::try_from(delay_ms).unwrap_or(0);
     let body = json!({"collectAt": time::format_timestamp(at), "paymentMethodId": customer.card});
     caller.post(&format!("/v1/invoices/{id}/schedule"), body).await;
 }

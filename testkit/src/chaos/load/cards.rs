@@ -4,8 +4,11 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::{caller::Caller, check::leaks, journal::Entry, world::ShopKind};
-use crate::Client;
+use super::caller::Caller;
+use crate::{
+    Client,
+    chaos::{journal::Entry, shop::ShopKind, test_cards},
+};
 
 /// A customer with a saved card.
 #[derive(Clone, Debug)]
@@ -100,28 +103,28 @@ pub(super) async fn single_use_token(caller: &mut Caller) -> Option<String> {
 /// The token of a card entered in the gateway's capture field.
 async fn field_token(caller: &mut Caller, behavior: CardBehavior) -> Option<String> {
     let number = match behavior {
-        CardBehavior::Approves | CardBehavior::Partial => leaks::APPROVES,
-        CardBehavior::Soft => leaks::INSUFFICIENT,
-        CardBehavior::Hard => leaks::LOST,
-        CardBehavior::Challenged => leaks::CHALLENGED,
+        CardBehavior::Approves | CardBehavior::Partial => test_cards::APPROVES,
+        CardBehavior::Soft => test_cards::INSUFFICIENT,
+        CardBehavior::Hard => test_cards::LOST,
+        CardBehavior::Challenged => test_cards::CHALLENGED,
     };
     let app_key = caller.shop().app_key()?;
     let form = format!(
         "app_key={app_key}&creditcard_number={number}&cvv={}&expire_month=12&expire_year=2034&name=Ada+Lovelace&\
          zip_code=10001&country_code=US",
-        leaks::CVV
+        test_cards::CVV
     );
     for _ in 0..8 {
         let gateway = caller.gateway();
         let client = Client::new(&gateway).and_then(|c| c.header("content-type", "application/x-www-form-urlencoded"));
-        let (client, sent) = (client.ok()?, caller.world.clock.now());
+        let (client, sent) = (client.ok()?, caller.load.clock.now());
         let request = client.send(Method::POST, "/services/field_token", Some(form.clone().into_bytes()));
         let response = tokio::time::timeout(std::time::Duration::from_secs(5), request).await.ok().and_then(Result::ok);
         let text = response.as_ref().map(|response| String::from_utf8_lossy(&response.bytes).into_owned());
         // Without the request body, which contains a card number.
-        caller.world.journal.add(Entry {
+        caller.load.journal.add(Entry {
             sent,
-            ended: caller.world.clock.now(),
+            ended: caller.load.clock.now(),
             shop: caller.shop,
             request: "POST /services/field_token".to_owned(),
             status: response.as_ref().map(|response| response.status),

@@ -4,12 +4,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
-    super::{
-        caller::Caller,
-        time::{self, DAY},
-    },
+    caller::Caller,
     cards::{self, CardBehavior},
 };
+use crate::chaos::time::{self, DAY};
 
 /// The maximum number of each kind, so that advancing by a day stays fast.
 const MAX_OF_EACH: usize = 12;
@@ -24,7 +22,7 @@ pub(super) struct Cycles {
 impl Cycles {
     pub(super) async fn step(&mut self, caller: &mut Caller) {
         if self.now == 0 {
-            self.now = caller.world.clock.now();
+            self.now = caller.load.clock.now();
         }
         if self.created < MAX_OF_EACH && (self.created < 3 || caller.random.percent(30)) {
             self.created += 1;
@@ -46,7 +44,7 @@ impl Cycles {
                 self.now = clock["now"].as_str().and_then(time::parse_timestamp).unwrap_or(self.now);
                 return;
             }
-            if caller.world.load_has_ended() {
+            if caller.load.has_ended() {
                 return;
             }
             caller.pause(500, 1500).await;
@@ -59,7 +57,7 @@ async fn create(caller: &mut Caller, now: i64) -> Option<()> {
     let behavior =
         caller.random.of(&[CardBehavior::Approves, CardBehavior::Approves, CardBehavior::Soft, CardBehavior::Hard]);
     let customer = cards::customer(caller, behavior).await?;
-    let amount = caller.world.amount();
+    let amount = caller.load.amount();
     let plan = json!({"name": "Tea", "amount": amount, "currency": "USD", "interval": "day"});
     let plan = caller.create("/v1/plans", plan).await?;
     let mut body = json!({"customerId": customer.id, "planId": plan, "paymentMethodId": customer.card});
@@ -69,7 +67,7 @@ async fn create(caller: &mut Caller, now: i64) -> Option<()> {
         body["startAt"] = time::date(first).into();
     }
     caller.post("/v1/subscriptions", body).await;
-    let items = json!([{"description": "Rent", "quantity": 1, "unitAmount": caller.world.amount()}]);
+    let items = json!([{"description": "Rent", "quantity": 1, "unitAmount": caller.load.amount()}]);
     let body = json!({
         "customerId": customer.id, "cadence": {"unit": "daily", "interval": caller.random.between(1, 2)},
         "template": {"currency": "USD", "items": items},

@@ -3,12 +3,10 @@
 use serde_json::json;
 
 use super::{
-    super::{
-        caller::Caller,
-        time::{self, DAY},
-    },
+    caller::Caller,
     cards::{CardBehavior, Customer},
 };
+use crate::chaos::time::{self, DAY};
 
 /// The maximum number of each kind.
 const MAX_OF_EACH: usize = 40;
@@ -35,13 +33,13 @@ impl FutureDates {
 
 async fn subscribe(caller: &mut Caller, customer: &Customer) -> Option<()> {
     let (interval, unit) = caller.random.of(&[("day", "daily"), ("week", "weekly"), ("month", "monthly")]);
-    let first = caller.world.clock.now().div_euclid(DAY) + i64::try_from(caller.random.between(2, 380)).ok()?;
+    let first = caller.load.clock.now().div_euclid(DAY) + i64::try_from(caller.random.between(2, 380)).ok()?;
     let first = time::date(first);
-    let plan = json!({"name": "Later", "amount": caller.world.amount(), "currency": "USD", "interval": interval});
+    let plan = json!({"name": "Later", "amount": caller.load.amount(), "currency": "USD", "interval": interval});
     let plan = caller.create("/v1/plans", plan).await?;
     let body = json!({"customerId": customer.id, "planId": plan, "paymentMethodId": customer.card, "startAt": first});
     caller.post("/v1/subscriptions", body).await;
-    let items = json!([{"description": "Rent", "quantity": 1, "unitAmount": caller.world.amount()}]);
+    let items = json!([{"description": "Rent", "quantity": 1, "unitAmount": caller.load.amount()}]);
     let body = json!({
         "customerId": customer.id, "cadence": {"unit": unit, "interval": 1}, "startDate": first,
         "template": {"currency": "USD", "items": items},

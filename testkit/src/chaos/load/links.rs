@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{
-    super::caller::Caller,
+    caller::Caller,
     cards::{self, CardBehavior},
     payments::currency,
 };
 
 pub(super) async fn pay_link(caller: &mut Caller) {
-    let body = json!({"amount": caller.world.amount(), "currency": currency(caller), "description": "Tea"});
+    let body = json!({"amount": caller.load.amount(), "currency": currency(caller), "description": "Tea"});
     let Some(response) = caller.post("/v1/payment_links", body).await.filter(|response| response.status == 201) else {
         return;
     };

@@ -1,12 +1,14 @@
 //! The clients. Each repeats one kind of work, with choices determined by the seed.
 
 mod billing;
+pub(super) mod caller;
 mod cards;
 mod cycles;
 mod future_dates;
 mod links;
 mod pages;
 mod payments;
+pub(super) mod state;
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -16,11 +18,8 @@ use std::{
 use anyhow::Result;
 use tokio::{task::JoinSet, time::sleep};
 
-use super::{
-    caller::Caller,
-    random::Random,
-    world::{ShopKind, World},
-};
+use self::{caller::Caller, state::LoadState};
+use super::{random::Random, shop::ShopKind};
 
 #[derive(Clone, Copy, Debug)]
 enum Role {
@@ -48,13 +47,13 @@ fn roles(kind: ShopKind) -> &'static [Role] {
 }
 
 /// Starts all clients. Each ends after its current request once the load has ended.
-pub(super) fn start(world: &Arc<World>, seed: u64) -> Result<JoinSet<()>> {
+pub(super) fn start(load: &Arc<LoadState>, seed: u64) -> Result<JoinSet<()>> {
     let mut clients = JoinSet::new();
     let mut stream = 100;
-    for (index, shop) in world.shops.iter().enumerate() {
+    for (index, shop) in load.shops.iter().enumerate() {
         for role in roles(shop.kind) {
             stream += 1;
-            let caller = Caller::new(world, index, Random::new(seed, stream))?;
+            let caller = Caller::new(load, index, Random::new(seed, stream))?;
             clients.spawn(run_client(caller, *role));
         }
     }
@@ -65,9 +64,9 @@ pub(super) fn start(world: &Arc<World>, seed: u64) -> Result<JoinSet<()>> {
 const WARM_UP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits until every client has its customers and cards: faults before that would meet no load.
-pub(super) async fn warm_up(world: &World, clients: &JoinSet<()>) {
+pub(super) async fn warm_up(load: &LoadState, clients: &JoinSet<()>) {
     let began = Instant::now();
-    while world.warmed_up_clients.load(Ordering::Relaxed) < clients.len() && began.elapsed() < WARM_UP_TIMEOUT {
+    while load.warmed_up_clients.load(Ordering::Relaxed) < clients.len() && began.elapsed() < WARM_UP_TIMEOUT {
         sleep(Duration::from_millis(100)).await;
     }
     println!("all clients are ready after {:.0} s", began.elapsed().as_secs_f64());
@@ -75,10 +74,10 @@ pub(super) async fn warm_up(world: &World, clients: &JoinSet<()>) {
 
 async fn run_client(mut caller: Caller, role: Role) {
     let customers = cards::customers(&mut caller).await;
-    caller.world.warmed_up_clients.fetch_add(1, Ordering::Relaxed);
+    caller.load.warmed_up_clients.fetch_add(1, Ordering::Relaxed);
     let mut cycles = cycles::Cycles::default();
     let mut future_dates = future_dates::FutureDates::default();
-    while !caller.world.load_has_ended() {
+    while !caller.load.has_ended() {
         match role {
             Role::Payer => payments::pay(&mut caller, &customers).await,
             Role::Challenged => payments::challenged(&mut caller).await,

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    super::caller::Caller,
     billing,
+    caller::Caller,
     cards::{self, CardBehavior, Customer},
 };
 

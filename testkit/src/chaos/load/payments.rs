@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{
-    super::caller::{Caller, Response},
+    caller::{Caller, Response},
     cards::{self, CardBehavior, Customer},
 };
+use crate::chaos::random::Random;
 
 /// The id of a card that does not exist.
 const UNKNOWN_CARD: &str = "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV";
@@ -34,7 +35,7 @@ pub(super) fn currency(caller: &mut Caller) -> &'static str {
 
 async fn payment_body(caller: &mut Caller, customers: &[Customer]) -> Option<Value> {
     let capture = caller.random.percent(70);
-    let mut body = json!({"amount": caller.world.amount(), "currency": currency(caller), "capture": capture});
+    let mut body = json!({"amount": caller.load.amount(), "currency": currency(caller), "capture": capture});
     let customers: Vec<&Customer> =
         customers.iter().filter(|customer| customer.behavior != CardBehavior::Partial).collect();
     if caller.random.percent(3) {
@@ -66,7 +67,7 @@ async fn pay_with_key(caller: &mut Caller, body: Value) -> Option<Response> {
         let mut others: Vec<Caller> = Vec::new();
         for _ in 0..5 {
             let mut other = caller.clone();
-            other.random = super::super::random::Random::new(caller.random.below(u64::MAX), 5);
+            other.random = Random::new(caller.random.below(u64::MAX), 5);
             others.push(other);
         }
         let [a, b, c, d, e] = others.get_disjoint_mut([0, 1, 2, 3, 4]).ok()?;
@@ -155,7 +156,7 @@ async fn refund(caller: &mut Caller, id: &str, amount: i64) {
 pub(super) async fn challenged(caller: &mut Caller) {
     let Some(token) = cards::token(caller, CardBehavior::Challenged).await else { return };
     let capture = caller.random.percent(70);
-    let body = json!({"amount": caller.world.amount(), "currency": "USD", "paymentToken": token, "capture": capture});
+    let body = json!({"amount": caller.load.amount(), "currency": "USD", "paymentToken": token, "capture": capture});
     let Some(response) = pay_with_key(caller, body).await else { return };
     let Some(url) = response.body["nextAction"]["url"].as_str().map(str::to_owned) else { return };
     let decision = caller.random.of(&["confirm", "confirm", "refuse", ""]);

@@ -8,7 +8,7 @@ mod billing;
 mod case;
 mod creating;
 mod faulty;
-mod payments;
+mod outcomes;
 mod table;
 
 use std::collections::BTreeMap;

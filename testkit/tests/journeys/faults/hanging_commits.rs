@@ -37,7 +37,7 @@ async fn a_commit_applied_after_its_connection_was_lost_is_not_a_failure() -> Re
     let hanging = async {
         let both = async || Ok((waiting(&db, "advisory").await?.len() == 2).then_some(()));
         eventually("two hanging COMMITs", both).await?;
-        network.cut();
+        network.proxy.close_connections();
         let retrying = async || Ok(Some(waiting(&db, "transactionid").await?).filter(|waiting| waiting.len() == 2));
         let retries = eventually("retries that wait for the first attempts", retrying).await?;
         let timed_out = async || {

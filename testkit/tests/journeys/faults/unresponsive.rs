@@ -12,7 +12,7 @@ async fn processes_of_an_unresponsive_database_exit_and_recover() -> Result<()> 
     let merchant = Merchant::new(&cluster).await?;
     created(&merchant.pay(100).await?);
 
-    network.fall_silent();
+    network.proxy.stall_connections();
     for process in cluster.processes() {
         let exited = async || Ok(process.exit_status()?);
         let status = eventually("a hanging process to exit", exited).await?;

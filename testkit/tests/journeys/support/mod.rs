@@ -16,6 +16,7 @@ mod waiting;
 use anyhow::Result;
 use serde_json::{Value, json};
 use testkit::Cluster;
+pub(crate) use testkit::receiver::{FLOOD, Reply, Request};
 use tokio::sync::OnceCell;
 
 pub(crate) use books::{Books, api_id, uuid};
@@ -25,7 +26,7 @@ pub(crate) use load::Load;
 pub(crate) use merchant::{Merchant, id};
 pub(crate) use metrics::metric;
 pub(crate) use payer::{Payer, redirect_payment_id};
-pub(crate) use receiver::{FLOOD, Receiver, Reply, Request};
+pub(crate) use receiver::Receiver;
 pub(crate) use responses::{accepted, conflict, created, error_text, ids, invalid, not_found, ok, refused};
 pub(crate) use shop::{Cardholder, Shop};
 pub(crate) use waiting::{concurrently, eventually, race};

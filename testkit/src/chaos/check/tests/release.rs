@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 use super::{entry, ledger_line, payment, with};
 use crate::chaos::{
     check::{check, check_current_release},
-    evidence::{ApiState, Evidence, LedgerLine},
-    faults::{RejectedRequests, Window},
+    endpoints::Delivery,
+    evidence::{ApiState, Evidence},
+    fault::Fault,
+    fault_log::{RejectedRequests, Window},
     gateway_report::ReportLine,
     journal::Entry,
+    ledger::LedgerLine,
     modifiers::Modifiers,
-    receiver::Received,
-    schedule::Fault,
     time::{self, DAY},
 };
 
@@ -58,10 +59,10 @@ fn report_line(id: &str, kind: &str, parent: &str, total: i64) -> ReportLine {
     }
 }
 
-fn deliveries(kind: &str, object: &Value, endpoints: [usize; 2]) -> impl Iterator<Item = Received> {
+fn deliveries(kind: &str, object: &Value, endpoints: [usize; 2]) -> impl Iterator<Item = Delivery> {
     let body = json!({"type": kind, "data": {"object": object}}).to_string();
     let event = format!("evt_{}", body.len());
-    endpoints.into_iter().map(move |endpoint| Received {
+    endpoints.into_iter().map(move |endpoint| Delivery {
         endpoint,
         event: event.clone(),
         body: body.clone(),
@@ -139,7 +140,7 @@ fn valid_run() -> Evidence {
         requests,
         ledger,
         api_states: vec![on_the_mock(), at_the_gateway(total)],
-        received: deliveries("payment.failed", &json!({"id": "pay_4"}), [0, 1])
+        deliveries: deliveries("payment.failed", &json!({"id": "pay_4"}), [0, 1])
             .chain(deliveries("invoice.issued", &cycle("inv_5", "2026-11-22"), [0, 1]))
             .collect(),
         modifiers: vec![None, Some(Modifiers::FOR_A_RUN)],
@@ -241,7 +242,9 @@ fn early_charges_and_expiries_are_detected() {
     assert_detected(EARLY, |e| e.api_states[0].subscriptions[0]["startAt"] = "2026-11-20".into());
     // Tomorrow's invoice, in the API or in a webhook.
     assert_detected(EARLY, |e| e.api_states[0].invoices.push(cycle("inv_6", "2026-11-23")));
-    assert_detected(EARLY, |e| e.received.extend(deliveries("invoice.issued", &cycle("inv_6", "2026-11-23"), [0, 1])));
+    assert_detected(EARLY, |e| {
+        e.deliveries.extend(deliveries("invoice.issued", &cycle("inv_6", "2026-11-23"), [0, 1]))
+    });
     assert_detected(EARLY, |e| e.api_states[1].payments[1]["status"] = "expired".into());
     assert_detected(EARLY, |e| {
         line_with_id(e, "c1").at = now() - 30_000;
@@ -278,7 +281,7 @@ fn unfinished_accepted_work_is_detected() {
         });
     }
     assert_detected(REVERSED, |e| line_with_id(e, "c5").voided = false);
-    assert_detected("each failed payment is announced", |e| drop(e.received.remove(1)));
+    assert_detected("each failed payment is announced", |e| drop(e.deliveries.remove(1)));
 }
 
 #[test]

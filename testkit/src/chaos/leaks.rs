@@ -9,18 +9,13 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::chaos::{
-    evidence::Evidence,
-    world::{System, World},
+use super::{
+    journal::Entry,
+    shop::Shop,
+    system::System,
+    test_cards::{APPROVES, CHALLENGED, CVV, INSUFFICIENT, LOST},
 };
 
-/// Test cards of the gateway.
-pub(in crate::chaos) const APPROVES: &str = "4242424242424242";
-pub(in crate::chaos) const INSUFFICIENT: &str = "4000000000009995";
-pub(in crate::chaos) const LOST: &str = "4000000000009987";
-pub(in crate::chaos) const CHALLENGED: &str = "4000002500003155";
-/// Too short to search for alone, so it is searched for next to its field name.
-pub(in crate::chaos) const CVV: &str = "739";
 const CODE_NAMES: [&str; 5] = ["cvv", "cvc", "security_code", "securitycode", "card_code"];
 /// Characters searched after the field name.
 const CODE_DISTANCE: usize = 16;
@@ -50,38 +45,45 @@ pub(super) fn contained_words<'a>(text: &str, words: &'a [String]) -> Vec<&'a st
     words.iter().map(String::as_str).filter(|word| text.contains(word)).collect()
 }
 
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// Where a secret was found.
+    pub(super) leaks: Vec<String>,
+    /// The number of texts searched.
+    pub(super) searched: u64,
+}
+
 /// Searches logs, rows, Redis and responses.
-pub(in crate::chaos) async fn search(system: &mut System, world: &World, evidence: &mut Evidence) -> Result<()> {
-    let words = words(&world.secrets());
+pub(super) async fn search(system: &System, requests: &[Entry]) -> Result<Search> {
+    let words = words(&system.shops.iter().flat_map(Shop::secrets).collect::<Vec<_>>());
+    let mut search = Search::default();
     // No response may contain a secret. The response with an endpoint's secret is not in this log.
-    for entry in &evidence.requests {
+    for entry in requests {
         if contains_security_code(&entry.response) {
-            evidence.leaks.push(format!("the response to {} contains the security code", entry.request));
+            search.leaks.push(format!("the response to {} contains the security code", entry.request));
         }
         let matches = contained_words(&entry.response, &words);
-        evidence
+        search
             .leaks
             .extend(matches.iter().map(|word| format!("the response to {} contains {}", entry.request, masked(word))));
     }
-    evidence.searched += evidence.requests.len() as u64;
+    search.searched += requests.len() as u64;
     for file in fs::read_dir(system.cluster.logs())?.flatten() {
         let text = String::from_utf8_lossy(&fs::read(file.path())?).into_owned();
         let matches = contained_words(&text, &words);
-        evidence
-            .leaks
-            .extend(matches.iter().map(|word| format!("{} contains {}", file.path().display(), masked(word))));
+        search.leaks.extend(matches.iter().map(|word| format!("{} contains {}", file.path().display(), masked(word))));
         if let Some(line) = text.lines().position(contains_security_code) {
-            evidence.leaks.push(format!("{}:{} contains the security code", file.path().display(), line + 1));
+            search.leaks.push(format!("{}:{} contains the security code", file.path().display(), line + 1));
         }
-        evidence.searched += text.lines().count() as u64;
+        search.searched += text.lines().count() as u64;
     }
-    rows(&system.db, &words, evidence).await?;
+    rows(&system.db, &words, &mut search).await?;
     let contents = redis(&system.cluster.redis.url()).await?;
-    evidence
+    search
         .leaks
         .extend(contained_words(&contents, &words).iter().map(|word| format!("Redis contains {}", masked(word))));
-    evidence.searched += contents.lines().count() as u64;
-    Ok(())
+    search.searched += contents.lines().count() as u64;
+    Ok(search)
 }
 
 /// Enough of a word to identify it.
@@ -90,7 +92,7 @@ fn masked(word: &str) -> String {
 }
 
 /// Searches the text form of every row of every table, also for the hexadecimal form of the words.
-async fn rows(db: &PgPool, words: &[String], evidence: &mut Evidence) -> Result<()> {
+async fn rows(db: &PgPool, words: &[String], search: &mut Search) -> Result<()> {
     let tables: Vec<String> = sqlx::query_scalar(
         "SELECT format('%I.%I', table_schema, table_name) FROM information_schema.tables
          WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('pg_catalog', 'information_schema')",
@@ -108,15 +110,15 @@ async fn rows(db: &PgPool, words: &[String], evidence: &mut Evidence) -> Result<
         let query = format!("SELECT t::text FROM {table} t WHERE t::text ~* '(cvv|cvc|security_code|card_code)'");
         let rows_with_code_names: Vec<String> = sqlx::query_scalar(AssertSqlSafe(query)).fetch_all(db).await?;
         if rows_with_code_names.iter().any(|row| contains_security_code(row)) {
-            evidence.leaks.push(format!("a row of {table} contains the security code"));
+            search.leaks.push(format!("a row of {table} contains the security code"));
         }
         // The browser's key is public and a publishable key is stored in clear text; neither is among the words.
         if count > 0 {
-            evidence.leaks.push(format!("{count} rows of {table} contain {}", masked(&word)));
+            search.leaks.push(format!("{count} rows of {table} contain {}", masked(&word)));
         }
         let statement = format!("SELECT count(*) FROM {table}");
         let rows: i64 = sqlx::query_scalar(AssertSqlSafe(statement)).fetch_one(db).await?;
-        evidence.searched += rows.unsigned_abs();
+        search.searched += rows.unsigned_abs();
     }
     Ok(())
 }

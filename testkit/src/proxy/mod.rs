@@ -1,7 +1,10 @@
 //! A TCP proxy that can cut connections, delay, drop or slow down responses, and replace them with errors.
 
+mod observations;
+
 use std::{
     collections::BTreeSet,
+    future::pending,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -19,18 +22,16 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+use self::observations::{LastCharge, Observations, complete_request};
+
 const FAILURE: &[u8] = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 const BUSY: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-const REFERENCE: &str = "reference_id=";
-const USERNAME: &str = "username=";
-/// Only reads.
-const REPORT_PATH: &str = "/apis/report.php";
 /// The accept backlog of the listener.
 const BACKLOG: u32 = 1024;
 
 /// What happens to the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub enum Mode {
     Pass,
     /// Closes all connections and accepts no new ones.
     Cut,
@@ -44,22 +45,22 @@ pub(super) enum Mode {
     Fail,
     /// Stops listening: connections are refused.
     Refuse,
-    /// Answers each request with 429 without forwarding it.
+    /// Rejects each request with 429 without forwarding it.
     TooManyRequests,
 }
 
-#[derive(Debug, Default)]
-struct Observations {
-    watched: Vec<String>,
-    sent: BTreeSet<String>,
-    lost: BTreeSet<String>,
-    rejected: Vec<(Instant, String)>,
+/// What happens to the connections that exist now; later ones are not affected.
+#[derive(Clone, Copy, Debug)]
+enum Interruption {
+    Close,
+    Stall,
 }
 
 #[derive(Debug)]
 struct Shared {
     targets: Vec<SocketAddr>,
     mode: watch::Sender<Mode>,
+    interruption: watch::Sender<Interruption>,
     observations: Mutex<Observations>,
 }
 
@@ -71,7 +72,7 @@ impl Shared {
 
 /// A listening proxy that stops when dropped.
 #[derive(Debug)]
-pub(super) struct Proxy {
+pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
     _server: JoinSet<()>,
@@ -79,53 +80,66 @@ pub(super) struct Proxy {
 
 impl Proxy {
     /// Forwards each connection to the first of these ports that accepts it.
-    pub(super) async fn start(ports: &[u16]) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When there is no free port.
+    pub async fn start(ports: &[u16]) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", crate::ports::free()?)).await?;
         let port = listener.local_addr()?.port();
         let targets = ports.iter().map(|port| SocketAddr::from(([127, 0, 0, 1], *port))).collect();
-        let shared = Arc::new(Shared { targets, mode: watch::Sender::new(Mode::Pass), observations: Mutex::default() });
+        let shared = Arc::new(Shared {
+            targets,
+            mode: watch::Sender::new(Mode::Pass),
+            interruption: watch::Sender::new(Interruption::Close),
+            observations: Mutex::default(),
+        });
         let mut server = JoinSet::new();
         server.spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { port, shared, _server: server })
     }
 
-    pub(super) fn port(&self) -> u16 {
+    #[must_use]
+    pub fn port(&self) -> u16 {
         self.port
     }
 
-    pub(super) fn set_mode(&self, mode: Mode) {
+    pub fn set_mode(&self, mode: Mode) {
         self.shared.mode.send_replace(mode);
     }
 
+    /// Closes the existing connections.
+    pub fn close_connections(&self) {
+        self.shared.interruption.send_replace(Interruption::Close);
+    }
+
+    /// Leaves the existing connections open, but no more bytes pass.
+    pub fn stall_connections(&self) {
+        self.shared.interruption.send_replace(Interruption::Stall);
+    }
+
     /// Starts to record which of these words are sent to the server.
-    pub(super) fn watch(&self, words: Vec<String>) {
-        let mut observations = self.shared.observations();
-        observations.watched = words;
-        observations.sent.clear();
+    pub fn watch(&self, words: Vec<String>) {
+        self.shared.observations().watch(words);
     }
 
     /// The watched words that were sent.
-    pub(super) fn sent(&self) -> BTreeSet<String> {
+    #[must_use]
+    pub fn sent(&self) -> BTreeSet<String> {
         self.shared.observations().sent.clone()
     }
 
     /// The user name of each modifying request that was rejected since then.
-    pub(super) fn rejected(&self, since: Instant) -> Vec<String> {
-        let observations = self.shared.observations();
-        observations.rejected.iter().filter(|(at, _)| *at >= since).map(|(_, name)| name.clone()).collect()
+    #[must_use]
+    pub fn rejected(&self, since: Instant) -> Vec<String> {
+        self.shared.observations().rejected(since)
     }
 
     /// The references of requests whose responses were dropped, delayed, slowed down or replaced.
-    pub(super) fn lost(&self) -> BTreeSet<String> {
+    #[must_use]
+    pub fn lost(&self) -> BTreeSet<String> {
         self.shared.observations().lost.clone()
     }
 }
-
-/// The reference of the last charge requested on a connection; `None` if its last request was something else.
-type LastCharge = Mutex<Option<String>>;
-
-/// The gateway's paths that charge a card.
-const CHARGE_PATHS: [&str; 2] = ["/apis/sale.php", "/apis/authorize.php"];
 
 async fn accept(mut listener: TcpListener, shared: Arc<Shared>) {
     let Ok(address) = listener.local_addr() else { return };
@@ -177,25 +191,15 @@ async fn bind_when_free(address: SocketAddr) -> Option<TcpSocket> {
     None
 }
 
-/// Reads a request and rejects it with 429. Records the user name of a modifying request.
+/// Reads a request and rejects it with 429.
 async fn reject(mut client: TcpStream, shared: Arc<Shared>) {
-    let (mut request, mut buffer) = (Vec::new(), vec![0; 16 * 1024]);
+    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 16 * 1024]);
     while let Ok(Ok(count @ 1..)) = timeout(Duration::from_secs(2), client.read(&mut buffer)).await {
-        request.extend_from_slice(&buffer[..count]);
-        let text = String::from_utf8_lossy(&request).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
-        });
-        if body.len() < length.unwrap_or(0) {
-            continue;
+        bytes.extend_from_slice(&buffer[..count]);
+        if let Some(request) = complete_request(&bytes) {
+            shared.observations().add_rejected(&request);
+            break;
         }
-        if !head.lines().next().unwrap_or_default().contains(REPORT_PATH) {
-            let name = body.split('&').find_map(|field| field.strip_prefix(USERNAME)).unwrap_or_default();
-            shared.observations().rejected.push((Instant::now(), name.to_owned()));
-        }
-        break;
     }
     let _ = client.write_all(BUSY).await;
     let _ = client.shutdown().await;
@@ -211,57 +215,58 @@ async fn connect(targets: &[SocketAddr]) -> Option<TcpStream> {
 }
 
 async fn forward(client: TcpStream, shared: Arc<Shared>) {
+    let mut interruption = shared.interruption.subscribe();
     let Some(server) = connect(&shared.targets).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
-    let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
     let last_charge = LastCharge::default();
     let mut mode = shared.mode.subscribe();
     let closes_connections = |mode: &Mode| [Mode::Cut, Mode::Refuse, Mode::TooManyRequests].contains(mode);
     let cut = async { mode.wait_for(closes_connections).await.is_ok() };
     // Ending either direction closes the connection: both halves are dropped.
     tokio::select! {
-        () = forward_requests(from_client, to_server, &shared, &last_charge) => {}
-        () = forward_responses(from_server, to_client, &shared, &last_charge) => {}
-        _ = cut => {}
+        () = forward_requests(&mut from_client, &mut to_server, &shared, &last_charge) => return,
+        () = forward_responses(&mut from_server, &mut to_client, &shared, &last_charge) => return,
+        _ = cut => return,
+        _ = interruption.changed() => {}
+    }
+    let interruption = *interruption.borrow();
+    match interruption {
+        Interruption::Close => {}
+        Interruption::Stall => pending().await,
     }
 }
 
-async fn forward_requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, last_charge: &LastCharge) {
+async fn forward_requests(
+    from: &mut OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    shared: &Shared,
+    last_charge: &LastCharge,
+) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         let bytes = &buffer[..count];
-        observe(bytes, shared, last_charge);
+        shared.observations().add_sent(bytes, last_charge);
         if to.write_all(bytes).await.is_err() {
             return;
         }
     }
 }
 
-fn observe(bytes: &[u8], shared: &Shared, last_charge: &LastCharge) {
-    let contains = |word: &str| bytes.windows(word.len()).any(|window| window == word.as_bytes());
-    let mut observations = shared.observations();
-    let matched: Vec<String> = observations.watched.iter().filter(|word| contains(word)).cloned().collect();
-    observations.sent.extend(matched);
-    let text = String::from_utf8_lossy(bytes);
-    let mut last_charge = last_charge.lock().unwrap_or_else(PoisonError::into_inner);
-    if text.starts_with("POST /") || text.starts_with("GET /") {
-        *last_charge = CHARGE_PATHS.iter().any(|path| text.contains(path)).then(String::new);
-    }
-    if let (Some(at), Some(reference)) = (text.find(REFERENCE), last_charge.as_mut()) {
-        text[at + REFERENCE.len()..].split('&').next().unwrap_or_default().trim().clone_into(reference);
-    }
-}
-
-async fn forward_responses(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, last_charge: &LastCharge) {
+async fn forward_responses(
+    from: &mut OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    shared: &Shared,
+    last_charge: &LastCharge,
+) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         let mode = *shared.mode.borrow();
         if mode != Mode::Pass {
-            let reference = last_charge.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            shared.observations().lost.extend(reference);
+            shared.observations().add_lost(last_charge);
         }
-        if !forward_response(&mut to, &buffer[..count], mode).await {
+        if !forward_response(to, &buffer[..count], mode).await {
             return;
         }
     }

@@ -1,10 +1,7 @@
 //! A client of the API that behaves like a merchant's server: it waits, times out, and retries with the same key.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -13,15 +10,18 @@ use reqwest::Method;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::{
-    journal::Entry,
-    random::Random,
-    world::{ORIGIN, Shop, World},
+use super::state::LoadState;
+use crate::{
+    Client,
+    chaos::{
+        journal::Entry,
+        random::Random,
+        shop::{ORIGIN, Shop},
+    },
 };
-use crate::Client;
 
 /// Longer than the API waits for a worker.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+pub(in crate::chaos) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Attempts of a request that may be retried.
 const MAX_ATTEMPTS: usize = 12;
 
@@ -35,7 +35,7 @@ pub(super) struct Response {
 /// A client of one merchant.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
-    pub(super) world: Arc<World>,
+    pub(super) load: Arc<LoadState>,
     pub(super) shop: usize,
     pub(super) random: Random,
     clients: Vec<Client>,
@@ -43,38 +43,31 @@ pub(super) struct Caller {
     browser_clients: Vec<Client>,
 }
 
-/// The first ready instance at or after `from`, wrapping around; `from` if none is ready.
-fn ready_instance(instances: &[AtomicBool], from: usize) -> usize {
-    let ready = (from..instances.len()).chain(0..from).find(|index| instances[*index].load(Ordering::Relaxed));
-    ready.unwrap_or(from)
-}
-
 impl Caller {
-    pub(super) fn new(world: &Arc<World>, shop: usize, random: Random) -> Result<Self> {
-        let bearer = |api: &String| Client::new(api)?.bearer(&world.shops[shop].account.secret_key);
+    pub(super) fn new(load: &Arc<LoadState>, shop: usize, random: Random) -> Result<Self> {
+        let bearer = |api: &String| Client::new(api)?.bearer(&load.shops[shop].account.secret_key);
         let form = |api: &String| Client::new(api)?.header("content-type", "application/x-www-form-urlencoded");
-        let clients = world.apis.iter().map(bearer).collect::<Result<_>>()?;
-        let form_clients = world.apis.iter().map(form).collect::<Result<_>>()?;
-        let publishable = &world.shops[shop].account.publishable_key;
+        let clients = load.apis.urls().map(bearer).collect::<Result<_>>()?;
+        let form_clients = load.apis.urls().map(form).collect::<Result<_>>()?;
+        let publishable = &load.shops[shop].account.publishable_key;
         let browser = |api: &String| Client::new(api)?.bearer(publishable)?.header("origin", ORIGIN);
-        let browser_clients = world.apis.iter().map(browser).collect::<Result<_>>()?;
-        Ok(Self { world: Arc::clone(world), shop, random, clients, form_clients, browser_clients })
+        let browser_clients = load.apis.urls().map(browser).collect::<Result<_>>()?;
+        Ok(Self { load: Arc::clone(load), shop, random, clients, form_clients, browser_clients })
     }
 
     pub(super) fn shop(&self) -> &Shop {
-        &self.world.shops[self.shop]
+        &self.load.shops[self.shop]
     }
 
     /// A random api process among those that a load balancer would use.
     fn api(&mut self) -> usize {
-        let start = self.random.index(self.world.apis.len());
-        ready_instance(&self.world.ready, start)
+        self.load.apis.ready_from(self.random.index(self.load.apis.len()))
     }
 
     /// The same for the gateways.
     pub(super) fn gateway(&mut self) -> String {
-        let start = self.random.index(self.world.gateways.len());
-        self.world.gateways[ready_instance(&self.world.ready_gateways, start)].clone()
+        let start = self.random.index(self.load.gateways.len());
+        self.load.gateways.url(self.load.gateways.ready_from(start)).to_owned()
     }
 
     /// Waits a random number of milliseconds.
@@ -124,15 +117,15 @@ impl Caller {
         bytes: Option<Vec<u8>>,
     ) -> Option<Response> {
         let times_out_early =
-            method == Method::POST && self.random.percent(4) && !self.world.full_timeouts.load(Ordering::Relaxed);
+            method == Method::POST && self.random.percent(4) && !self.load.full_timeouts.load(Ordering::Relaxed);
         let timeout = if times_out_early { Duration::from_millis(self.random.between(20, 1500)) } else { TIMEOUT };
         let request = format!("{method} {path}");
-        let sent = self.world.clock.now();
+        let sent = self.load.clock.now();
         let response = tokio::time::timeout(timeout, client.send(method, path, bytes)).await.ok().and_then(Result::ok);
         let text = response.as_ref().map(|response| String::from_utf8_lossy(&response.bytes).into_owned());
-        self.world.journal.add(Entry {
+        self.load.journal.add(Entry {
             sent,
-            ended: self.world.clock.now(),
+            ended: self.load.clock.now(),
             shop: self.shop,
             request,
             key: key.map(str::to_owned),

@@ -1,0 +1,110 @@
+//! The system under test: private servers, processes behind proxies, and merchants with their endpoints.
+
+mod disk;
+mod processes;
+mod shops;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result};
+use sqlx::{PgPool, postgres::PgPoolOptions};
+
+use self::{disk::Disk, processes::Proxies};
+use super::{
+    clock_files::{CLOCK_OFFSET_FILE, ClockFiles},
+    config::SystemConfig,
+    endpoints::Endpoints,
+    fault::Fault,
+    shop::Shop,
+    time::Clock,
+};
+use crate::{Cluster, ProcessKind, TempDir};
+
+/// `DRAIN_MS` of every process in an upgrade: long enough for many polls of the load balancer.
+const UPGRADE_DRAIN_MS: &str = "2000";
+
+/// The system, and what must outlive it. Fields are dropped in this order.
+#[derive(Debug)]
+pub(super) struct System {
+    pub(super) cluster: Cluster,
+    pub(super) proxies: Proxies,
+    pub(super) db: PgPool,
+    pub(super) endpoints: Endpoints,
+    pub(super) disk: Option<Disk>,
+    /// The data folder of Postgres.
+    pub(super) data: PathBuf,
+    pub(super) left_out: BTreeMap<Fault, String>,
+    pub(super) config: SystemConfig,
+    pub(super) clock_files: ClockFiles,
+    pub(super) clock: Clock,
+    pub(super) shops: Arc<[Shop]>,
+    _directory: TempDir,
+}
+
+impl System {
+    /// Starts everything, with the programs in `previous` instead of our own if it is set.
+    pub(super) async fn start(config: SystemConfig, previous: Option<&Path>) -> Result<Self> {
+        let directory = TempDir::new()?;
+        let mut left_out = BTreeMap::new();
+        let disk_folder = directory.path().join("disk");
+        let disk = match config.disk.then(|| Disk::mount(&disk_folder)).transpose() {
+            Ok(disk) => disk,
+            Err(error) => {
+                left_out.insert(Fault::PostgresFull, format!("{error:#}"));
+                None
+            }
+        };
+        let data = disk_folder.join("postgres");
+        let clock_files = ClockFiles::new()?;
+        // The first gateway starts here, because its migrations run here; the others follow, each with its own clock
+        // file.
+        let first_clock = clock_files.file(ProcessKind::Gateway, 0).display().to_string();
+        let builder = Cluster::builder().durable().postgres_in(&data).gateway(1);
+        let mut builder = builder.env(CLOCK_OFFSET_FILE, &first_clock);
+        if let Some(previous) = previous {
+            builder = builder.release(previous).env("DRAIN_MS", UPGRADE_DRAIN_MS);
+        }
+        let mut cluster = builder.env("RUST_LOG", "info").start().await?;
+        let db = PgPoolOptions::new().max_connections(3).min_connections(2).connect(cluster.database_url()).await?;
+        for statement in config.dropped_constraints {
+            sqlx::query(*statement).execute(&db).await.with_context(|| (*statement).to_owned())?;
+        }
+        for (name, value) in config.environment {
+            cluster.set_env(name, value);
+        }
+        let proxies = processes::start(&mut cluster, config, &clock_files).await?;
+        let now: i64 =
+            sqlx::query_scalar("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetch_one(&db).await?;
+        let clock = Clock::starting(now);
+        let endpoints = Endpoints::start(clock).await?;
+        let shops = shops::create_all(&cluster, &db, &endpoints, config).await?.into();
+        Ok(Self {
+            cluster,
+            proxies,
+            db,
+            endpoints,
+            disk,
+            data,
+            left_out,
+            config,
+            clock_files,
+            clock,
+            shops,
+            _directory: directory,
+        })
+    }
+
+    /// The addresses of the apis.
+    pub(super) fn api_urls(&self) -> Vec<String> {
+        (0..self.config.size.apis).map(|index| self.cluster.api_url(index)).collect()
+    }
+
+    /// The addresses of the gateways.
+    pub(super) fn gateway_urls(&self) -> Vec<String> {
+        (0..self.config.size.gateways).map(|index| self.cluster.gateway_url(index)).collect()
+    }
+}
