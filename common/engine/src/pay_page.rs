@@ -185,7 +185,7 @@ pub async fn open_page(
     let state = state(&mut snapshot, &payable, now).await?;
     let payee = accounts::payee(&mut snapshot, account).await?;
     let billed_to = match payable.customer_id() {
-        Some(customer) => customers::find(&mut snapshot, account, customer).await?.map(|customer| customer.name),
+        Some(customer) => customers::find(&mut *snapshot, account, customer).await?.map(|customer| customer.name),
         None => None,
     };
     let payment = match payment {

@@ -1,7 +1,5 @@
 //! SQL for invoices.
 
-pub(super) mod attempts;
-
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
