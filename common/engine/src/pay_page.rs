@@ -189,7 +189,7 @@ pub async fn open_page(
         None => None,
     };
     let payment = match payment {
-        Some(id) => payments::find(&mut snapshot, account, id).await?,
+        Some(id) => payments::find(&mut *snapshot, account, id).await?,
         None => None,
     };
     snapshot.commit().await?;

@@ -5,7 +5,8 @@ use sqlx::{PgConnection, PgPool};
 use utoipa::ToSchema;
 
 use super::collection::Failure;
-use super::{Invoice, retrieve};
+use super::invoice::Invoice;
+use super::retrieve;
 use crate::accounts::Mode;
 use foundation::error::Result;
 use foundation::id::{AccountId, CollectionAttemptId, InvoiceId, PaymentId};

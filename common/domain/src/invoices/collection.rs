@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::{Invoice, Status};
+use super::invoice::Invoice;
+use super::status::Status;
 use foundation::calendar::TimeZone;
 use foundation::error::{Error, Result};
 use foundation::id::PaymentId;

@@ -1,7 +1,8 @@
 //! Which changes of a payment are allowed, and for which amounts. Pure functions, called while the payment is locked
 //! (docs/api.md, Payments).
 
-use super::{Payment, Status};
+use super::payment::Payment;
+use super::status::Status;
 use foundation::error::{Error, Result};
 use foundation::proof::{self, Rule};
 use providers::capabilities::{Grants, Permission};

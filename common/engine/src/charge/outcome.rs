@@ -73,8 +73,9 @@ pub async fn record_outcome_in(
 ) -> Result<Recorded> {
     match (claimed.kind, claimed.subject) {
         (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) => {
-            let payment =
-                payments::find(tx, claimed.account_id, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
+            let payment = payments::find(&mut **tx, claimed.account_id, id)
+                .await?
+                .ok_or_else(|| Error::no_such("payment", id))?;
             let now = claimed.time.now(&mut **tx, clock).await?;
             record_charge(tx, claimed, &payment, response, now).await
         }
