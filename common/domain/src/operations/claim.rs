@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::PgPool;
 
-use super::outcome::state;
+use super::result::state;
 use super::types::{FIRST_PUSH_AFTER, LEASE, Origin, REQUEST_LIFETIME, State, Subject};
 use crate::accounts::AccountTime;
 use foundation::crypto::Secret;

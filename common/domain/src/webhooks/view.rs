@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::ArrayBuilder;
 
 use super::deliveries::Delivery;
-use super::dispatch::Failure;
+use super::dispatch::attempt::Failure;
 use super::endpoints::{Endpoint, WithSecret};
 use super::status::{DeliveryStatus, DisabledReason, EndpointStatus};
 use crate::events::EventType;

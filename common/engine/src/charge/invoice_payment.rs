@@ -2,9 +2,9 @@
 //! the same transaction.
 
 use crate::charge::fast_path::finish_collection;
-use crate::charge::outcome::{apply_response, finish_payment, unexpected_response};
+use crate::charge::outcome::{apply_response, finish_payment};
 use crate::charge::reversal::reverse_partial;
-use crate::charge::stale::{Recorded, stale_outcome};
+use crate::charge::stale::{Recorded, stale_outcome, unexpected_response};
 use domain::accounts::{self, Mode};
 use domain::customers;
 use domain::events::{self, EventType};

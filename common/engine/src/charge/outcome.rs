@@ -9,6 +9,7 @@ use crate::charge::reversal::schedule_inquiry_after_refusal;
 use crate::charge::save_card::make_default;
 use crate::charge::stale::{
     Anomaly, Recorded, had_no_effect, no_outcome, retry_reversal, reverse, stale_change, stale_outcome,
+    unexpected_response,
 };
 use std::time::Duration;
 
@@ -96,10 +97,6 @@ pub async fn record_outcome_in(
             Err(unexpected_response(claimed, "subject does not fit the operation's kind"))
         }
     }
-}
-
-pub fn unexpected_response(claimed: &Claimed, what: &str) -> Error {
-    Error::internal(format!("{}: unexpected response: {what}", claimed.id))
 }
 
 /// Records the outcome of a charge in one statement, if its payment still awaits it. Returns `false` if the fast path

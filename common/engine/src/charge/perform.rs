@@ -6,8 +6,7 @@ use tokio::time::error::Elapsed;
 use uuid::Uuid;
 
 use crate::charge::counters;
-use crate::charge::outcome::append_event_late;
-use crate::record_outcome;
+use crate::charge::outcome::{append_event_late, record_outcome};
 use domain::operations::{self, Claimed, OperationKind, PROVIDER_TIMEOUT, Retry, Subject, WhenNotProcessed};
 use domain::payments;
 use foundation::clock::Clock;

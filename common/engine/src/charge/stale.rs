@@ -1,11 +1,10 @@
 //! Late outcomes: the operation has already ended, or another worker has claimed it. A charge that no payment can use
 //! is recorded and reversed, never dropped; a request without effect counts only while its claim is the latest.
 
-use crate::charge::outcome::unexpected_response;
 use domain::operations::{self, Claimed, Locked, NewOperation, OperationKind, Origin, Subject};
 use domain::payments::Payment;
 use foundation::db::Tx;
-use foundation::error::Result;
+use foundation::error::{Error, Result};
 use foundation::id::{AnomalyId, OperationId, PaymentId};
 use foundation::money::Money;
 use foundation::proof::{self, Rule};
@@ -33,6 +32,10 @@ impl Recorded {
     pub const fn written(operation: &Locked) -> Self {
         Self::Written { fence: operation.fence, held: operation.is_held }
     }
+}
+
+pub fn unexpected_response(claimed: &Claimed, what: &str) -> Error {
+    Error::internal(format!("{}: unexpected response: {what}", claimed.id))
 }
 
 /// Whether the response says only that this one request had no effect. An approval, or a decline that the provider has

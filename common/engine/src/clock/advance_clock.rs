@@ -12,10 +12,10 @@ use futures_util::{FutureExt, StreamExt, stream};
 use sqlx::PgPool;
 use tokio::time::{Instant, sleep};
 
-use crate::collect_due_invoices;
-use crate::inquire;
-use crate::run_due_recurring_invoices;
-use crate::run_due_subscriptions;
+use crate::billing::collect_invoices::collect_due_invoices;
+use crate::billing::run_recurring_invoices::run_due_recurring_invoices;
+use crate::billing::run_subscriptions::run_due_subscriptions;
+use crate::reconcile::inquire::inquire;
 use domain::accounts::Scope;
 use domain::invoices;
 use domain::operations::{self, Origin, State};

@@ -8,11 +8,11 @@ use std::time::Duration;
 use serde_json::Value;
 use sqlx::PgPool;
 
+use crate::charge::outcome::record_outcome;
 use crate::reconcile::books::{
     Difference, LineMatch, NewDifference, OurBooks, listed_in, look_up_missing, our_side, provider_side,
     record_difference, request_difference, statement_between,
 };
-use crate::record_outcome;
 use domain::operations::books::{self, RecordedOperation};
 use domain::operations::{self, OperationKind, PROVIDER_TIMEOUT, State};
 use foundation::clock::Clock;

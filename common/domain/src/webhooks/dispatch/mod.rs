@@ -1,6 +1,6 @@
 //! Delivery attempts: claiming due deliveries, and recording the results.
 
-mod attempt;
+pub(super) mod attempt;
 mod backlog;
 mod claim;
 mod record;
