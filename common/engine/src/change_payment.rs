@@ -8,9 +8,9 @@ use domain::operations::{self, NewOperation, OperationKind, Origin, State, Subje
 use domain::payments::{self, Payment, Refund, RefundStatus, refunds};
 use foundation::db;
 use foundation::error::{Error, Result};
+use foundation::failpoint;
 use foundation::id::{OperationId, PaymentId, RefundId};
 use foundation::money::Money;
-use foundation::proof::failpoint;
 use foundation::time::Timestamp;
 use providers::FailureCode;
 
@@ -154,9 +154,9 @@ async fn write(
         },
     )
     .await?;
-    failpoint("change_payment.written").await?;
+    failpoint!("change_payment.written");
     commit.send(tx.commit()).await?;
-    failpoint("change_payment.committed").await?;
+    failpoint!("change_payment.committed");
     Ok(PendingChange { payment, operation, refund, is_earlier: false })
 }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use foundation::error::Result;
 use foundation::id::{AccountId, CustomerId};
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
 
 /// Makes invoices that wait for a new default card due immediately. The customer must be locked. Skips invoices with an
@@ -21,7 +21,7 @@ pub async fn retry_waiting_for_card(
     customer: CustomerId,
     now: Timestamp,
 ) -> Result<()> {
-    if !proof::holds(Rule::LockOrder) {
+    if !rule_enabled!(LockOrder) {
         // Locks them one by one, in reverse order.
         let waiting = "SELECT id FROM invoices WHERE account_id = $1 AND customer_id = $2 AND status = 'scheduled'
                      AND next_attempt_at IS NULL ORDER BY id DESC";

@@ -12,7 +12,7 @@ use super::claim::Claimed;
 use foundation::db::Db;
 use foundation::error::Result;
 use foundation::id::{AccountId, ProviderAccountId};
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::{Cause, OperationKind, ProviderKind};
 
@@ -46,7 +46,7 @@ impl Claimed {
     /// What to do with the operation if its request certainly had no effect.
     pub fn when_not_processed(&self) -> WhenNotProcessed {
         match self.kind {
-            _ if !proof::holds(Rule::NotProcessed) => WhenNotProcessed::Fail,
+            _ if !rule_enabled!(NotProcessed) => WhenNotProcessed::Fail,
             _ if self.by_system => WhenNotProcessed::RetryForever,
             OperationKind::Reverse => WhenNotProcessed::RetryForever,
             OperationKind::Refund => WhenNotProcessed::RetryUntilLimit,
@@ -64,7 +64,7 @@ impl Claimed {
 /// second is allowed. If the database cannot answer, the operation is sent: it has already been claimed, and in
 /// recovery class C a claim that sends nothing would need manual review.
 pub async fn admit(db: &PgPool, claimed: &Claimed) -> bool {
-    if !claimed.has_breaker || !proof::holds(Rule::Breaker) {
+    if !claimed.has_breaker || !rule_enabled!(Breaker) {
         return true;
     }
     let admitted = admit_or_probe(db, claimed.provider_account_id, !claimed.background, OPENS_AFTER).await;

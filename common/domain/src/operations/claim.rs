@@ -11,7 +11,7 @@ use foundation::crypto::Secret;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use foundation::money::{Currency, Money};
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use foundation::{db, public_url};
 use providers::{Action, OperationKind, PROVIDER_TIMEOUT, Payer, ProviderKind, Request, Source};
@@ -143,7 +143,7 @@ impl ClaimedRow {
 /// Database errors only.
 pub async fn claim(pool: &PgPool, id: OperationId, now: Timestamp) -> Result<Option<Claimed>> {
     let expired_after = PROVIDER_TIMEOUT + REQUEST_LIFETIME;
-    if !proof::holds(Rule::Claim) {
+    if !rule_enabled!(Claim) {
         // Every worker that finds the operation unclaimed takes it.
         let mut claimed = read(pool, id, now).await?;
         let state = state(pool, claimed.account_id, id).await?;
@@ -160,7 +160,7 @@ pub async fn claim(pool: &PgPool, id: OperationId, now: Timestamp) -> Result<Opt
     };
     let Some(row) = row else { return Ok(None) };
     let mut claimed = row.into_claimed()?;
-    claimed.sent_before &= proof::holds(Rule::Gate);
+    claimed.sent_before &= rule_enabled!(Gate);
     Ok(Some(claimed))
 }
 

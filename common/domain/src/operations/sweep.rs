@@ -6,7 +6,7 @@ use sqlx::PgPool;
 
 use foundation::error::Result;
 use foundation::id::OperationId;
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 
 /// Maximum number of operations that one sweep hands out.
 pub const SWEEP_BATCH: i64 = 500;
@@ -29,7 +29,7 @@ pub struct Due {
 /// # Errors
 /// Database errors only.
 pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
-    if !proof::holds(Rule::Sweep) {
+    if !rule_enabled!(Sweep) {
         return Ok(Vec::new());
     }
     // The delay doubles from 2 s to 30 s, so that an operation that no worker claims is not handed out at every tick.
@@ -53,7 +53,7 @@ pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
 /// # Errors
 /// Database errors only.
 pub async fn take_overdue(db: &PgPool, background: bool, overdue_by: Duration, limit: usize) -> Result<Vec<Due>> {
-    if !proof::holds(Rule::Sweep) {
+    if !rule_enabled!(Sweep) {
         return Ok(Vec::new());
     }
     Ok(sqlx::query_as!(

@@ -26,7 +26,7 @@ use foundation::error::{Error, Result};
 use foundation::id::{AccountId, PaymentId, PaymentLinkId};
 use foundation::money::{Currency, Money};
 use foundation::page::{Page, PageRequest, unknown_cursor};
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
 
 /// The lifetime of a link that is created without `expiresAt`.
@@ -205,7 +205,7 @@ pub async fn cancel(db: &Db, account: AccountId, id: PaymentLinkId, now: Timesta
 /// # Errors
 /// [`Error::Internal`] if the link is not open or another payment is pending.
 pub async fn begin_payment(tx: &mut PgConnection, link: &mut PaymentLink) -> Result<()> {
-    if link.status != Status::Open || (link.is_being_paid() && proof::holds(Rule::Link)) {
+    if link.status != Status::Open || (link.is_being_paid() && rule_enabled!(Link)) {
         return Err(Error::internal(format!("{} is {} and cannot start a payment", link.id, link.status.name())));
     }
     link.expiry_due_at = None;

@@ -26,7 +26,7 @@ use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentLinkId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::FailureCode;
 
@@ -213,7 +213,7 @@ pub async fn live_for_invoice(tx: &mut PgConnection, account: AccountId, invoice
 /// # Errors
 /// Database errors only.
 pub async fn live_for_link(tx: &mut PgConnection, account: AccountId, link: PaymentLinkId) -> Result<Option<Status>> {
-    Ok(live!(tx, account, "payment_link_id", link).filter(|_| proof::holds(Rule::Link)))
+    Ok(live!(tx, account, "payment_link_id", link).filter(|_| rule_enabled!(Link)))
 }
 
 /// Counts the unsuccessful card attempts within the last hour on the page of an invoice or link, up to `limit`. The

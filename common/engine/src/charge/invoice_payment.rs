@@ -14,8 +14,8 @@ use domain::payments::{self, Payment, PaymentView, Status};
 use domain::subscriptions::{self, Subscription};
 use foundation::db::{Db, Tx};
 use foundation::error::Result;
+use foundation::failpoint;
 use foundation::id::{InvoiceId, PaymentId, PaymentMethodId};
-use foundation::proof::failpoint;
 use foundation::queues;
 use foundation::time::Timestamp;
 use providers::{DeclineType, FailureCode, ProviderResponse};
@@ -87,7 +87,7 @@ pub async fn charge_for_invoice(
             }
         }
     }
-    failpoint("invoice_payment.written").await?;
+    failpoint!("invoice_payment.written");
     Ok(Recorded::written(&operation))
 }
 
@@ -119,7 +119,7 @@ pub async fn try_invoice_fast_path(
     let mut connection = db.acquire().await?;
     let endpoints = finish_collection(&mut connection, claimed, &payment, &invoice, &[captured, paid], now).await?;
     let Some(endpoints) = endpoints else { return Ok(false) };
-    failpoint("invoice_payment.written_at_once").await?;
+    failpoint!("invoice_payment.written_at_once");
     db.wake(queues::WEBHOOKS, endpoints);
     count("paid");
     Ok(true)

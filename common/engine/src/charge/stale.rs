@@ -7,7 +7,7 @@ use foundation::db::Tx;
 use foundation::error::{Error, Result};
 use foundation::id::{AnomalyId, OperationId, PaymentId};
 use foundation::money::Money;
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::{Action, ProviderKind, ProviderResponse};
 
@@ -55,7 +55,7 @@ pub fn had_no_effect(claimed: &Claimed, response: &ProviderResponse) -> bool {
 
 /// Whether another worker has claimed the operation since, and this response says nothing about that worker's request.
 pub fn is_superseded(claimed: &Claimed, operation: &Locked, response: &ProviderResponse) -> bool {
-    let superseded = had_no_effect(claimed, response) && operation.fence != claimed.fence && proof::holds(Rule::Fence);
+    let superseded = had_no_effect(claimed, response) && operation.fence != claimed.fence && rule_enabled!(Fence);
     if superseded {
         tracing::info!(operation = %claimed.id, "a request had no effect, and another worker has claimed the operation since; that worker records the outcome");
     }

@@ -18,8 +18,8 @@ use domain::operations::{self, OperationKind, PROVIDER_TIMEOUT, State};
 use foundation::clock::Clock;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
+use foundation::failpoint;
 use foundation::id::{AccountId, ProviderAccountId};
-use foundation::proof::failpoint;
 use foundation::time::Timestamp;
 use providers::{Action, Entry, Provider, ProviderKind, ProviderResponse, Providers, RecoveryClass, StatementLine};
 
@@ -121,7 +121,7 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
             return Ok(());
         }
     };
-    failpoint("reconcile.read").await?;
+    failpoint!("reconcile.read");
     let comparison = Comparison { db, clock, id, due: &due };
     let compared = comparison.compare_page(provider, &page).await;
     count(due.provider, if compared.is_ok() { OK } else { FAILED });
@@ -273,7 +273,8 @@ impl Comparison<'_> {
         );
         metrics::counter!("payments_reconciled_total").increment(1);
         record_outcome(self.db, &operation, &line.response, self.clock).await?;
-        failpoint("reconcile.recorded").await
+        failpoint!("reconcile.recorded");
+        Ok(())
     }
 
     /// Checks the operations that succeeded in our books since the last reading: first against the lines just read;
