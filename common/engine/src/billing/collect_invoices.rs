@@ -7,6 +7,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::charge::counters::{CollectionOutcome, count_collections};
 use domain::accounts::{self, Scope};
 use domain::customers;
 use domain::invoices::{self, Failure, FailureContext, Invoice, Next, attempts};
@@ -241,11 +242,11 @@ async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool
     failpoint!("collect_invoices.failed_without_card");
     tx.commit().await?;
     let outcome = match (card, next) {
-        (None, _) => "no_card",
-        (Some(_), Next::Exhausted) => "exhausted",
-        (Some(_), _) => "no_currency",
+        (None, _) => CollectionOutcome::NoCard,
+        (Some(_), Next::Exhausted) => CollectionOutcome::Exhausted,
+        (Some(_), _) => CollectionOutcome::NoCurrency,
     };
-    metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome).increment(1);
+    count_collections(outcome, 1);
     Ok(true)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::error::Elapsed;
 use uuid::Uuid;
 
-use crate::charge::counters;
+use crate::charge::counters::{self, RequestOutcome};
 use crate::charge::outcome::{append_event, event_for, record_outcome};
 use domain::operations::{self, Claimed, OperationKind, PROVIDER_TIMEOUT, Retry, Subject, WhenNotProcessed};
 use domain::payments;
@@ -333,13 +333,15 @@ fn count(claimed: &Claimed, result: &SendResult) {
     let outcome = match result {
         SendResult::Known(
             ProviderResponse::Charged { .. } | ProviderResponse::Done { .. } | ProviderResponse::Stored { .. },
-        ) => "succeeded",
-        SendResult::Known(ProviderResponse::Challenged { .. }) => "challenged",
-        SendResult::Known(ProviderResponse::Declined { .. }) => "declined",
-        SendResult::Known(ProviderResponse::Refused { .. } | ProviderResponse::Mismatched { .. }) => "failed",
-        SendResult::NotProcessed { .. } => "not_processed",
-        SendResult::Pending => "pending",
-        SendResult::Unknown { .. } => "unknown",
+        ) => RequestOutcome::Succeeded,
+        SendResult::Known(ProviderResponse::Challenged { .. }) => RequestOutcome::Challenged,
+        SendResult::Known(ProviderResponse::Declined { .. }) => RequestOutcome::Declined,
+        SendResult::Known(ProviderResponse::Refused { .. } | ProviderResponse::Mismatched { .. }) => {
+            RequestOutcome::Failed
+        }
+        SendResult::NotProcessed { .. } => RequestOutcome::NotProcessed,
+        SendResult::Pending => RequestOutcome::Pending,
+        SendResult::Unknown { .. } => RequestOutcome::Unknown,
     };
     let refused = match result {
         SendResult::Known(ProviderResponse::Refused { code, .. }) => Some(*code),
