@@ -229,7 +229,8 @@ pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claime
         now,
     )
     .fetch_one(db)
-    .await?.into_claimed()
+    .await?
+    .into_claimed()
 }
 
 /// Records that the request is about to be sent again, extends the lease, and renews the time until which the provider

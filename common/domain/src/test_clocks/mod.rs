@@ -301,13 +301,13 @@ impl Advance {
     /// [`Error::Conflict`] if this worker has lost the advance.
     pub async fn finish(self, db: &PgPool, now: Timestamp) -> Result<()> {
         let result = sqlx::query!(
-        "UPDATE test_clocks SET ahead_us = greatest(0, extract(epoch FROM target - $3::timestamptz) * 1000000)::bigint,
+            "UPDATE test_clocks SET ahead_us = greatest(0, extract(epoch FROM target - $3::timestamptz) * 1000000)::bigint,
                 reached = target, frozen_at = NULL, target = NULL, lease_until = NULL, next_push_at = NULL
          WHERE account_id = $1 AND fence = $2 AND target IS NOT NULL",
-        self.account.uuid(),
-        self.fence,
-        now,
-    )
+            self.account.uuid(),
+            self.fence,
+            now,
+        )
         .execute(db)
         .await?;
         if result.rows_affected() == 1 { Ok(()) } else { Err(lease_lost()) }
