@@ -40,7 +40,7 @@ use engine::RECURRING_BATCH;
 use foundation::clock::Clock;
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::proof::failpoint;
+use foundation::failpoint;
 use foundation::queues;
 use queue::{Publisher, Queue, Wake};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
@@ -399,7 +399,7 @@ impl Scheduler {
         if wakes.is_empty() {
             return Ok(());
         }
-        failpoint("schedule.claimed").await?;
+        failpoint!("schedule.claimed");
         metrics::counter!("scheduler_handed_out_total", "queue" => queue.name()).increment(wakes.len() as u64);
         if let Err(error) = self.publisher.push(queue, wakes).await {
             tracing::warn!(

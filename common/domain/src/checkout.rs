@@ -15,7 +15,7 @@ use foundation::crypto::{KeyRing, Secret, random_hex, sha256};
 use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, ProviderAccountId};
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::card_gateway::{self, FIELD_PREFIX, FieldToken};
 use providers::{ProviderKind, Source};
@@ -234,7 +234,7 @@ pub async fn spend(
     )
     .fetch_optional(&mut *tx)
     .await?;
-    if !proof::holds(Rule::Token) {
+    if !rule_enabled!(Token) {
         let again = sqlx::query("UPDATE payment_tokens SET spent_at = NULL WHERE token_hash = $1");
         again.bind(&hash[..]).execute(&mut *tx).await?;
     }

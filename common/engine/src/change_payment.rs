@@ -8,9 +8,9 @@ use domain::operations::{self, NewOperation, OperationKind, Origin, State, Subje
 use domain::payments::{self, Payment, Refund, RefundStatus, refunds};
 use foundation::db;
 use foundation::error::{Error, Result};
+use foundation::failpoint;
 use foundation::id::{OperationId, PaymentId, RefundId};
 use foundation::money::Money;
-use foundation::proof::failpoint;
 use foundation::time::Timestamp;
 use providers::FailureCode;
 
@@ -50,26 +50,15 @@ pub async fn change_payment(
     origin: &Origin,
     now: Timestamp,
 ) -> Result<PendingChange> {
-    let ids = (OperationId::new(now), RefundId::new(now));
+    let intent =
+        Intent { caller, id, change, origin, operation: OperationId::new(now), refund: RefundId::new(now), now };
     let mut commit = AmbiguousCommit::default();
     loop {
-        let result = write(db, caller, id, change, origin, ids, now, &mut commit).await;
-        if let Some(written) = commit.resolve(result, reread(db, caller, id, ids)).await? {
+        let result = intent.write(db, &mut commit).await;
+        if let Some(written) = commit.resolve(result, intent.reread(db)).await? {
             return Ok(written);
         }
     }
-}
-
-async fn reread(
-    db: &PgPool,
-    caller: &Caller,
-    id: PaymentId,
-    (operation, refund): (OperationId, RefundId),
-) -> Result<PendingChange> {
-    operations::state(db, caller.account_id, operation).await?;
-    let (payment, refunds) = payments::retrieve_with_refunds(db, caller.account_id, id).await?;
-    let refund = refunds.into_iter().find(|found| found.id == refund);
-    Ok(PendingChange { payment, operation, refund, is_earlier: false })
 }
 
 /// Returns the refund that an earlier request created with the same external id. Checked before the rules, which that
@@ -87,77 +76,102 @@ async fn earlier_refund(tx: &mut PgConnection, payment: &Payment, change: Change
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "called once, with values of the request")]
-async fn write(
-    db: &PgPool,
-    caller: &Caller,
+/// A requested change, with the ids that every attempt to write it uses.
+struct Intent<'a> {
+    caller: &'a Caller,
     id: PaymentId,
-    change: Change<'_>,
-    origin: &Origin,
-    (operation, refund): (OperationId, RefundId),
+    change: Change<'a>,
+    origin: &'a Origin,
+    operation: OperationId,
+    refund: RefundId,
     now: Timestamp,
-    commit: &mut AmbiguousCommit,
-) -> Result<PendingChange> {
-    let mut tx = db::begin(db).await?;
-    let mut payment = payments::lock(&mut tx, caller.account_id, id).await?;
-    if let Some(found) = earlier_refund(&mut tx, &payment, change).await? {
-        // It may also come from an earlier attempt of this request whose COMMIT was not answered.
-        let is_earlier = found.id != refund;
-        return Ok(PendingChange { payment, operation, refund: Some(found), is_earlier });
+}
+
+impl Intent<'_> {
+    async fn write(&self, db: &PgPool, commit: &mut AmbiguousCommit) -> Result<PendingChange> {
+        let mut tx = db::begin(db).await?;
+        let mut payment = payments::lock(&mut tx, self.caller.account_id, self.id).await?;
+        if let Some(found) = earlier_refund(&mut tx, &payment, self.change).await? {
+            // It may also come from an earlier attempt of this request whose COMMIT was not answered.
+            let is_earlier = found.id != self.refund;
+            return Ok(PendingChange { payment, operation: self.operation, refund: Some(found), is_earlier });
+        }
+        let (kind, amount) = self.check(&payment)?;
+        let refund = self.refund_of(amount);
+        match &refund {
+            Some(refund) => {
+                payment.amount_refund_pending += amount;
+                payment.has_refunds = true;
+                refunds::insert(&mut tx, self.caller.account_id, refund).await?;
+            }
+            None => payment.pending_operation = Some(kind),
+        }
+        payments::save(&mut tx, &payment).await?;
+        self.insert_operation(&mut tx, &payment, kind, amount).await?;
+        failpoint!("change_payment.written");
+        commit.send(tx.commit()).await?;
+        failpoint!("change_payment.committed");
+        Ok(PendingChange { payment, operation: self.operation, refund, is_earlier: false })
     }
-    let (kind, amount) = match change {
-        Change::Capture(requested) => (OperationKind::Capture, payment.may_capture(requested, &caller.grants)?),
-        Change::Void => (OperationKind::Void, payment.may_void().map(|()| payment.amount)?),
-        Change::Refund(requested, _) => (OperationKind::Refund, payment.may_refund(requested, &caller.grants)?),
-    };
-    let refund = if let Change::Refund(amount_asked, external_id) = change {
+
+    /// Returns the kind and amount of the operation, if the payment and the caller's grants allow it.
+    fn check(&self, payment: &Payment) -> Result<(OperationKind, i64)> {
+        let grants = &self.caller.grants;
+        Ok(match self.change {
+            Change::Capture(requested) => (OperationKind::Capture, payment.may_capture(requested, grants)?),
+            Change::Void => (OperationKind::Void, payment.may_void().map(|()| payment.amount)?),
+            Change::Refund(requested, _) => (OperationKind::Refund, payment.may_refund(requested, grants)?),
+        })
+    }
+
+    fn refund_of(&self, amount: i64) -> Option<Refund> {
+        let Change::Refund(amount_asked, external_id) = self.change else { return None };
         Some(Refund {
-            id: refund,
-            payment_id: id,
+            id: self.refund,
+            payment_id: self.id,
             amount,
             amount_asked,
             external_id: external_id.map(str::to_owned),
             status: RefundStatus::Pending,
-            created_at: now,
+            created_at: self.now,
             failure_code: None,
-            requested_by: origin.requested_by,
+            requested_by: self.origin.requested_by,
         })
-    } else {
-        None
-    };
-    match &refund {
-        Some(refund) => {
-            payment.amount_refund_pending += amount;
-            payment.has_refunds = true;
-            refunds::insert(&mut tx, caller.account_id, refund).await?;
-        }
-        None => payment.pending_operation = Some(kind),
     }
-    payments::save(&mut tx, &payment).await?;
-    let target_ref = payment.provider_ref.as_deref();
-    operations::insert(
-        &mut tx,
-        &NewOperation {
-            id: operation,
-            account_id: caller.account_id,
+
+    async fn insert_operation(
+        &self,
+        tx: &mut PgConnection,
+        payment: &Payment,
+        kind: OperationKind,
+        amount: i64,
+    ) -> Result<()> {
+        let operation = NewOperation {
+            id: self.operation,
+            account_id: self.caller.account_id,
             // Where the charge was made, even if the account's new payments now go elsewhere.
             provider_account_id: payment.provider_account_id,
-            subject: Subject::Payment(id),
-            refund_id: refund.as_ref().map(|refund| refund.id),
+            subject: Subject::Payment(self.id),
+            refund_id: (kind == OperationKind::Refund).then_some(self.refund),
             kind,
             money: Some(Money { minor: amount, currency: payment.currency }),
             source: None,
-            target_ref,
+            target_ref: payment.provider_ref.as_deref(),
             action_token: None,
             by_system: false,
-            origin,
-        },
-    )
-    .await?;
-    failpoint("change_payment.written").await?;
-    commit.send(tx.commit()).await?;
-    failpoint("change_payment.committed").await?;
-    Ok(PendingChange { payment, operation, refund, is_earlier: false })
+            origin: self.origin,
+        };
+        operations::insert(tx, &operation).await
+    }
+
+    /// Reads what an attempt has written whose COMMIT was not answered.
+    async fn reread(&self, db: &PgPool) -> Result<PendingChange> {
+        let account = self.caller.account_id;
+        operations::state(db, account, self.operation).await?;
+        let (payment, refunds) = payments::retrieve_with_refunds(db, account, self.id).await?;
+        let refund = refunds.into_iter().find(|found| found.id == self.refund);
+        Ok(PendingChange { payment, operation: self.operation, refund, is_earlier: false })
+    }
 }
 
 /// Returns the payment and its refunds once a capture or void has succeeded; `None` while it has not ended.

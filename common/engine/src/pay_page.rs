@@ -20,9 +20,9 @@ use domain::payments::{self, NewPayment, Payment, Status};
 use foundation::crypto::KeyRing;
 use foundation::db;
 use foundation::error::{Error, Result};
+use foundation::failpoint;
 use foundation::id::{AccountId, CustomerId, OperationId, PaymentId};
 use foundation::money::Money;
-use foundation::proof::failpoint;
 use foundation::time::Timestamp;
 use providers::capabilities::Permission;
 
@@ -185,11 +185,11 @@ pub async fn open_page(
     let state = state(&mut snapshot, &payable, now).await?;
     let payee = accounts::payee(&mut snapshot, account).await?;
     let billed_to = match payable.customer_id() {
-        Some(customer) => customers::find(&mut snapshot, account, customer).await?.map(|customer| customer.name),
+        Some(customer) => customers::find(&mut *snapshot, account, customer).await?.map(|customer| customer.name),
         None => None,
     };
     let payment = match payment {
-        Some(id) => payments::find(&mut snapshot, account, id).await?,
+        Some(id) => payments::find(&mut *snapshot, account, id).await?,
         None => None,
     };
     snapshot.commit().await?;
@@ -337,9 +337,9 @@ async fn write(
     if let Payable::Link(link) = &mut payable {
         payment_links::begin_payment(&mut tx, link).await?;
     }
-    failpoint("pay_page.written").await?;
+    failpoint!("pay_page.written");
     commit.send(tx.commit()).await?;
-    failpoint("pay_page.committed").await?;
+    failpoint!("pay_page.committed");
     Ok(Some(PayOutcome::Begun(Box::new(Payment::processing(&payment, payee.mode, *now)), ids.1)))
 }
 

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use sqlx::{PgConnection, PgPool, Row};
 
-use crate::proof::{self, Rule};
+use crate::proof;
+use crate::rule_enabled;
 use crate::time::Timestamp;
 
 /// If the machine's clock differs from the database's by more than this, the process starts no work that moves money.
@@ -91,7 +92,7 @@ impl Clock {
     /// [`ClockError`], as [`Self::verify`].
     pub fn check(&self) -> Result<(), ClockError> {
         match self.ahead_seconds() {
-            _ if !proof::holds(Rule::DatabaseClock) => Ok(()),
+            _ if !rule_enabled!(DatabaseClock) => Ok(()),
             None => Err(ClockError::NotMeasured),
             Some(seconds) if seconds.abs() > CLOCK_TOLERANCE.as_secs_f64() => Err(ClockError::Wrong { seconds }),
             Some(_) => Ok(()),
@@ -129,7 +130,7 @@ impl ProcessClock {
     }
 
     fn now(&self) -> Timestamp {
-        let us = self.database_now_us().filter(|_| proof::holds(Rule::DatabaseClock)).unwrap_or_else(machine_us);
+        let us = self.database_now_us().filter(|_| rule_enabled!(DatabaseClock)).unwrap_or_else(machine_us);
         Timestamp::from_microsecond(us)
     }
 

@@ -5,7 +5,7 @@ use domain::webhooks::{endpoints, signature};
 use egress::{Bytes, Egress, FailureKind, HeaderMap, Target};
 use foundation::clock::Clock;
 use foundation::crypto::{KeyRing, Secret};
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 
 #[derive(Clone)]
 pub(crate) struct Sender {
@@ -37,7 +37,7 @@ impl Sender {
             Err(reason) => attempted.fail(Failure::AddressRefused, reason),
             Ok(target) => {
                 let mut body = Bytes::copy_from_slice(attempted.claimed.payload.as_bytes());
-                if !proof::holds(Rule::Bytes) {
+                if !rule_enabled!(Bytes) {
                     body = format!("{} {}", attempted.claimed.payload, attempted_at).into();
                 }
                 match self.egress.post(&target, headers, body).await {

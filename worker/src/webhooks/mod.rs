@@ -17,8 +17,8 @@ use domain::webhooks::START_WINDOW;
 use domain::webhooks::dispatch::{self, Attempted, Claimed, Failure};
 use foundation::db::Db;
 use foundation::error::{Error, Result};
+use foundation::failpoint;
 use foundation::id::WebhookEndpointId;
-use foundation::proof::failpoint;
 use futures_util::FutureExt;
 use sqlx::PgPool;
 use tokio::sync::mpsc;
@@ -183,7 +183,7 @@ impl Dispatcher {
                     .collect();
                 let claimed = async {
                     let claimed = with_timeout(dispatch::claim(&claims, &counts)).await?;
-                    failpoint("webhooks.claimed").await?;
+                    failpoint!("webhooks.claimed");
                     Ok(claimed)
                 };
                 (requests, started, claimed.await)
@@ -275,7 +275,7 @@ impl Dispatcher {
         self.recording = Some(
             async move {
                 let outcome = async {
-                    failpoint("webhooks.attempted").await?;
+                    failpoint!("webhooks.attempted");
                     with_timeout(dispatch::record(&db, &attempts, clock.now())).await
                 };
                 let outcome = outcome.await;

@@ -5,7 +5,7 @@ use sqlx::{PgConnection, PgPool};
 use foundation::clock::Clock;
 use foundation::error::Result;
 use foundation::id::AccountId;
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
 
 /// The accounts whose due work is processed, and the time that decides what is due.
@@ -26,7 +26,7 @@ impl Scope {
     /// # Errors
     /// Database errors only.
     pub async fn all_accounts(db: &PgPool) -> Result<Self> {
-        if !proof::holds(Rule::DatabaseClock) {
+        if !rule_enabled!(DatabaseClock) {
             return Ok(Self::AllAccounts(Clock::system().now()));
         }
         let now = sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "now!: Timestamp""#);

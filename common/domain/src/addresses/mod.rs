@@ -1,9 +1,9 @@
 //! Billing and shipping addresses of customers. The customer's row refers to the default addresses.
 
-mod store;
 mod view;
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
 
 pub use view::AddressView;
 
@@ -104,12 +104,46 @@ impl NewAddress {
     }
 }
 
+/// Selects every column of an address; all queries share this list.
+macro_rules! select_addresses {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Address,
+            r#"SELECT a.id, a.customer_id, a.first_name, a.last_name, a.company, a.line1, a.line2, a.city, a.state,
+                      a.postal_code, a.country, a.phone, a.created_at,
+                      (c.default_billing_address_id IS NOT DISTINCT FROM a.id) AS "is_default_billing!",
+                      (c.default_shipping_address_id IS NOT DISTINCT FROM a.id) AS "is_default_shipping!"
+               FROM addresses a JOIN customers c ON c.account_id = a.account_id AND c.id = a.customer_id "# + $rest,
+            $($arg),*
+        )
+    };
+}
+
 /// Inserts an address.
 ///
 /// # Errors
 /// [`Error::NotFound`] if the account has no such customer.
 pub async fn insert(tx: &mut PgConnection, account: AccountId, address: &Address) -> Result<()> {
-    store::insert(tx, account, address).await.map_err(|error| match db::violated_constraint(&error) {
+    let query = sqlx::query!(
+        "INSERT INTO addresses (id, account_id, customer_id, first_name, last_name, company, line1, line2, city, state,
+                                postal_code, country, phone, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        address.id.uuid(),
+        account.uuid(),
+        address.customer_id.uuid(),
+        address.first_name,
+        address.last_name,
+        address.company,
+        address.line1,
+        address.line2,
+        address.city,
+        address.state,
+        address.postal_code,
+        address.country.code(),
+        address.phone,
+        address.created_at,
+    );
+    query.execute(tx).await.map(|_| ()).map_err(|error| match db::violated_constraint(&error) {
         Some("addresses_customer") => Error::no_such("customer", address.customer_id),
         _ => error.into(),
     })
@@ -120,7 +154,12 @@ pub async fn insert(tx: &mut PgConnection, account: AccountId, address: &Address
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: AddressId) -> Result<Address> {
-    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("address", id))
+    find(db, account, id).await?.ok_or_else(|| Error::no_such("address", id))
+}
+
+async fn find(db: impl PgExecutor<'_>, account: AccountId, id: AddressId) -> Result<Option<Address>> {
+    let query = select_addresses!("WHERE a.account_id = $1 AND a.id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
 }
 
 /// Updates the given fields.
@@ -129,11 +168,40 @@ pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: AddressId
 /// [`Error::NotFound`]; 422 `customerId` if it differs from the address's customer.
 pub async fn update(db: &PgPool, account: AccountId, id: AddressId, change: AddressChange) -> Result<Address> {
     let mut tx = db::begin(db).await?;
-    let mut address = store::lock(&mut tx, account, id).await?.ok_or_else(|| Error::no_such("address", id))?;
+    let mut address = lock(&mut tx, account, id).await?.ok_or_else(|| Error::no_such("address", id))?;
     apply(&mut address, change)?;
-    store::save(&mut tx, account, &address).await?;
+    save(&mut tx, account, &address).await?;
     db::commit(tx).await?;
     Ok(address)
+}
+
+async fn lock(tx: &mut PgConnection, account: AccountId, id: AddressId) -> Result<Option<Address>> {
+    let query =
+        select_addresses!("WHERE a.account_id = $1 AND a.id = $2 FOR NO KEY UPDATE OF a", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(tx).await?)
+}
+
+async fn save(tx: &mut PgConnection, account: AccountId, address: &Address) -> Result<()> {
+    sqlx::query!(
+        "UPDATE addresses SET first_name = $3, last_name = $4, company = $5, line1 = $6, line2 = $7, city = $8,
+                state = $9, postal_code = $10, country = $11, phone = $12
+         WHERE account_id = $1 AND id = $2",
+        account.uuid(),
+        address.id.uuid(),
+        address.first_name,
+        address.last_name,
+        address.company,
+        address.line1,
+        address.line2,
+        address.city,
+        address.state,
+        address.postal_code,
+        address.country.code(),
+        address.phone,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 fn apply(address: &mut Address, change: AddressChange) -> Result<()> {
@@ -171,9 +239,17 @@ pub async fn list(
     page: PageRequest<AddressId>,
 ) -> Result<Page<Address>> {
     if let Some(cursor) = page.starting_after
-        && store::find(db, account, cursor).await?.is_none_or(|address| address.customer_id != customer)
+        && find(db, account, cursor).await?.is_none_or(|address| address.customer_id != customer)
     {
         return Err(unknown_cursor());
     }
-    Ok(page.page(store::list(db, account, customer, page.starting_after, page.fetch()).await?))
+    let query = select_addresses!(
+        "WHERE (a.account_id, a.customer_id, a.id) < ($1, $2, $3) AND (a.account_id, a.customer_id) >= ($1, $2)
+         ORDER BY a.account_id DESC, a.customer_id DESC, a.id DESC LIMIT $4",
+        account.uuid(),
+        customer.uuid(),
+        page.starting_after.map_or(Uuid::max(), AddressId::uuid),
+        page.fetch(),
+    );
+    Ok(page.page(query.fetch_all(db).await?))
 }

@@ -1,17 +1,17 @@
 //! Customers of a merchant. The merchant's own id of a customer (`externalId`) can be set once.
 
 pub mod custom_fields;
-mod store;
 mod view;
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
 
 pub use custom_fields::CustomFields;
 pub use view::CustomerView;
 
 use crate::accounts::Caller;
 use crate::addresses::Role;
-use crate::events::{self, EventType};
+use crate::events::{self, Event, EventType};
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, AddressId, CustomerId, PaymentMethodId};
@@ -62,6 +62,18 @@ pub struct CustomerChange {
     pub custom_fields: Option<CustomFields>,
 }
 
+/// Selects every column of a customer; all queries share this list.
+macro_rules! select_customers {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Customer,
+            "SELECT id, email, name, phone, external_id, custom_fields, default_payment_method_id, created_at
+             FROM customers " + $rest,
+            $($arg),*
+        )
+    };
+}
+
 fn map_duplicate(error: sqlx::Error) -> Error {
     match db::violated_constraint(&error) {
         Some("customers_external_id") => Error::conflict("another customer has this externalId"),
@@ -97,11 +109,40 @@ impl NewCustomer {
 pub async fn insert(tx: &mut Tx, caller: &Caller, customer: &Customer, now: Timestamp) -> Result<()> {
     let view = CustomerView::new(customer, caller.livemode());
     let event = events::render(caller.livemode(), EventType::CustomerCreated, &view, now)?;
-    let endpoints = store::insert_with_event(tx, caller.account_id, customer, &event).await.map_err(map_duplicate)?;
+    let endpoints = insert_with_event(tx, caller.account_id, customer, &event).await.map_err(map_duplicate)?;
     for endpoint in endpoints {
         tx.wake(queues::WEBHOOKS, endpoint);
     }
     Ok(())
+}
+
+/// Inserts a customer and its event. Returns the webhook endpoints to notify.
+async fn insert_with_event(
+    tx: &mut PgConnection,
+    account: AccountId,
+    new: &Customer,
+    event: &Event,
+) -> Result<Vec<Uuid>, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"WITH customer AS (
+               INSERT INTO customers (id, account_id, email, name, phone, external_id, custom_fields, created_at)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id)
+           SELECT endpoint AS "endpoint!" FROM customer, emit_event($9, $2, $10, $11, $12) AS endpoint"#,
+        new.id.uuid(),
+        account.uuid(),
+        new.email,
+        new.name,
+        new.phone,
+        new.external_id,
+        new.custom_fields,
+        new.created_at,
+        event.id.uuid(),
+        event.kind.name(),
+        event.payload,
+        event.at,
+    )
+    .fetch_all(tx)
+    .await
 }
 
 /// Returns a customer.
@@ -109,15 +150,16 @@ pub async fn insert(tx: &mut Tx, caller: &Caller, customer: &Customer, now: Time
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: CustomerId) -> Result<Customer> {
-    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("customer", id))
+    find(db, account, id).await?.ok_or_else(|| Error::no_such("customer", id))
 }
 
 /// Returns a customer if it exists, within a transaction.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn find(db: &mut PgConnection, account: AccountId, id: CustomerId) -> Result<Option<Customer>> {
-    Ok(store::find(db, account, id).await?)
+pub async fn find(db: impl PgExecutor<'_>, account: AccountId, id: CustomerId) -> Result<Option<Customer>> {
+    let query = select_customers!("WHERE account_id = $1 AND id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
 }
 
 /// Updates the given fields. If no value changes, no event is created.
@@ -133,15 +175,31 @@ pub async fn update(
     now: Timestamp,
 ) -> Result<Customer> {
     let mut tx = db.begin().await?;
-    let mut customer =
-        store::lock(&mut tx, caller.account_id, id).await?.ok_or_else(|| Error::no_such("customer", id))?;
+    let mut customer = lock(&mut tx, caller.account_id, id).await?;
     let changed = apply(&mut customer, change)?;
     if changed {
-        store::save(&mut tx, caller.account_id, &customer).await.map_err(map_duplicate)?;
+        save(&mut tx, caller.account_id, &customer).await.map_err(map_duplicate)?;
         announce(&mut tx, caller, EventType::CustomerUpdated, &customer, now).await?;
     }
     tx.commit().await?;
     Ok(customer)
+}
+
+async fn save(tx: &mut PgConnection, account: AccountId, customer: &Customer) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE customers SET email = $3, name = $4, phone = $5, external_id = $6, custom_fields = $7
+         WHERE account_id = $1 AND id = $2",
+        account.uuid(),
+        customer.id.uuid(),
+        customer.email,
+        customer.name,
+        customer.phone,
+        customer.external_id,
+        customer.custom_fields,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 fn apply(customer: &mut Customer, change: CustomerChange) -> Result<bool> {
@@ -185,15 +243,41 @@ pub async fn list(
     page: PageRequest<CustomerId>,
 ) -> Result<Page<Customer>> {
     if let Some(cursor) = page.starting_after
-        && store::find(db, account, cursor).await?.is_none()
+        && find(db, account, cursor).await?.is_none()
     {
         return Err(unknown_cursor());
     }
     let rows = match external_id {
-        Some(external_id) => store::find_by_external_id(db, account, external_id, page.starting_after).await?,
-        None => store::list(db, account, page.starting_after, page.fetch()).await?,
+        Some(external_id) => find_by_external_id(db, account, external_id, page.starting_after).await?,
+        None => newest(db, account, page.starting_after, page.fetch()).await?,
     };
     Ok(page.page(rows))
+}
+
+async fn newest(db: &PgPool, account: AccountId, after: Option<CustomerId>, limit: i64) -> Result<Vec<Customer>> {
+    let query = select_customers!(
+        "WHERE (account_id, id) < ($1, $2) AND account_id >= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
+        account.uuid(),
+        after.map_or(Uuid::max(), CustomerId::uuid),
+        limit,
+    );
+    Ok(query.fetch_all(db).await?)
+}
+
+/// Returns the customer with this external id, unless it is on an earlier page than the cursor.
+async fn find_by_external_id(
+    db: &PgPool,
+    account: AccountId,
+    external_id: &str,
+    after: Option<CustomerId>,
+) -> Result<Vec<Customer>> {
+    let query = select_customers!(
+        "WHERE account_id = $1 AND external_id = $2 AND id < $3",
+        account.uuid(),
+        external_id,
+        after.map_or(Uuid::max(), CustomerId::uuid),
+    );
+    Ok(query.fetch_all(db).await?)
 }
 
 /// Locks a customer, to serialize changes of its default card.
@@ -201,7 +285,8 @@ pub async fn list(
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: CustomerId) -> Result<Customer> {
-    store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("customer", id))
+    let query = select_customers!("WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE", account.uuid(), id.uuid());
+    query.fetch_optional(tx).await?.ok_or_else(|| Error::no_such("customer", id))
 }
 
 /// Sets the default card. The customer must be locked.
@@ -214,7 +299,15 @@ pub async fn set_default_card(
     id: CustomerId,
     card: PaymentMethodId,
 ) -> Result<()> {
-    store::set_default_card(tx, account, id, card).await
+    sqlx::query!(
+        "UPDATE customers SET default_payment_method_id = $3 WHERE account_id = $1 AND id = $2",
+        account.uuid(),
+        id.uuid(),
+        card.uuid()
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Sets the default address for a role. This locks the customer.
@@ -228,7 +321,22 @@ pub async fn set_default_address(
     role: Role,
     address: AddressId,
 ) -> Result<()> {
-    store::set_default_address(tx, account, id, role, address).await
+    let query = match role {
+        Role::Billing => sqlx::query!(
+            "UPDATE customers SET default_billing_address_id = $3 WHERE account_id = $1 AND id = $2",
+            account.uuid(),
+            id.uuid(),
+            address.uuid()
+        ),
+        Role::Shipping => sqlx::query!(
+            "UPDATE customers SET default_shipping_address_id = $3 WHERE account_id = $1 AND id = $2",
+            account.uuid(),
+            id.uuid(),
+            address.uuid()
+        ),
+    };
+    query.execute(tx).await?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 //! a repeated request returns the stored response, before it nothing exists.
 
 mod key;
-mod store;
 
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 pub use key::{IdempotencyKey, MAX_KEY};
 
@@ -28,6 +28,15 @@ pub struct CreationKey {
     account: AccountId,
     operation: Permission,
     key: IdempotencyKey,
+}
+
+struct Row {
+    id: CreationKeyId,
+    request_hash: Vec<u8>,
+    payment_method_id: Option<PaymentMethodId>,
+    status: Option<i16>,
+    answer: Option<String>,
+    sealed_answer: Option<Vec<u8>>,
 }
 
 /// The object that a request created.
@@ -114,10 +123,10 @@ impl CreationKey {
     /// # Errors
     /// 422 naming `Idempotency-Key` if the key was used with another body.
     pub async fn find(&self, db: &PgPool) -> Result<Option<EarlierRequest>> {
-        store::find(&mut *db.acquire().await?, self).await?.map(|row| self.read(row)).transpose()
+        find_row(&mut *db.acquire().await?, self).await?.map(|row| self.read(row)).transpose()
     }
 
-    fn read(&self, row: store::Row) -> Result<EarlierRequest> {
+    fn read(&self, row: Row) -> Result<EarlierRequest> {
         if row.request_hash != self.key.request_hash() {
             return Err(IdempotencyKey::used_with_another_body());
         }
@@ -146,7 +155,7 @@ impl CreationKey {
         view: &impl Serialize,
     ) -> Result<()> {
         let response = self.render(view)?;
-        store::store_response(tx, self.id, created, status, Some(&response), None).await
+        set_response(tx, self.id, created, status, Some(&response), None).await
     }
 
     /// Like [`Self::store_response`], encrypted because the response contains a secret.
@@ -162,7 +171,7 @@ impl CreationKey {
         encryption: &KeyRing,
     ) -> Result<()> {
         let sealed = encryption.seal(&self.render(view)?, &self.id.to_string());
-        store::store_response(tx, self.id, created, status, None, Some(&sealed)).await
+        set_response(tx, self.id, created, status, None, Some(&sealed)).await
     }
 
     /// Stores the card that is being saved. The response is stored with the outcome.
@@ -170,11 +179,89 @@ impl CreationKey {
     /// # Errors
     /// Database errors only.
     pub async fn set_pending_card(&self, tx: &mut PgConnection, card: PaymentMethodId) -> Result<()> {
-        store::set_pending_card(tx, self.id, card).await
+        sqlx::query!("UPDATE creation_keys SET payment_method_id = $2 WHERE id = $1", self.id.uuid(), card.uuid())
+            .execute(tx)
+            .await?;
+        Ok(())
     }
 
     fn render(&self, view: &impl Serialize) -> Result<String> {
         serde_json::to_string(view).map_err(|error| Error::internal(format!("{}: {error}", self.id)))
+    }
+}
+
+async fn find_row(db: &mut PgConnection, key: &CreationKey) -> Result<Option<Row>> {
+    let query = sqlx::query_as!(
+        Row,
+        "SELECT id, request_hash, payment_method_id, status, answer, sealed_answer FROM creation_keys
+         WHERE account_id = $1 AND operation = $2 AND key = $3",
+        key.account.uuid(),
+        key.operation.name(),
+        key.key.text(),
+    );
+    Ok(query.fetch_optional(db).await?)
+}
+
+async fn set_response(
+    tx: &mut PgConnection,
+    id: CreationKeyId,
+    created: Created,
+    status: u16,
+    response: Option<&str>,
+    sealed: Option<&[u8]>,
+) -> Result<()> {
+    let columns = Columns::of(created);
+    sqlx::query!(
+        "UPDATE creation_keys SET status = $2, answer = $3, sealed_answer = $4, customer_id = $5, address_id = $6,
+             payment_method_id = $7, plan_id = $8, subscription_id = $9, invoice_id = $10, recurring_invoice_id = $11,
+             payment_link_id = $12, webhook_endpoint_id = $13
+         WHERE id = $1",
+        id.uuid(),
+        i16::try_from(status).unwrap_or(i16::MAX),
+        response,
+        sealed,
+        columns.customer,
+        columns.address,
+        columns.payment_method,
+        columns.plan,
+        columns.subscription,
+        columns.invoice,
+        columns.recurring_invoice,
+        columns.payment_link,
+        columns.webhook_endpoint,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+#[derive(Default)]
+struct Columns {
+    customer: Option<Uuid>,
+    address: Option<Uuid>,
+    payment_method: Option<Uuid>,
+    plan: Option<Uuid>,
+    subscription: Option<Uuid>,
+    invoice: Option<Uuid>,
+    recurring_invoice: Option<Uuid>,
+    payment_link: Option<Uuid>,
+    webhook_endpoint: Option<Uuid>,
+}
+
+impl Columns {
+    fn of(created: Created) -> Self {
+        let none = Self::default();
+        match created {
+            Created::Customer(id) => Self { customer: Some(id.uuid()), ..none },
+            Created::Address(id) => Self { address: Some(id.uuid()), ..none },
+            Created::PaymentMethod(id) => Self { payment_method: Some(id.uuid()), ..none },
+            Created::Plan(id) => Self { plan: Some(id.uuid()), ..none },
+            Created::Subscription(id) => Self { subscription: Some(id.uuid()), ..none },
+            Created::Invoice(id) => Self { invoice: Some(id.uuid()), ..none },
+            Created::RecurringInvoice(id) => Self { recurring_invoice: Some(id.uuid()), ..none },
+            Created::PaymentLink(id) => Self { payment_link: Some(id.uuid()), ..none },
+            Created::WebhookEndpoint(id) => Self { webhook_endpoint: Some(id.uuid()), ..none },
+        }
     }
 }
 
@@ -186,14 +273,31 @@ impl CreationKey {
 pub async fn claim(tx: &mut PgConnection, key: Option<&CreationKey>, now: Timestamp) -> Result<Option<EarlierRequest>> {
     let Some(key) = key else { return Ok(None) };
     loop {
-        if store::claim(tx, key, now).await? {
+        if insert(tx, key, now).await? {
             return Ok(None);
         }
         // `None` if the other request has been rolled back since.
-        if let Some(row) = store::find(tx, key).await? {
+        if let Some(row) = find_row(tx, key).await? {
             return key.read(row).map(Some);
         }
     }
+}
+
+/// Returns whether the key was unused and is now claimed.
+async fn insert(tx: &mut PgConnection, key: &CreationKey, now: Timestamp) -> Result<bool> {
+    let done = sqlx::query!(
+        "INSERT INTO creation_keys (id, account_id, operation, key, request_hash, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (account_id, operation, key) DO NOTHING",
+        key.id.uuid(),
+        key.account.uuid(),
+        key.operation.name(),
+        key.key.text(),
+        key.key.request_hash(),
+        now,
+    )
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected() == 1)
 }
 
 /// Stores the response of a request that saves a card. `None` if the card was declined, which releases the key.
@@ -209,10 +313,39 @@ pub async fn finish_saving(
     match view {
         Some(view) => {
             let response = serde_json::to_string(view).map_err(|error| Error::internal(format!("{card}: {error}")))?;
-            store::finish_saving(tx, account, card, &response).await
+            set_response_of_card(tx, account, card, &response).await
         }
-        None => store::delete_for_card(tx, account, card).await,
+        None => delete_for_card(tx, account, card).await,
     }
+}
+
+async fn set_response_of_card(
+    tx: &mut PgConnection,
+    account: AccountId,
+    card: PaymentMethodId,
+    response: &str,
+) -> Result<()> {
+    sqlx::query!(
+        "UPDATE creation_keys SET status = 201, answer = $3
+         WHERE account_id = $1 AND payment_method_id = $2 AND answer IS NULL",
+        account.uuid(),
+        card.uuid(),
+        response,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn delete_for_card(tx: &mut PgConnection, account: AccountId, card: PaymentMethodId) -> Result<()> {
+    sqlx::query!(
+        "DELETE FROM creation_keys WHERE account_id = $1 AND payment_method_id = $2",
+        account.uuid(),
+        card.uuid()
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Deletes the key of a webhook endpoint that is being deleted.
@@ -220,5 +353,12 @@ pub async fn finish_saving(
 /// # Errors
 /// Database errors only.
 pub async fn delete_for_endpoint(tx: &mut PgConnection, account: AccountId, endpoint: WebhookEndpointId) -> Result<()> {
-    store::delete_for_endpoint(tx, account, endpoint).await
+    sqlx::query!(
+        "DELETE FROM creation_keys WHERE account_id = $1 AND webhook_endpoint_id = $2",
+        account.uuid(),
+        endpoint.uuid()
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }

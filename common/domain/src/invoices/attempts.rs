@@ -5,7 +5,8 @@ use sqlx::{PgConnection, PgPool};
 use utoipa::ToSchema;
 
 use super::collection::Failure;
-use super::{Invoice, retrieve, store};
+use super::invoice::Invoice;
+use super::retrieve;
 use crate::accounts::Mode;
 use foundation::error::Result;
 use foundation::id::{AccountId, CollectionAttemptId, InvoiceId, PaymentId};
@@ -135,7 +136,14 @@ pub async fn of_payment(
     account: AccountId,
     payment: PaymentId,
 ) -> Result<Option<PaymentAttempt>> {
-    store::attempts::of_payment(tx, account, payment).await
+    Ok(sqlx::query_as!(
+        PaymentAttempt,
+        "SELECT id, attempted_at FROM collection_attempts WHERE account_id = $1 AND payment_id = $2",
+        account.uuid(),
+        payment.uuid(),
+    )
+    .fetch_optional(tx)
+    .await?)
 }
 
 /// Whether an attempt is in flight. The invoice must be locked.
@@ -143,7 +151,14 @@ pub async fn of_payment(
 /// # Errors
 /// Database errors only.
 pub async fn is_in_flight(tx: &mut PgConnection, account: AccountId, invoice: InvoiceId) -> Result<bool> {
-    store::attempts::is_in_flight(tx, account, invoice).await
+    Ok(sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM collection_attempts
+                          WHERE account_id = $1 AND invoice_id = $2 AND status = 'processing') AS "found!""#,
+        account.uuid(),
+        invoice.uuid(),
+    )
+    .fetch_one(tx)
+    .await?)
 }
 
 /// Marks an attempt as succeeded.
@@ -151,7 +166,7 @@ pub async fn is_in_flight(tx: &mut PgConnection, account: AccountId, invoice: In
 /// # Errors
 /// Database errors only.
 pub async fn succeeded(tx: &mut PgConnection, id: CollectionAttemptId) -> Result<()> {
-    store::attempts::finish(tx, id, AttemptStatus::Succeeded, None, None).await
+    finish(tx, id, AttemptStatus::Succeeded, None, None).await
 }
 
 /// Marks an attempt as failed, and stores when the next one is due.
@@ -164,7 +179,28 @@ pub async fn failed(
     failure: Failure<'_>,
     next: Option<Timestamp>,
 ) -> Result<()> {
-    store::attempts::finish(tx, id, AttemptStatus::Failed, Some(failure), next).await
+    finish(tx, id, AttemptStatus::Failed, Some(failure), next).await
+}
+
+async fn finish(
+    tx: &mut PgConnection,
+    id: CollectionAttemptId,
+    status: AttemptStatus,
+    failure: Option<Failure<'_>>,
+    next: Option<Timestamp>,
+) -> Result<()> {
+    sqlx::query!(
+        "UPDATE collection_attempts SET status = $2, decline_code = $3, decline_type = $4, next_attempt_at = $5
+         WHERE id = $1",
+        id.uuid(),
+        status as AttemptStatus,
+        failure.map(|failure| failure.code),
+        failure.map(|failure| failure.kind) as Option<DeclineType>,
+        next,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Inserts a failed attempt that charged no card. The invoice must already have its next attempt time.
@@ -178,7 +214,23 @@ pub async fn insert_unsent(
     failure: Failure<'_>,
     now: Timestamp,
 ) -> Result<()> {
-    store::attempts::insert_failed(tx, invoice, CollectionAttemptId::new(now), number, failure, now).await
+    sqlx::query!(
+        "INSERT INTO collection_attempts
+            (id, account_id, invoice_id, number, status, amount, decline_code, decline_type, attempted_at, next_attempt_at)
+         VALUES ($1, $2, $3, $4, 'failed', $5, $6, $7, $8, $9)",
+        CollectionAttemptId::new(now).uuid(),
+        invoice.account_id.uuid(),
+        invoice.id.uuid(),
+        number,
+        invoice.amount,
+        failure.code,
+        failure.kind as DeclineType,
+        now,
+        invoice.next_attempt_at,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Returns a page of an invoice's attempts, oldest first.
@@ -194,7 +246,39 @@ pub async fn list(
     retrieve(db, account, invoice).await?;
     let after = match page.starting_after {
         None => 0,
-        Some(cursor) => store::attempts::number(db, account, invoice, cursor).await?.ok_or_else(unknown_cursor)?,
+        Some(cursor) => number_of(db, account, invoice, cursor).await?.ok_or_else(unknown_cursor)?,
     };
-    Ok(page.page(store::attempts::list(db, account, invoice, after, page.fetch()).await?))
+    Ok(page.page(sqlx::query_as!(
+        Attempt,
+        r#"SELECT t.id, a.mode, t.number, t.status, t.amount, t.payment_id, t.decline_code, t.decline_type, t.attempted_at,
+                  t.next_attempt_at,
+                  EXISTS (SELECT 1 FROM operations o WHERE o.account_id = t.account_id AND o.payment_id = t.payment_id
+                          AND o.kind IN ('sale', 'authorize') AND o.state::text = 'unknown') AS "unknown!"
+           FROM collection_attempts t JOIN accounts a ON a.id = t.account_id
+           WHERE t.account_id = $1 AND t.invoice_id = $2 AND t.number > $3 ORDER BY t.number LIMIT $4"#,
+        account.uuid(),
+        invoice.uuid(),
+        after,
+        page.fetch(),
+    )
+    .fetch_all(db)
+    .await?))
+}
+
+/// Returns the number of an attempt, if it belongs to the invoice.
+async fn number_of(
+    db: &PgPool,
+    account: AccountId,
+    invoice: InvoiceId,
+    id: CollectionAttemptId,
+) -> Result<Option<i32>> {
+    let number = sqlx::query_scalar!(
+        "SELECT number FROM collection_attempts WHERE account_id = $1 AND invoice_id = $2 AND id = $3",
+        account.uuid(),
+        invoice.uuid(),
+        id.uuid(),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(number)
 }

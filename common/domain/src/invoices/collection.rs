@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use super::{Invoice, Status};
+use super::invoice::Invoice;
+use super::status::Status;
 use foundation::calendar::TimeZone;
 use foundation::error::{Error, Result};
 use foundation::id::PaymentId;
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::{DeclineType, FailureCode};
 
@@ -149,7 +150,7 @@ impl Invoice {
 /// Returns when to retry after this many failures in a series; `None` after the last retry.
 fn retry_at(began: Timestamp, failures: i32, context: FailureContext<'_>) -> Option<Timestamp> {
     let days = usize::try_from(failures - 1).ok().and_then(|done| RETRY_AFTER_DAYS.get(done))?;
-    if !proof::holds(Rule::Backoff) {
+    if !rule_enabled!(Backoff) {
         return Some(context.now);
     }
     Some(context.zone.days_later(began, *days).max(context.now.plus(MIN_RETRY_INTERVAL)))

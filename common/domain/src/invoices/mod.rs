@@ -2,17 +2,21 @@
 
 pub mod attempts;
 mod collection;
+mod due;
+mod invoice;
 mod items;
 mod numbering;
 mod status;
-mod store;
 mod subscription;
 mod view;
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
 
 pub use attempts::{AttemptStatus, AttemptView};
 pub use collection::{Failure, FailureContext, Next, RETRY_AFTER_DAYS};
+pub use due::{next_due, oldest_due_seconds, retry_waiting_for_card};
+pub use invoice::{Due, Invoice, NewInvoice, Producer};
 pub use items::{Bill, Item, Items, MAX_ROWS};
 pub use numbering::Number;
 pub use status::Status;
@@ -21,167 +25,27 @@ pub use view::InvoiceView;
 
 use crate::accounts::{self, Mode};
 use crate::events::{self, EventType};
-use foundation::calendar::{Date, PaymentTerms, Period};
-use foundation::crypto::random_hex;
+use foundation::calendar::{Date, PaymentTerms};
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
-use foundation::id::{
-    AccountId, CustomerId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId,
-};
-use foundation::money::Currency;
+use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
-use foundation::proof::{self, Rule};
 use foundation::time::Timestamp;
 
-/// Random bytes of the token in the URL of a payment page.
-const PAGE_TOKEN_BYTES: usize = 20;
-
-/// An invoice as stored. Amounts are in minor units of its currency.
-#[derive(Clone, Debug)]
-pub struct Invoice {
-    pub id: InvoiceId,
-    pub account_id: AccountId,
-    pub mode: Mode,
-    pub customer_id: CustomerId,
-    pub status: Status,
-    /// Assigned when the invoice is issued.
-    pub number: Option<Number>,
-    /// The currency of all amounts.
-    pub currency: Currency,
-    /// The total owed.
-    pub amount: i64,
-    /// Tax included in `amount`, if the invoice has items.
-    pub amount_tax: Option<i64>,
-    /// Discount subtracted from `amount`, if the invoice has items.
-    pub amount_discount: Option<i64>,
-    pub amount_paid: i64,
-    pub description: Option<String>,
-    /// In the order sent.
-    pub items: Items,
-    /// The terms from which the due date is computed; `None` if the merchant set the date.
-    pub payment_terms: Option<PaymentTerms>,
-    /// A draft has a due date only if the merchant set it.
-    pub due_at: Option<Timestamp>,
-    pub issued_at: Option<Timestamp>,
-    /// When to start collecting the invoice.
-    pub collect_at: Option<Timestamp>,
-    /// The card to charge; by default the customer's default card.
-    pub collect_payment_method_id: Option<PaymentMethodId>,
-    /// When the next collection attempt is due.
-    pub next_attempt_at: Option<Timestamp>,
-    /// Collection attempts so far.
-    pub attempt_count: i32,
-    /// The first attempt of the current series, from which retry days are counted.
-    pub series_started_at: Option<Timestamp>,
-    /// Failed attempts in the current series.
-    pub series_failures: i32,
-    /// Whether the last retry failed.
-    pub collection_exhausted: bool,
-    pub paid_at: Option<Timestamp>,
-    /// The payment that paid the invoice.
-    pub payment_id: Option<PaymentId>,
-    pub voided_at: Option<Timestamp>,
-    /// The recurring invoice that created this invoice.
-    pub recurring_invoice_id: Option<RecurringInvoiceId>,
-    /// The subscription that created this invoice.
-    pub subscription_id: Option<SubscriptionId>,
-    /// The cycle that the invoice bills.
-    pub billing_period: Option<String>,
-    /// The token in the URL of the payment page. Anyone who has it may pay.
-    pub page_token: String,
-    pub created_at: Timestamp,
-}
-
-impl Invoice {
-    /// Counts retries from the next attempt.
-    fn begin_series(&mut self) {
-        self.series_started_at = None;
-        self.series_failures = 0;
-    }
-
-    fn leave_collection(&mut self) {
-        self.collect_at = None;
-        self.collect_payment_method_id = None;
-        self.next_attempt_at = None;
-        self.begin_series();
-    }
-}
-
-/// How the due date is determined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    /// The merchant set the date.
-    At(Timestamp),
-    /// Computed from the time of issue.
-    Terms(PaymentTerms),
-}
-
-/// The validated input for a new invoice.
-#[derive(Debug)]
-pub struct NewInvoice {
-    pub customer_id: CustomerId,
-    /// The currency of all amounts.
-    pub currency: Currency,
-    pub description: Option<String>,
-    pub bill: Bill,
-    pub due: Due,
-    /// The producer and the cycle to bill; `None` if an API request creates the invoice.
-    pub cycle: Option<(Producer, Period)>,
-}
-
-/// An object that creates invoices on a schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Producer {
-    RecurringInvoice(RecurringInvoiceId),
-    Subscription(SubscriptionId),
-}
-
-impl NewInvoice {
-    /// Builds the draft with a new id, without storing it.
-    pub fn into_draft(self, account_id: AccountId, mode: Mode, now: Timestamp) -> Invoice {
-        let (payment_terms, due_at) = match self.due {
-            Due::At(at) => (None, Some(at)),
-            Due::Terms(terms) => (Some(terms), None),
-        };
-        let (recurring_invoice_id, subscription_id) = match self.cycle {
-            None => (None, None),
-            Some((Producer::RecurringInvoice(id), _)) => (Some(id), None),
-            Some((Producer::Subscription(id), _)) => (None, Some(id)),
-        };
-        Invoice {
-            id: InvoiceId::new(now),
-            account_id,
-            mode,
-            customer_id: self.customer_id,
-            status: Status::Draft,
-            number: None,
-            currency: self.currency,
-            amount: self.bill.amount(),
-            amount_tax: self.bill.tax(),
-            amount_discount: self.bill.discount(),
-            amount_paid: 0,
-            description: self.description,
-            items: self.bill.items().clone(),
-            payment_terms,
-            due_at,
-            issued_at: None,
-            collect_at: None,
-            collect_payment_method_id: None,
-            next_attempt_at: None,
-            attempt_count: 0,
-            series_started_at: None,
-            series_failures: 0,
-            collection_exhausted: false,
-            paid_at: None,
-            payment_id: None,
-            voided_at: None,
-            recurring_invoice_id,
-            subscription_id,
-            billing_period: self.cycle.map(|(_, period)| period.to_string()),
-            page_token: random_hex(PAGE_TOKEN_BYTES),
-            created_at: now,
-        }
-    }
+/// Selects every column of an invoice; all queries share this list.
+macro_rules! select_invoices {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Invoice,
+            "SELECT i.id, i.account_id, a.mode, i.customer_id, i.status, i.number, i.currency, i.amount, i.amount_tax,
+                    i.amount_discount, i.amount_paid, i.description, i.items, i.payment_terms, i.due_at, i.issued_at,
+                    i.collect_at, i.collect_payment_method_id, i.next_attempt_at, i.attempt_count,
+                    i.series_started_at, i.series_failures, i.collection_exhausted, i.paid_at, i.payment_id, i.voided_at, i.recurring_invoice_id,
+                    i.subscription_id, i.billing_period, i.page_token, i.created_at
+             FROM invoices i JOIN accounts a ON a.id = i.account_id " + $rest,
+            $($arg),*
+        )
+    };
 }
 
 /// Issues a draft.
@@ -218,10 +82,64 @@ pub async fn draft(
 /// # Errors
 /// [`Error::NotFound`] if the account has no such customer.
 pub async fn insert(tx: &mut PgConnection, draft: &Invoice) -> Result<()> {
-    store::insert(tx, draft).await.map_err(|error| match db::violated_constraint(&error) {
+    let query = sqlx::query!(
+        "INSERT INTO invoices (id, account_id, customer_id, status, currency, amount, amount_tax, amount_discount,
+                description, items, payment_terms, due_at, recurring_invoice_id, subscription_id, billing_period,
+                page_token, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+        draft.id.uuid(),
+        draft.account_id.uuid(),
+        draft.customer_id.uuid(),
+        draft.status as Status,
+        draft.currency.code(),
+        draft.amount,
+        draft.amount_tax,
+        draft.amount_discount,
+        draft.description,
+        &draft.items as &Items,
+        draft.payment_terms as Option<PaymentTerms>,
+        draft.due_at,
+        draft.recurring_invoice_id.map(RecurringInvoiceId::uuid),
+        draft.subscription_id.map(SubscriptionId::uuid),
+        draft.billing_period,
+        draft.page_token,
+        draft.created_at,
+    );
+    query.execute(tx).await.map(|_| ()).map_err(|error| match db::violated_constraint(&error) {
         Some("invoices_customer") => Error::no_such("customer", draft.customer_id),
         _ => error.into(),
     })
+}
+
+/// Stores the mutable columns of an invoice.
+pub(super) async fn save(tx: &mut PgConnection, invoice: &Invoice) -> Result<()> {
+    sqlx::query!(
+        "UPDATE invoices SET status = $3, number = $4, due_at = $5, issued_at = $6, collect_at = $7,
+                collect_payment_method_id = $8, next_attempt_at = $9, attempt_count = $10, collection_exhausted = $11,
+                amount_paid = $12, paid_at = $13, payment_id = $14, voided_at = $15, series_started_at = $16,
+                series_failures = $17
+         WHERE account_id = $1 AND id = $2",
+        invoice.account_id.uuid(),
+        invoice.id.uuid(),
+        invoice.status as Status,
+        invoice.number as Option<Number>,
+        invoice.due_at,
+        invoice.issued_at,
+        invoice.collect_at,
+        invoice.collect_payment_method_id.map(PaymentMethodId::uuid),
+        invoice.next_attempt_at,
+        invoice.attempt_count,
+        invoice.collection_exhausted,
+        invoice.amount_paid,
+        invoice.paid_at,
+        invoice.payment_id.map(PaymentId::uuid),
+        invoice.voided_at,
+        invoice.series_started_at,
+        invoice.series_failures,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Issues a draft that this transaction has locked or inserted: assigns its number and its due date. Locks the
@@ -239,9 +157,21 @@ pub async fn issue(tx: &mut Tx, invoice: &mut Invoice, now: Timestamp) -> Result
     }
     invoice.status = Status::Open;
     invoice.issued_at = Some(now);
-    invoice.number = Some(store::next_number(tx, invoice.account_id).await?);
-    store::save(tx, invoice).await?;
+    invoice.number = Some(next_number(tx, invoice.account_id).await?);
+    save(tx, invoice).await?;
     announce(tx, invoice, EventType::InvoiceIssued, now).await
+}
+
+/// Increments the account's counter. Concurrent callers wait for the commit, so that numbers have no gaps.
+async fn next_number(tx: &mut PgConnection, account: AccountId) -> Result<Number> {
+    let number = sqlx::query_scalar!(
+        "INSERT INTO invoice_numbers AS n (account_id, last) VALUES ($1, 1)
+         ON CONFLICT (account_id) DO UPDATE SET last = n.last + 1 RETURNING last",
+        account.uuid(),
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(number)
 }
 
 /// Schedules the collection of an invoice that this transaction has locked or inserted. Charges `card`, or the card
@@ -265,7 +195,7 @@ pub async fn schedule(
     invoice.next_attempt_at = Some(collect_at);
     invoice.begin_series();
     invoice.collection_exhausted = false;
-    store::save(tx, invoice).await?;
+    save(tx, invoice).await?;
     announce(tx, invoice, EventType::InvoiceScheduled, now).await
 }
 
@@ -280,7 +210,7 @@ pub async fn unschedule(tx: &mut Tx, invoice: &mut Invoice) -> Result<()> {
     }
     invoice.leave_collection();
     invoice.status = Status::Open;
-    store::save(tx, invoice).await
+    save(tx, invoice).await
 }
 
 /// Records a failed attempt to collect a locked invoice and returns what follows.
@@ -294,7 +224,7 @@ pub async fn attempt_failed(
     context: FailureContext<'_>,
 ) -> Result<Next> {
     let next = invoice.attempt_failed(failure.kind, context)?;
-    store::save(tx, invoice).await?;
+    save(tx, invoice).await?;
     announce(tx, invoice, EventType::InvoicePaymentFailed, context.now).await?;
     if next == Next::Exhausted {
         announce(tx, invoice, EventType::InvoiceCollectionExhausted, context.now).await?;
@@ -308,40 +238,8 @@ pub async fn attempt_failed(
 /// [`Error::Internal`] if the invoice can no longer be paid, or `amount` is less than the amount due.
 pub async fn pay(tx: &mut Tx, invoice: &mut Invoice, payment: PaymentId, amount: i64, now: Timestamp) -> Result<()> {
     invoice.pay(payment, amount, now)?;
-    store::save(tx, invoice).await?;
+    save(tx, invoice).await?;
     announce(tx, invoice, EventType::InvoicePaid, now).await
-}
-
-/// Makes invoices that wait for a new default card due immediately. The customer must be locked.
-///
-/// # Errors
-/// Database errors only.
-pub async fn retry_waiting_for_card(
-    tx: &mut PgConnection,
-    account: AccountId,
-    customer: CustomerId,
-    now: Timestamp,
-) -> Result<()> {
-    if !proof::holds(Rule::LockOrder) {
-        store::lock_waiting_in_reverse(tx, account, customer).await?;
-    }
-    store::retry_waiting_for_card(tx, account, customer, now).await
-}
-
-/// Returns when the next collection attempt of an account is due. Invoices with a live payment do not count.
-///
-/// # Errors
-/// Database errors only.
-pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
-    store::next_due(db, account).await
-}
-
-/// Returns for how many seconds the longest overdue collection attempt has been due; 0 if none is due.
-///
-/// # Errors
-/// Database errors only.
-pub async fn oldest_due_seconds(db: &PgPool, now: Timestamp) -> Result<f64> {
-    store::oldest_due_seconds(db, now).await
 }
 
 /// Voids a locked invoice and takes it out of collection. Its payment is not refunded.
@@ -355,7 +253,7 @@ pub async fn void(tx: &mut Tx, invoice: &mut Invoice, now: Timestamp) -> Result<
     invoice.leave_collection();
     invoice.status = Status::Voided;
     invoice.voided_at = Some(now);
-    store::save(tx, invoice).await?;
+    save(tx, invoice).await?;
     announce(tx, invoice, EventType::InvoiceVoided, now).await
 }
 
@@ -370,7 +268,12 @@ async fn announce(tx: &mut Tx, invoice: &Invoice, kind: EventType, now: Timestam
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: InvoiceId) -> Result<Invoice> {
-    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("invoice", id))
+    find(db, account, id).await?.ok_or_else(|| Error::no_such("invoice", id))
+}
+
+async fn find(db: impl PgExecutor<'_>, account: AccountId, id: InvoiceId) -> Result<Option<Invoice>> {
+    let query = select_invoices!("WHERE i.account_id = $1 AND i.id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
 }
 
 /// Locks an invoice. Lock order: the customer, then the invoice, then its payment.
@@ -378,11 +281,14 @@ pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: InvoiceId
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> Result<Invoice> {
-    store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("invoice", id))
+    let query =
+        select_invoices!("WHERE i.account_id = $1 AND i.id = $2 FOR NO KEY UPDATE OF i", account.uuid(), id.uuid());
+    query.fetch_optional(tx).await?.ok_or_else(|| Error::no_such("invoice", id))
 }
 
 /// Returns the last date for which a recurring invoice created an invoice. The recurring invoice must be locked, so
-/// that the result holds until the commit.
+/// that the result holds until the commit. Every period starts with its date, so the text order of periods is their
+/// date order.
 ///
 /// # Errors
 /// Database errors; [`Error::Internal`] if the stored period is malformed.
@@ -391,7 +297,14 @@ pub async fn last_billed_date(
     account: AccountId,
     recurring: RecurringInvoiceId,
 ) -> Result<Option<Date>> {
-    let Some(period) = store::last_billing_period(tx, account, recurring).await? else { return Ok(None) };
+    let query = sqlx::query_scalar!(
+        r#"SELECT billing_period AS "billing_period!" FROM invoices
+           WHERE account_id = $1 AND recurring_invoice_id = $2
+           ORDER BY account_id DESC, recurring_invoice_id DESC, billing_period DESC LIMIT 1"#,
+        account.uuid(),
+        recurring.uuid(),
+    );
+    let Some(period) = query.fetch_optional(tx).await? else { return Ok(None) };
     let date = period.get(..10).and_then(|date| date.parse().ok());
     date.map(Some).ok_or_else(|| Error::internal(format!("malformed billing period {period:?} of {recurring}")))
 }
@@ -402,7 +315,12 @@ pub async fn last_billed_date(
 /// # Errors
 /// Database errors only.
 pub async fn try_lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> Result<Option<Invoice>> {
-    store::try_lock(tx, account, id).await
+    let query = select_invoices!(
+        "WHERE i.account_id = $1 AND i.id = $2 FOR NO KEY UPDATE OF i SKIP LOCKED",
+        account.uuid(),
+        id.uuid()
+    );
+    Ok(query.fetch_optional(tx).await?)
 }
 
 /// Returns the invoice of a payment page. Drafts have no page.
@@ -410,7 +328,8 @@ pub async fn try_lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) 
 /// # Errors
 /// [`Error::NotFound`].
 pub async fn retrieve_by_page_token(db: &mut PgConnection, page_token: &str) -> Result<Invoice> {
-    let found = store::find_by_token(db, page_token).await?;
+    let query = select_invoices!("WHERE i.page_token = $1", page_token);
+    let found = query.fetch_optional(db).await?;
     found.filter(|invoice| invoice.number.is_some()).ok_or_else(|| Error::no_such("invoice", ""))
 }
 
@@ -420,9 +339,15 @@ pub async fn retrieve_by_page_token(db: &mut PgConnection, page_token: &str) -> 
 /// 422 if the cursor is not an invoice of the account.
 pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<InvoiceId>) -> Result<Page<Invoice>> {
     if let Some(cursor) = page.starting_after
-        && store::find(db, account, cursor).await?.is_none()
+        && find(db, account, cursor).await?.is_none()
     {
         return Err(unknown_cursor());
     }
-    Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
+    let query = select_invoices!(
+        "WHERE (i.account_id, i.id) < ($1, $2) AND i.account_id >= $1 ORDER BY i.account_id DESC, i.id DESC LIMIT $3",
+        account.uuid(),
+        page.starting_after.map_or(Uuid::max(), InvoiceId::uuid),
+        page.fetch(),
+    );
+    Ok(page.page(query.fetch_all(db).await?))
 }

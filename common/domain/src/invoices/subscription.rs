@@ -2,7 +2,8 @@
 
 use sqlx::PgConnection;
 
-use super::{Status, lock, store, unschedule};
+use super::status::Status;
+use super::{lock, save, unschedule};
 use foundation::db::Tx;
 use foundation::error::Result;
 use foundation::id::{AccountId, InvoiceId, SubscriptionId};
@@ -22,7 +23,7 @@ pub async fn unschedule_subscription(tx: &mut Tx, account: AccountId, subscripti
         }
         if is_being_collected(tx, account, id).await? {
             invoice.stop_retries();
-            store::save(tx, &invoice).await?;
+            save(tx, &invoice).await?;
         } else {
             unschedule(tx, &mut invoice).await?;
         }

@@ -3,7 +3,10 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Invoice, Item, Number, Status};
+use super::invoice::Invoice;
+use super::items::Item;
+use super::numbering::Number;
+use super::status::Status;
 use crate::accounts::Mode;
 use foundation::calendar::PaymentTerms;
 use foundation::id::{CustomerId, InvoiceId, PaymentId, RecurringInvoiceId, SubscriptionId};

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
-use super::store::admin as store;
-use super::{OperationKind, State};
+use super::types::{REQUEST_LIFETIME, State};
 use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, KeyId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use foundation::money::Currency;
 use foundation::time::Timestamp;
-use providers::ProviderKind;
+use providers::{OperationKind, PROVIDER_TIMEOUT, ProviderKind};
 
 #[derive(Clone, Debug)]
 pub struct OperationRow {
@@ -83,12 +82,70 @@ pub struct Filter {
     pub limit: i64,
 }
 
-/// Lists operations that have not ended, oldest first.
+/// The columns are shared by all queries.
+macro_rules! select_operations {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            OperationRow,
+            r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider,
+                      o.kind, o.state, o.reference, o.amount, o.currency, o.fence, o.lease_until, o.next_push_at, o.first_sent_at,
+                      o.last_sent_at, o.target_ref, o.provider_ref, o.failure, o.created_at, o.finished_at, o.request_id,
+                      o.requested_by_key AS requested_by, o.by_system, o.background, o.pushes,
+                      extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
+                      coalesce(o.last_sent_at + make_interval(secs => $1) < clock_timestamp(), true) AS "last_request_is_dead!",
+                      coalesce(o.lease_until >= clock_timestamp(), false) AS "is_held!",
+                      coalesce(extract(epoch FROM clock_timestamp() - o.first_sent_at), 0)::float8 AS "sent_for_seconds!"
+               FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id "# + $rest,
+            (PROVIDER_TIMEOUT + REQUEST_LIFETIME).as_secs_f64(),
+            $($arg),*
+        )
+    };
+}
+
+/// Lists operations that have not ended, oldest first. Unknown operations have their own index; the others that have
+/// not ended are found by `next_push_at`.
 ///
 /// # Errors
 /// Database errors only.
 pub async fn list(db: &PgPool, filter: Filter) -> Result<Vec<OperationRow>> {
-    store::list(db, filter).await
+    let account = filter.account.map(AccountId::uuid);
+    let (kind, state) = (filter.kind, filter.state);
+    if filter.most_handed_out {
+        let most_pushed = select_operations!(
+            "WHERE o.next_push_at IS NOT NULL AND ($2::uuid IS NULL OR o.account_id = $2)
+               AND ($4::operation_kind IS NULL OR o.kind = $4) AND ($5::operation_state IS NULL OR o.state = $5)
+             ORDER BY o.pushes DESC LIMIT $3",
+            account,
+            filter.limit,
+            kind as Option<OperationKind>,
+            state as Option<State>,
+        );
+        return Ok(most_pushed.fetch_all(db).await?);
+    }
+    let unknown = select_operations!(
+        "WHERE o.state = 'unknown' AND ($2::uuid IS NULL OR o.account_id = $2)
+           AND ($4::operation_kind IS NULL OR o.kind = $4) AND ($5::operation_state IS NULL OR o.state = $5)
+         ORDER BY o.first_sent_at LIMIT $3",
+        account,
+        filter.limit,
+        kind as Option<OperationKind>,
+        state as Option<State>,
+    );
+    let mut rows = unknown.fetch_all(db).await?;
+    if !filter.unknown {
+        let others = select_operations!(
+            "WHERE o.next_push_at IS NOT NULL AND o.state <> 'unknown' AND ($2::uuid IS NULL OR o.account_id = $2)
+               AND ($4::operation_kind IS NULL OR o.kind = $4) AND ($5::operation_state IS NULL OR o.state = $5)
+             ORDER BY o.next_push_at LIMIT $3",
+            account,
+            filter.limit,
+            kind as Option<OperationKind>,
+            state as Option<State>,
+        );
+        rows.extend(others.fetch_all(db).await?);
+        rows.sort_by_key(|row| row.id);
+    }
+    Ok(rows)
 }
 
 /// Delays the next handout of an operation by `delay`. It stays due, and a worker that holds its lease continues.
@@ -97,7 +154,13 @@ pub async fn list(db: &PgPool, filter: Filter) -> Result<Vec<OperationRow>> {
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] if it has ended or needs manual review.
 pub async fn hold(tx: &mut PgConnection, id: OperationId, delay: Duration) -> Result<AccountId> {
-    let held = store::hold(tx, id, delay).await?;
+    let account = sqlx::query_scalar!(
+        "UPDATE operations SET next_push_at = clock_timestamp() + make_interval(secs => $2)
+         WHERE id = $1 AND next_push_at IS NOT NULL RETURNING account_id",
+        id.uuid(),
+        delay.as_secs_f64(),
+    );
+    let held = account.fetch_optional(&mut *tx).await?;
     or_conflict(tx, id, held, "the operation has ended or needs manual review, so it is not handed out").await
 }
 
@@ -108,13 +171,25 @@ pub async fn hold(tx: &mut PgConnection, id: OperationId, delay: Duration) -> Re
 /// [`Error::NotFound`]; [`Error::Conflict`] if it has ended, is leased by a worker, saves a card, or its payment has
 /// another operation of unknown outcome.
 pub async fn withhold(tx: &mut PgConnection, id: OperationId) -> Result<AccountId> {
-    let withheld = match store::withhold(&mut *tx, id).await {
+    let withheld = match stop_processing(&mut *tx, id).await {
         Err(Error::Database(error)) if db::violated_constraint(&error) == Some("operations_one_in_flight") => {
             return Err(Error::conflict("another operation of the payment has an unknown outcome: resolve that first"));
         }
         withheld => withheld?,
     };
     or_conflict(tx, id, withheld, "the operation has ended, is leased by a worker, or saves a card").await
+}
+
+async fn stop_processing(tx: &mut PgConnection, id: OperationId) -> Result<Option<AccountId>> {
+    let account = sqlx::query_scalar!(
+        "UPDATE operations SET state = 'unknown', next_push_at = NULL, lease_until = NULL,
+                first_sent_at = coalesce(first_sent_at, created_at), last_sent_at = coalesce(last_sent_at, created_at)
+         WHERE id = $1 AND finished_at IS NULL AND kind <> 'store_card'
+           AND (lease_until IS NULL OR lease_until < clock_timestamp())
+         RETURNING account_id",
+        id.uuid(),
+    );
+    Ok(account.fetch_optional(tx).await?)
 }
 
 async fn or_conflict(
@@ -125,9 +200,14 @@ async fn or_conflict(
 ) -> Result<AccountId> {
     match account {
         Some(account) => Ok(account),
-        None if store::exists(tx, id).await? => Err(Error::conflict(reason)),
+        None if exists(tx, id).await? => Err(Error::conflict(reason)),
         None => Err(Error::no_such("operation", id)),
     }
+}
+
+async fn exists(tx: &mut PgConnection, id: OperationId) -> Result<bool> {
+    let found = sqlx::query_scalar!("SELECT id FROM operations WHERE id = $1", id.uuid());
+    Ok(found.fetch_optional(tx).await?.is_some())
 }
 
 /// Returns one operation.
@@ -135,7 +215,10 @@ async fn or_conflict(
 /// # Errors
 /// [`Error::NotFound`].
 pub async fn find(db: &PgPool, id: OperationId) -> Result<OperationRow> {
-    store::find(db, id).await?.ok_or_else(|| Error::no_such("operation", id))
+    select_operations!("WHERE o.id = $2", id.uuid())
+        .fetch_optional(db)
+        .await?
+        .ok_or_else(|| Error::no_such("operation", id))
 }
 
 /// Returns all operations of a payment, oldest first.
@@ -143,7 +226,12 @@ pub async fn find(db: &PgPool, id: OperationId) -> Result<OperationRow> {
 /// # Errors
 /// Database errors only.
 pub async fn of_payment(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Vec<OperationRow>> {
-    store::of_payment(db, account, payment).await
+    let query = select_operations!(
+        "WHERE o.account_id = $2 AND o.payment_id = $3 ORDER BY o.account_id, o.payment_id, o.id LIMIT 1000",
+        account.uuid(),
+        payment.uuid()
+    );
+    Ok(query.fetch_all(db).await?)
 }
 
 /// Returns what already has this provider reference, apart from the operation itself: a payment, an anomaly, or another
@@ -152,5 +240,32 @@ pub async fn of_payment(db: &PgPool, account: AccountId, payment: PaymentId) -> 
 /// # Errors
 /// Database errors only.
 pub async fn owner_of_reference(db: &PgPool, operation: &OperationRow, provider_ref: &str) -> Result<Option<String>> {
-    store::owner_of_reference(db, operation, provider_ref).await
+    let payment = sqlx::query_scalar!(
+        "SELECT id FROM payments WHERE provider_account_id = $1 AND provider_ref = $2",
+        operation.provider_account_id.uuid(),
+        provider_ref,
+    );
+    if let Some(id) = payment.fetch_optional(db).await? {
+        return Ok(Some(format!("the charge of {id}")));
+    }
+    let unwanted = sqlx::query_scalar!(
+        r#"SELECT a.payment_id AS "payment_id: PaymentId" FROM charge_anomalies a
+           JOIN operations o ON o.id = a.operation_id AND o.provider_account_id = $2
+           WHERE a.account_id = $1 AND a.provider_ref = $3 AND a.reversal_operation_id <> $4 LIMIT 1"#,
+        operation.account_id.uuid(),
+        operation.provider_account_id.uuid(),
+        provider_ref,
+        operation.id.uuid(),
+    );
+    if let Some(id) = unwanted.fetch_optional(db).await? {
+        return Ok(Some(format!("a second charge of {id}, which is being reversed")));
+    }
+    let others = sqlx::query_scalar!(
+        "SELECT id FROM operations WHERE account_id = $1 AND payment_id = $2 AND provider_ref = $3 AND id <> $4 LIMIT 1",
+        operation.account_id.uuid(),
+        operation.payment_id.map(PaymentId::uuid),
+        provider_ref,
+        operation.id.uuid(),
+    );
+    Ok(others.fetch_optional(db).await?.map(|id| id.to_string()))
 }

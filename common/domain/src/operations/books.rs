@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use sqlx::PgPool;
 
-use super::store::books as store;
-use super::{OperationKind, State};
+use super::types::State;
 use foundation::error::Result;
 use foundation::id::{AccountId, OperationId, PaymentId, ProviderAccountId};
 use foundation::money::{Currency, Money};
 use foundation::time::Timestamp;
-use providers::Entry;
+use providers::{Entry, OperationKind};
 
 /// An operation as our books record it.
 #[derive(Clone, Debug)]
@@ -65,6 +64,24 @@ impl RecordedOperation {
     }
 }
 
+/// The columns are shared by all queries. An approved charge has the amount of its payment.
+macro_rules! recorded {
+    ($from:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            RecordedOperation,
+            r#"SELECT o.id AS "id!", o.reference AS "reference!", o.kind AS "kind!: OperationKind", o.state AS "state!: State",
+                      o.provider_ref AS "provider_ref?", o.target_ref AS "target_ref?", o.payment_id AS "payment_id?: PaymentId",
+                      CASE WHEN o.kind IN ('sale', 'authorize') AND o.state = 'succeeded' THEN p.amount ELSE o.amount END AS amount,
+                      o.currency AS "currency?: Currency", o.first_sent_at AS "first_sent_at?",
+                      greatest(o.last_sent_at, o.finished_at) AS settled_at, o.finished_at AS "finished_at?",
+                      extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
+                      coalesce(o.lease_until >= clock_timestamp(), false) AS "is_held!"
+               FROM "# + $from,
+            $($arg),*
+        )
+    };
+}
+
 /// Returns the operations with these references at a provider account.
 ///
 /// # Errors
@@ -73,7 +90,13 @@ pub async fn by_reference(db: &PgPool, at: ProviderAccountId, references: &[Stri
     if references.is_empty() {
         return Ok(vec![]);
     }
-    store::by_reference(db, at, references).await
+    let query = recorded!(
+        "operations o LEFT JOIN payments p ON p.id = o.payment_id
+         WHERE o.provider_account_id = $1 AND o.reference = ANY ($2)",
+        at.uuid(),
+        references,
+    );
+    Ok(query.fetch_all(db).await?)
 }
 
 /// Returns all operations of these payments.
@@ -85,7 +108,13 @@ pub async fn of_payments(db: &PgPool, account: AccountId, payments: &[PaymentId]
         return Ok(vec![]);
     }
     let payments: Vec<_> = payments.iter().map(|payment| payment.uuid()).collect();
-    store::of_payments(db, account, &payments).await
+    let query = recorded!(
+        "operations o LEFT JOIN payments p ON p.id = o.payment_id
+         WHERE o.account_id = $1 AND o.payment_id = ANY ($2)",
+        account.uuid(),
+        &payments,
+    );
+    Ok(query.fetch_all(db).await?)
 }
 
 /// Returns up to `limit` operations that succeeded at a provider account within an interval, in the order in which
@@ -100,7 +129,19 @@ pub async fn succeeded(
     to: Timestamp,
     limit: i64,
 ) -> Result<Vec<RecordedOperation>> {
-    store::succeeded(db, at, from, to, limit).await
+    let query = recorded!(
+        "(SELECT * FROM operations
+          WHERE provider_account_id = $1 AND state = 'succeeded' AND finished_at >= $2 AND finished_at < $3
+          ORDER BY provider_account_id, finished_at LIMIT $4) o
+         LEFT JOIN payments p ON p.id = o.payment_id",
+        at.uuid(),
+        from,
+        to,
+        limit,
+    );
+    let mut rows = query.fetch_all(db).await?;
+    rows.sort_by_key(|row| row.finished_at);
+    Ok(rows)
 }
 
 /// Returns up to `limit` operations whose references lie between `after` and `before`, in order.
@@ -114,7 +155,18 @@ pub async fn page(
     before: &str,
     limit: i64,
 ) -> Result<Vec<RecordedOperation>> {
-    store::page(db, at, after, before, limit).await
+    let query = recorded!(
+        "(SELECT * FROM operations WHERE provider_account_id = $1 AND reference > $2 AND reference < $3
+          ORDER BY provider_account_id, reference LIMIT $4) o
+         LEFT JOIN payments p ON p.id = o.payment_id",
+        at.uuid(),
+        after,
+        before,
+        limit,
+    );
+    let mut rows = query.fetch_all(db).await?;
+    rows.sort_by(|a, b| a.reference.cmp(&b.reference));
+    Ok(rows)
 }
 
 /// A payment's totals and operations, read in one snapshot.
@@ -138,5 +190,20 @@ pub async fn payment_record(
     payment: PaymentId,
     ended_before: Timestamp,
 ) -> Result<Option<PaymentRecord>> {
-    store::payment_record(db, account, payment, ended_before).await
+    // Read the payment before its operations: every change of it that is visible by then has its outcome among them.
+    let sums = sqlx::query!(
+        r#"SELECT amount_captured, amount_refunded, amount_refund_pending = 0 AND pending_operation IS NULL AS "is_at_rest!"
+           FROM payments WHERE account_id = $1 AND id = $2"#,
+        account.uuid(),
+        payment.uuid(),
+    );
+    let Some(sums) = sums.fetch_optional(db).await? else { return Ok(None) };
+    let operations = of_payments(db, account, &[payment]).await?;
+    let ended = |operation: &RecordedOperation| operation.finished_at.is_some_and(|at| at < ended_before);
+    Ok(Some(PaymentRecord {
+        captured: sums.amount_captured,
+        refunded: sums.amount_refunded,
+        all_ended: sums.is_at_rest && operations.iter().all(ended),
+        operations,
+    }))
 }

@@ -6,15 +6,15 @@
 
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
-use super::{Claimed, OperationKind, store};
+use super::claim::Claimed;
 use foundation::db::Db;
 use foundation::error::Result;
 use foundation::id::{AccountId, ProviderAccountId};
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
-use providers::{Cause, ProviderKind};
+use providers::{Cause, OperationKind, ProviderKind};
 
 /// The breaker opens after this many unprocessed operations in a row. An operation counts once, however often it is
 /// retried.
@@ -46,7 +46,7 @@ impl Claimed {
     /// What to do with the operation if its request certainly had no effect.
     pub fn when_not_processed(&self) -> WhenNotProcessed {
         match self.kind {
-            _ if !proof::holds(Rule::NotProcessed) => WhenNotProcessed::Fail,
+            _ if !rule_enabled!(NotProcessed) => WhenNotProcessed::Fail,
             _ if self.by_system => WhenNotProcessed::RetryForever,
             OperationKind::Reverse => WhenNotProcessed::RetryForever,
             OperationKind::Refund => WhenNotProcessed::RetryUntilLimit,
@@ -64,14 +64,34 @@ impl Claimed {
 /// second is allowed. If the database cannot answer, the operation is sent: it has already been claimed, and in
 /// recovery class C a claim that sends nothing would need manual review.
 pub async fn admit(db: &PgPool, claimed: &Claimed) -> bool {
-    if !claimed.has_breaker || !proof::holds(Rule::Breaker) {
+    if !claimed.has_breaker || !rule_enabled!(Breaker) {
         return true;
     }
-    let admitted = store::breaker::admit(db, claimed.provider_account_id, !claimed.background, OPENS_AFTER).await;
+    let admitted = admit_or_probe(db, claimed.provider_account_id, !claimed.background, OPENS_AFTER).await;
     admitted.unwrap_or_else(|error| {
         tracing::warn!(operation = %claimed.id, %error, "failed to query the circuit breaker");
         true
     })
+}
+
+/// Sending a probe schedules the next one: after 1 s, doubled up to 30 s.
+async fn admit_or_probe(db: &PgPool, account: ProviderAccountId, client_waits: bool, opens_after: i32) -> Result<bool> {
+    let admitted = sqlx::query_scalar!(
+        r#"WITH probe AS (
+               UPDATE provider_breakers
+               SET probes = probes + 1, probed_at = clock_timestamp(),
+                   probe_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(probes, 5)))
+               WHERE provider_account_id = $1 AND failures >= $3
+                 AND (probe_at <= clock_timestamp()
+                      OR ($2 AND coalesce(probed_at, '-infinity') < clock_timestamp() - interval '1 second'))
+               RETURNING 1)
+           SELECT EXISTS (SELECT FROM probe)
+               OR NOT EXISTS (SELECT FROM provider_breakers WHERE provider_account_id = $1 AND failures >= $3) AS "admitted!""#,
+        account.uuid(),
+        client_waits,
+        opens_after,
+    );
+    Ok(admitted.fetch_one(db).await?)
 }
 
 /// Counts an unprocessed operation towards the breaker. The cause must be one that affects other requests too.
@@ -79,7 +99,20 @@ pub async fn admit(db: &PgPool, claimed: &Claimed) -> bool {
 /// # Errors
 /// Database errors only.
 pub async fn count_not_processed(db: &PgPool, claimed: &Claimed, reason: &str) -> Result<()> {
-    store::breaker::count(db, claimed, reason).await
+    sqlx::query!(
+        "INSERT INTO provider_breakers AS b
+             (provider_account_id, account_id, failures, last_operation_id, reason, since, probe_at, next_slot_at)
+         VALUES ($1, $2, 1, $3, $4, clock_timestamp(), clock_timestamp() + interval '1 second', clock_timestamp())
+         ON CONFLICT (provider_account_id) DO UPDATE SET
+             failures = b.failures + CASE WHEN b.last_operation_id = $3 THEN 0 ELSE 1 END, last_operation_id = $3, reason = $4",
+        claimed.provider_account_id.uuid(),
+        claimed.account_id.uuid(),
+        claimed.id.uuid(),
+        reason,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }
 
 /// Requeues an operation that was not processed, or that was not sent because the breaker is open (`cause` is `None`),
@@ -93,15 +126,43 @@ pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>) -> Result
     // Lock order: the breaker, then the operation.
     let mut tx = db.begin().await?;
     let slot = if cause.is_none_or(Cause::affects_account) {
-        store::breaker::next_slot(&mut tx, claimed.provider_account_id, backoff, gap).await?
+        next_slot(&mut tx, claimed.provider_account_id, backoff, gap).await?
     } else {
         None
     };
     // It was not sent, and the breaker has closed since, so it can be sent now.
     let backoff = if cause.is_none() && slot.is_none() { Duration::ZERO } else { backoff };
-    store::breaker::requeue(&mut tx, claimed.id, claimed.fence, slot, backoff).await?;
+    sqlx::query!(
+        "UPDATE operations SET state = 'ready', lease_until = NULL, not_processed = not_processed + 1,
+                next_push_at = coalesce($3, clock_timestamp() + make_interval(secs => $4))
+         WHERE id = $1 AND fence = $2 AND state = 'sending'",
+        claimed.id.uuid(),
+        claimed.fence,
+        slot,
+        backoff.as_secs_f64(),
+    )
+    .execute(&mut *tx)
+    .await?;
     tx.commit().await?;
     Ok(())
+}
+
+/// Returns when the next deferred operation may be sent; `None` if the breaker has been closed.
+async fn next_slot(
+    tx: &mut PgConnection,
+    account: ProviderAccountId,
+    backoff: Duration,
+    gap: Duration,
+) -> Result<Option<Timestamp>> {
+    let slot = sqlx::query_scalar!(
+        "UPDATE provider_breakers
+         SET next_slot_at = greatest(next_slot_at, clock_timestamp() + make_interval(secs => $2)) + make_interval(secs => $3)
+         WHERE provider_account_id = $1 RETURNING next_slot_at",
+        account.uuid(),
+        backoff.as_secs_f64(),
+        gap.as_secs_f64(),
+    );
+    Ok(slot.fetch_optional(tx).await?)
 }
 
 /// Closes the breaker: the provider has processed a request of this account, so deferred operations are sent in turn.
@@ -109,7 +170,10 @@ pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>) -> Result
 /// # Errors
 /// Database errors only.
 pub async fn close_breaker(db: &PgPool, account: ProviderAccountId) -> Result<()> {
-    if store::breaker::close(db, account).await? {
+    let closed = sqlx::query!("DELETE FROM provider_breakers WHERE provider_account_id = $1", account.uuid())
+        .execute(db)
+        .await?;
+    if closed.rows_affected() > 0 {
         tracing::info!(provider_account = %account, "the provider processes requests again");
     }
     Ok(())
@@ -134,7 +198,16 @@ pub struct Breaker {
 /// # Errors
 /// Database errors only.
 pub async fn breakers(db: &PgPool, limit: i64) -> Result<Vec<Breaker>> {
-    store::breaker::open(db, OPENS_AFTER, limit).await
+    let rows = sqlx::query_as!(
+        Breaker,
+        r#"SELECT b.provider_account_id, b.account_id, p.provider, b.since, b.reason,
+                  extract(epoch FROM clock_timestamp() - b.since)::float8 AS "seconds!"
+           FROM provider_breakers b JOIN provider_accounts p ON p.id = b.provider_account_id
+           WHERE b.failures >= $1 ORDER BY b.since LIMIT $2"#,
+        OPENS_AFTER,
+        limit,
+    );
+    Ok(rows.fetch_all(db).await?)
 }
 
 #[cfg(test)]

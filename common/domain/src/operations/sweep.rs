@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use sqlx::PgPool;
 
-use super::store;
 use foundation::error::Result;
 use foundation::id::OperationId;
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 
 /// Maximum number of operations that one sweep hands out.
 pub const SWEEP_BATCH: i64 = 500;
@@ -30,10 +29,22 @@ pub struct Due {
 /// # Errors
 /// Database errors only.
 pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
-    if !proof::holds(Rule::Sweep) {
+    if !rule_enabled!(Sweep) {
         return Ok(Vec::new());
     }
-    store::take_due(db, SWEEP_BATCH).await
+    // The delay doubles from 2 s to 30 s, so that an operation that no worker claims is not handed out at every tick.
+    // The clock is read in a subquery because it is volatile and could not bound an index scan.
+    Ok(sqlx::query_as!(
+        Due,
+        "UPDATE operations SET pushes = pushes + 1,
+                next_push_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(pushes + 1, 5)))
+         WHERE id IN (SELECT id FROM operations WHERE next_push_at <= (SELECT clock_timestamp())
+                      ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)
+         RETURNING id, request_id, background",
+        SWEEP_BATCH,
+    )
+    .fetch_all(db)
+    .await?)
 }
 
 /// Like [`take_due`], for up to `limit` operations that have been due for at least `overdue_by`, either background
@@ -42,16 +53,21 @@ pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
 /// # Errors
 /// Database errors only.
 pub async fn take_overdue(db: &PgPool, background: bool, overdue_by: Duration, limit: usize) -> Result<Vec<Due>> {
-    if !proof::holds(Rule::Sweep) {
+    if !rule_enabled!(Sweep) {
         return Ok(Vec::new());
     }
-    store::take_overdue(db, background, overdue_by, i64::try_from(limit).unwrap_or(SWEEP_BATCH)).await
-}
-
-/// Counts the background operations in progress, up to `limit`. Operations of unknown outcome are not counted.
-///
-/// # Errors
-/// Database errors only.
-pub async fn count_background(db: &PgPool, limit: i64) -> Result<i64> {
-    store::count_background(db, limit).await
+    Ok(sqlx::query_as!(
+        Due,
+        "UPDATE operations SET pushes = pushes + 1,
+                next_push_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(pushes + 1, 5)))
+         WHERE id IN (SELECT id FROM operations
+                      WHERE next_push_at <= (SELECT clock_timestamp() - make_interval(secs => $3)) AND background = $2
+                      ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)
+         RETURNING id, request_id, background",
+        i64::try_from(limit).unwrap_or(SWEEP_BATCH),
+        background,
+        overdue_by.as_secs_f64(),
+    )
+    .fetch_all(db)
+    .await?)
 }

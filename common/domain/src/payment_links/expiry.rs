@@ -2,7 +2,7 @@
 
 use sqlx::PgPool;
 
-use super::{PaymentLink, Status, announce, store};
+use super::{PaymentLink, Status, announce, lock_due, lock_due_of_account, save};
 use crate::accounts::Scope;
 use crate::events::EventType;
 use foundation::db::Db;
@@ -24,9 +24,9 @@ pub async fn run_due_payment_links(db: &Db, scope: Scope, limit: i64) -> Result<
         return Ok(0);
     }
     let due = match scope {
-        Scope::AllAccounts(at) => store::lock_due(&mut tx, at, limit).await?,
+        Scope::AllAccounts(at) => lock_due(&mut tx, at, limit).await?,
         Scope::Account(account, now) | Scope::Advance(account, now) => {
-            store::lock_due_of_account(&mut tx, account, now, limit).await?
+            lock_due_of_account(&mut tx, account, now, limit).await?
         }
     };
     let count = due.len();
@@ -35,7 +35,7 @@ pub async fn run_due_payment_links(db: &Db, scope: Scope, limit: i64) -> Result<
         let mut link = PaymentLink { status: Status::Open, ..link };
         let now = link.as_of;
         link.step(Status::Expired)?;
-        store::save(&mut tx, &link).await?;
+        save(&mut tx, &link).await?;
         announce(&mut tx, &link, EventType::PaymentLinkExpired, now).await?;
     }
     tx.commit().await?;
@@ -47,7 +47,14 @@ pub async fn run_due_payment_links(db: &Db, scope: Scope, limit: i64) -> Result<
 /// # Errors
 /// Database errors only.
 pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
-    store::next_due(db, account).await
+    Ok(sqlx::query_scalar!(
+        r#"SELECT expiry_due_at AS "due!" FROM payment_links
+           WHERE expiry_due_at IS NOT NULL AND (account_id, expiry_due_at) >= ($1, '-infinity')
+             AND (account_id, expiry_due_at) <= ($1, 'infinity') ORDER BY account_id, expiry_due_at LIMIT 1"#,
+        account.uuid(),
+    )
+    .fetch_optional(db)
+    .await?)
 }
 
 /// Returns for how many seconds the oldest overdue link has been waiting to be marked; 0 if there is none.
@@ -55,5 +62,12 @@ pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestam
 /// # Errors
 /// Database errors only.
 pub async fn oldest_due_seconds(db: &PgPool, at: Timestamp) -> Result<f64> {
-    store::oldest_due_seconds(db, at).await
+    let seconds = sqlx::query_scalar!(
+        r#"SELECT extract(epoch FROM $1::timestamptz - l.expiry_due_at)::float8 AS "seconds!" FROM payment_links l
+           WHERE l.expiry_due_at <= $1 AND NOT is_advancing(l.account_id) ORDER BY l.expiry_due_at LIMIT 1"#,
+        at,
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(seconds.unwrap_or(0.0))
 }

@@ -7,12 +7,12 @@
 
 mod expiry;
 mod status;
-mod store;
 mod view;
 
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 pub use expiry::{EXPIRY_BATCH, next_due, oldest_due_seconds, run_due_payment_links};
 pub use status::Status;
@@ -26,7 +26,7 @@ use foundation::error::{Error, Result};
 use foundation::id::{AccountId, PaymentId, PaymentLinkId};
 use foundation::money::{Currency, Money};
 use foundation::page::{Page, PageRequest, unknown_cursor};
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
 
 /// The lifetime of a link that is created without `expiresAt`.
@@ -119,12 +119,62 @@ impl NewPaymentLink {
     }
 }
 
+/// Selects every column of a link; all queries share this list. The first argument is the SQL for the account's time:
+/// `$1` itself, or `account_now` of it if `$1` is the real time.
+macro_rules! select_links {
+    ($now:literal, $rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            PaymentLink,
+            r#"SELECT l.id, l.account_id, a.mode,
+                      CASE WHEN l.expiry_due_at <= "# + $now + r#" THEN 'expired' ELSE l.status END AS "status!: Status",
+                      l.amount, l.currency, l.description, l.expires_at, l.expiry_due_at, l.paid_at, l.payment_id,
+                      l.cancelled_at, l.page_token, l.created_at, "# + $now + r#" AS "as_of!: Timestamp"
+               FROM payment_links l JOIN accounts a ON a.id = l.account_id "# + $rest,
+            $($arg),*
+        )
+    };
+}
+
 /// Inserts a link built by [`NewPaymentLink::open`].
 ///
 /// # Errors
 /// Database errors only.
 pub async fn insert(db: &mut PgConnection, link: &PaymentLink) -> Result<()> {
-    store::insert(db, link).await
+    sqlx::query!(
+        "INSERT INTO payment_links (id, account_id, amount, currency, description, expires_at, expiry_due_at, page_token,
+                created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        link.id.uuid(),
+        link.account_id.uuid(),
+        link.amount,
+        link.currency.code(),
+        link.description,
+        link.expires_at,
+        link.expiry_due_at,
+        link.page_token,
+        link.created_at,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Stores the mutable columns of a link.
+async fn save(tx: &mut PgConnection, link: &PaymentLink) -> Result<()> {
+    sqlx::query!(
+        "UPDATE payment_links SET status = $3, expiry_due_at = $4, paid_at = $5, payment_id = $6, cancelled_at = $7
+         WHERE account_id = $1 AND id = $2",
+        link.account_id.uuid(),
+        link.id.uuid(),
+        link.status as Status,
+        link.expiry_due_at,
+        link.paid_at,
+        link.payment_id.map(PaymentId::uuid),
+        link.cancelled_at,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Cancels a link, so that it can no longer be paid. Does nothing if it is already cancelled.
@@ -144,7 +194,7 @@ pub async fn cancel(db: &Db, account: AccountId, id: PaymentLinkId, now: Timesta
     }
     link.step(Status::Cancelled)?;
     link.cancelled_at = Some(now);
-    store::save(&mut tx, &link).await?;
+    save(&mut tx, &link).await?;
     announce(&mut tx, &link, EventType::PaymentLinkCancelled, now).await?;
     tx.commit().await?;
     Ok(link)
@@ -155,11 +205,11 @@ pub async fn cancel(db: &Db, account: AccountId, id: PaymentLinkId, now: Timesta
 /// # Errors
 /// [`Error::Internal`] if the link is not open or another payment is pending.
 pub async fn begin_payment(tx: &mut PgConnection, link: &mut PaymentLink) -> Result<()> {
-    if link.status != Status::Open || (link.is_being_paid() && proof::holds(Rule::Link)) {
+    if link.status != Status::Open || (link.is_being_paid() && rule_enabled!(Link)) {
         return Err(Error::internal(format!("{} is {} and cannot start a payment", link.id, link.status.name())));
     }
     link.expiry_due_at = None;
-    store::save(tx, link).await
+    save(tx, link).await
 }
 
 /// Records that the pending payment for a locked link failed: the link may be paid again, and may expire.
@@ -169,7 +219,7 @@ pub async fn begin_payment(tx: &mut PgConnection, link: &mut PaymentLink) -> Res
 pub async fn payment_failed(tx: &mut PgConnection, link: &mut PaymentLink) -> Result<()> {
     check_being_paid(link)?;
     link.expiry_due_at = Some(link.expires_at);
-    store::save(tx, link).await
+    save(tx, link).await
 }
 
 /// Records the payment that paid a locked link.
@@ -181,7 +231,7 @@ pub async fn pay(tx: &mut Tx, link: &mut PaymentLink, payment: PaymentId, now: T
     link.step(Status::Paid)?;
     link.paid_at = Some(now);
     link.payment_id = Some(payment);
-    store::save(tx, link).await?;
+    save(tx, link).await?;
     announce(tx, link, EventType::PaymentLinkPaid, now).await
 }
 
@@ -203,7 +253,13 @@ async fn announce(tx: &mut Tx, link: &PaymentLink, kind: EventType, now: Timesta
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentLinkId, now: Timestamp) -> Result<PaymentLink> {
-    store::find(db, account, id, now).await?.ok_or_else(|| Error::no_such("payment link", id))
+    find(db, account, id, now).await?.ok_or_else(|| Error::no_such("payment link", id))
+}
+
+async fn find(db: &PgPool, account: AccountId, id: PaymentLinkId, now: Timestamp) -> Result<Option<PaymentLink>> {
+    let query =
+        select_links!("$1::timestamptz", "WHERE l.account_id = $2 AND l.id = $3", now, account.uuid(), id.uuid(),);
+    Ok(query.fetch_optional(db).await?)
 }
 
 /// Returns the link of a payment page; `at` is the real time.
@@ -211,7 +267,8 @@ pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentLinkId, now: T
 /// # Errors
 /// [`Error::NotFound`].
 pub async fn retrieve_by_page_token(db: &mut PgConnection, page_token: &str, at: Timestamp) -> Result<PaymentLink> {
-    store::find_by_token(db, page_token, at).await?.ok_or_else(|| Error::no_such("payment link", ""))
+    let query = select_links!("account_now(l.account_id, $1)", "WHERE l.page_token = $2", at, page_token);
+    query.fetch_optional(db).await?.ok_or_else(|| Error::no_such("payment link", ""))
 }
 
 /// Locks a link. Lock order: the link, then its payment.
@@ -219,7 +276,14 @@ pub async fn retrieve_by_page_token(db: &mut PgConnection, page_token: &str, at:
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentLinkId, at: Timestamp) -> Result<PaymentLink> {
-    store::lock(tx, account, id, at).await?.ok_or_else(|| Error::no_such("payment link", id))
+    let query = select_links!(
+        "$1::timestamptz",
+        "WHERE l.account_id = $2 AND l.id = $3 FOR NO KEY UPDATE OF l",
+        at,
+        account.uuid(),
+        id.uuid(),
+    );
+    query.fetch_optional(tx).await?.ok_or_else(|| Error::no_such("payment link", id))
 }
 
 /// Locks a link unless another transaction has it locked. Requests of payers must not hold a connection while they
@@ -233,7 +297,46 @@ pub async fn try_lock(
     id: PaymentLinkId,
     now: Timestamp,
 ) -> Result<Option<PaymentLink>> {
-    store::try_lock(tx, account, id, now).await
+    let query = select_links!(
+        "$1::timestamptz",
+        "WHERE l.account_id = $2 AND l.id = $3 FOR NO KEY UPDATE OF l SKIP LOCKED",
+        now,
+        account.uuid(),
+        id.uuid(),
+    );
+    Ok(query.fetch_optional(tx).await?)
+}
+
+/// Locks overdue links of all accounts whose clock is not being advanced.
+async fn lock_due(tx: &mut PgConnection, at: Timestamp, limit: i64) -> Result<Vec<PaymentLink>> {
+    let query = select_links!(
+        "account_now(l.account_id, $1)",
+        "WHERE l.expiry_due_at <= $1 AND hold_clock(l.account_id)
+         ORDER BY l.expiry_due_at LIMIT $2 FOR NO KEY UPDATE OF l SKIP LOCKED",
+        at,
+        limit,
+    );
+    Ok(query.fetch_all(tx).await?)
+}
+
+/// Locks overdue links of one account, by its own clock. The row comparisons match the per-account index and keep the
+/// planner from choosing the index over all accounts, in which the account's rows are scattered.
+async fn lock_due_of_account(
+    tx: &mut PgConnection,
+    account: AccountId,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<PaymentLink>> {
+    let query = select_links!(
+        "$1::timestamptz",
+        "WHERE l.expiry_due_at IS NOT NULL AND (l.account_id, l.expiry_due_at) >= ($2, '-infinity')
+           AND (l.account_id, l.expiry_due_at) <= ($2, $1)
+         ORDER BY l.account_id, l.expiry_due_at LIMIT $3 FOR NO KEY UPDATE OF l SKIP LOCKED",
+        now,
+        account.uuid(),
+        limit,
+    );
+    Ok(query.fetch_all(tx).await?)
 }
 
 /// Returns a page of links, newest first.
@@ -247,9 +350,17 @@ pub async fn list(
     now: Timestamp,
 ) -> Result<Page<PaymentLink>> {
     if let Some(cursor) = page.starting_after
-        && store::find(db, account, cursor, now).await?.is_none()
+        && find(db, account, cursor, now).await?.is_none()
     {
         return Err(unknown_cursor());
     }
-    Ok(page.page(store::list(db, account, page.starting_after, page.fetch(), now).await?))
+    let query = select_links!(
+        "$1::timestamptz",
+        "WHERE (l.account_id, l.id) < ($2, $3) AND l.account_id >= $2 ORDER BY l.account_id DESC, l.id DESC LIMIT $4",
+        now,
+        account.uuid(),
+        page.starting_after.map_or(Uuid::max(), PaymentLinkId::uuid),
+        page.fetch(),
+    );
+    Ok(page.page(query.fetch_all(db).await?))
 }

@@ -1,7 +1,6 @@
 //! Saved cards. A card belongs permanently to the provider account that stores it. The customer's row refers to the
 //! default card.
 
-mod store;
 mod view;
 
 use sqlx::{PgConnection, PgPool};
@@ -94,6 +93,21 @@ impl PaymentMethod {
     }
 }
 
+/// Selects every column of a saved card; all queries share this list.
+macro_rules! select_payment_methods {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            PaymentMethod,
+            r#"SELECT m.id, m.account_id, a.mode, m.customer_id, m.provider_account_id, m.status, m.provider_ref, m.brand,
+                      m.last4, m.exp_month, m.exp_year, m.created_at,
+                      (c.default_payment_method_id IS NOT DISTINCT FROM m.id) AS "is_default!"
+               FROM payment_methods m JOIN customers c ON c.account_id = m.account_id AND c.id = m.customer_id
+                    JOIN accounts a ON a.id = m.account_id "# + $rest,
+            $($arg),*
+        )
+    };
+}
+
 /// Returns a card, using a connection from the pool.
 ///
 /// # Errors
@@ -114,7 +128,18 @@ pub async fn insert_processing(
     provider_account: ProviderAccountId,
     now: Timestamp,
 ) -> Result<()> {
-    store::insert_processing(tx, id, account, customer, provider_account, now).await
+    sqlx::query!(
+        "INSERT INTO payment_methods (id, account_id, customer_id, provider_account_id, status, created_at)
+         VALUES ($1, $2, $3, $4, 'processing', $5)",
+        id.uuid(),
+        account.uuid(),
+        customer.uuid(),
+        provider_account.uuid(),
+        now,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Stores the provider's response: the token and details of the card, or `None` if it refused to store the card.
@@ -122,7 +147,20 @@ pub async fn insert_processing(
 /// # Errors
 /// Database errors only.
 pub async fn finish_saving(tx: &mut PgConnection, id: PaymentMethodId, saved: Option<(&str, &Card)>) -> Result<()> {
-    store::finish_saving(tx, id, saved).await
+    sqlx::query!(
+        "UPDATE payment_methods SET status = CASE WHEN $2::text IS NULL THEN 'failed' ELSE 'active' END::payment_method_status,
+                provider_ref = $2, brand = $3, last4 = $4, exp_month = $5, exp_year = $6
+         WHERE id = $1 AND status = 'processing'",
+        id.uuid(),
+        saved.map(|(provider_ref, _)| provider_ref),
+        saved.map(|(_, card)| card.brand.as_str()),
+        saved.map(|(_, card)| card.last4.as_str()),
+        saved.map(|(_, card)| card.exp_month),
+        saved.map(|(_, card)| card.exp_year),
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Returns a card, whatever its status.
@@ -130,7 +168,8 @@ pub async fn finish_saving(tx: &mut PgConnection, id: PaymentMethodId, saved: Op
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &mut PgConnection, account: AccountId, id: PaymentMethodId) -> Result<PaymentMethod> {
-    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("payment method", id))
+    let query = select_payment_methods!("WHERE m.account_id = $1 AND m.id = $2", account.uuid(), id.uuid());
+    query.fetch_optional(db).await?.ok_or_else(|| Error::no_such("payment method", id))
 }
 
 /// Returns a page of a customer's active cards: the default card first, then the others, newest first.
@@ -145,13 +184,37 @@ pub async fn list(
     page: PageRequest<PaymentMethodId>,
 ) -> Result<Page<PaymentMethod>> {
     if let Some(cursor) = page.starting_after
-        && !store::is_listed(db, account, customer, cursor).await?
+        && !is_listed(db, account, customer, cursor).await?
     {
         return Err(unknown_cursor());
     }
     // The page after the default card starts with the newest other card; otherwise the page has the cards older than
     // the cursor.
     let before = page.starting_after.filter(|cursor| Some(*cursor) != default);
-    let rows = store::list(db, account, customer, before, page.starting_after.is_none(), page.fetch()).await?;
+    let query = select_payment_methods!(
+        "WHERE m.account_id = $1 AND m.customer_id = $2 AND m.status = 'active'
+           AND ($3::uuid IS NULL OR m.id < $3)
+           AND ($4 OR c.default_payment_method_id IS DISTINCT FROM m.id)
+         ORDER BY c.default_payment_method_id IS NOT DISTINCT FROM m.id DESC, m.id DESC LIMIT $5",
+        account.uuid(),
+        customer.uuid(),
+        before.map(PaymentMethodId::uuid),
+        page.starting_after.is_none(),
+        page.fetch(),
+    );
+    let rows = query.fetch_all(db).await?;
     Ok(page.page(rows))
+}
+
+async fn is_listed(db: &PgPool, account: AccountId, customer: CustomerId, id: PaymentMethodId) -> Result<bool> {
+    let found = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM payment_methods
+                         WHERE account_id = $1 AND customer_id = $2 AND id = $3 AND status = 'active') AS "found!""#,
+        account.uuid(),
+        customer.uuid(),
+        id.uuid()
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(found)
 }

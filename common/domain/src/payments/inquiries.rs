@@ -2,7 +2,6 @@
 
 use sqlx::PgPool;
 
-use super::store;
 use crate::accounts::{AccountTime, Scope};
 use foundation::error::Result;
 use foundation::id::{AccountId, PaymentId, ProviderAccountId};
@@ -19,11 +18,49 @@ pub const INQUIRY_BATCH: i64 = 500;
 /// Database errors only.
 pub async fn take_due_inquiries(db: &PgPool, scope: Scope) -> Result<Vec<PaymentId>> {
     match scope {
-        Scope::AllAccounts(now) => store::claim_due_inquiries(db, now, INQUIRY_BATCH).await,
+        Scope::AllAccounts(now) => claim_due_inquiries(db, now, INQUIRY_BATCH).await,
         Scope::Account(account, now) | Scope::Advance(account, now) => {
-            store::claim_due_inquiries_of_account(db, account, now, INQUIRY_BATCH).await
+            claim_due_inquiries_of_account(db, account, now, INQUIRY_BATCH).await
         }
     }
+}
+
+async fn claim_due_inquiries(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<PaymentId>> {
+    let rows = sqlx::query_scalar!(
+        "UPDATE payments SET inquiry_at = account_now(account_id, $1) + interval '30 seconds'
+         WHERE id IN (SELECT id FROM payments WHERE inquiry_at <= $1 AND NOT is_advancing(account_id)
+                      ORDER BY inquiry_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+         RETURNING id",
+        now,
+        batch,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
+}
+
+/// Selects by a row range and not by separate columns: the planner must not choose the index over all accounts, in
+/// which the account's rows are scattered.
+async fn claim_due_inquiries_of_account(
+    db: &PgPool,
+    account: AccountId,
+    now: Timestamp,
+    batch: i64,
+) -> Result<Vec<PaymentId>> {
+    let rows = sqlx::query_scalar!(
+        "UPDATE payments SET inquiry_at = $2::timestamptz + interval '30 seconds'
+         WHERE id IN (SELECT id FROM payments
+                      WHERE inquiry_at IS NOT NULL AND (account_id, inquiry_at) >= ($1, '-infinity')
+                        AND (account_id, inquiry_at) <= ($1, $2)
+                      ORDER BY account_id, inquiry_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)
+         RETURNING id",
+        account.uuid(),
+        now,
+        batch,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows)
 }
 
 /// What a charge is waiting for.
@@ -47,7 +84,18 @@ pub async fn due_inquiries(
     kind: InquiryKind,
     limit: i64,
 ) -> Result<Vec<PaymentId>> {
-    store::due_inquiries(db, account, now, kind == InquiryKind::Settlement, limit).await
+    Ok(sqlx::query_scalar!(
+        "SELECT id FROM payments
+         WHERE inquiry_at IS NOT NULL AND (account_id, inquiry_at) >= ($1, '-infinity') AND (account_id, inquiry_at) <= ($1, $2)
+           AND (captured_at IS NOT NULL) = $3
+         ORDER BY account_id, inquiry_at LIMIT $4",
+        account.uuid(),
+        now,
+        kind == InquiryKind::Settlement,
+        limit,
+    )
+    .fetch_all(db)
+    .await?)
 }
 
 /// Postpones inquiries that changed nothing. An advance jumps from one due time to the next, so without a growing delay
@@ -57,7 +105,24 @@ pub async fn due_inquiries(
 /// # Errors
 /// Database errors only.
 pub async fn postpone_inquiries(db: &PgPool, account: AccountId, ids: &[PaymentId], now: Timestamp) -> Result<()> {
-    store::postpone_inquiries(db, account, ids, now, ProviderKind::LONGEST_AUTHORIZATION).await
+    let mut ids: Vec<_> = ids.iter().map(|id| id.uuid()).collect();
+    ids.sort_unstable();
+    sqlx::query!(
+        "WITH held AS MATERIALIZED (
+             SELECT locked.id FROM unnest($2::uuid[]) AS asked (id)
+             CROSS JOIN LATERAL (SELECT p.id FROM payments p WHERE p.account_id = $1 AND p.id = asked.id
+                 AND (p.inquiry_at <= $3) IS TRUE FOR NO KEY UPDATE) locked)
+         UPDATE payments p SET inquiry_at = $3::timestamptz
+            + greatest(interval '30 seconds', ($3 - coalesce(captured_at, created_at + make_interval(secs => $4))) / 4)
+         FROM held WHERE p.account_id = $1 AND p.id = held.id",
+        account.uuid(),
+        &ids,
+        now,
+        ProviderKind::LONGEST_AUTHORIZATION.as_secs_f64(),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }
 
 /// Returns when the next inquiry of an account is due, by the account's time.
@@ -65,7 +130,15 @@ pub async fn postpone_inquiries(db: &PgPool, account: AccountId, ids: &[PaymentI
 /// # Errors
 /// Database errors only.
 pub async fn next_inquiry(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
-    store::next_inquiry(db, account).await
+    Ok(sqlx::query_scalar!(
+        r#"SELECT inquiry_at AS "inquiry_at!" FROM payments
+           WHERE inquiry_at IS NOT NULL AND (account_id, inquiry_at) >= ($1, '-infinity')
+             AND (account_id, inquiry_at) <= ($1, 'infinity')
+           ORDER BY account_id, inquiry_at LIMIT 1"#,
+        account.uuid(),
+    )
+    .fetch_optional(db)
+    .await?)
 }
 
 /// A payment whose charge may have settled or expired, with the data to query the provider.
@@ -95,5 +168,30 @@ pub struct Inquiry {
 /// # Errors
 /// Database errors only.
 pub async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Result<Option<Inquiry>> {
-    store::inquiry(db, id, now).await
+    let row = sqlx::query!(
+        r#"SELECT p.id, p.account_id, p.provider_account_id, a.provider, p.provider_ref AS "provider_ref!",
+                  p.created_at, p.captured_at, o.reference,
+                  EXISTS (SELECT 1 FROM test_clocks c WHERE c.account_id = p.account_id) AS "has_clock!",
+                  account_now(p.account_id, $2) AS "now!", clock_timestamp() AS "asked_at!"
+           FROM payments p JOIN provider_accounts a ON a.id = p.provider_account_id
+           JOIN operations o ON o.account_id = p.account_id AND o.payment_id = p.id AND o.kind IN ('sale', 'authorize')
+           WHERE p.id = $1 AND p.inquiry_at IS NOT NULL AND p.provider_ref IS NOT NULL"#,
+        id.uuid(),
+        now,
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row.map(|row| Inquiry {
+        id: row.id,
+        account_id: row.account_id,
+        time: AccountTime::new(row.account_id, row.has_clock),
+        now: row.now,
+        read_at: row.asked_at,
+        provider_account_id: row.provider_account_id,
+        provider: row.provider,
+        provider_ref: row.provider_ref,
+        reference: row.reference,
+        created_at: row.created_at,
+        captured_at: row.captured_at,
+    }))
 }

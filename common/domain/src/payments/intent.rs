@@ -1,6 +1,7 @@
 //! A payment before its outcome.
 
-use super::{Payment, Status};
+use super::payment::Payment;
+use super::status::Status;
 use crate::accounts::Mode;
 use crate::modifiers::Parts;
 use foundation::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};

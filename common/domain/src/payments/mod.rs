@@ -3,255 +3,48 @@
 pub mod idempotency;
 mod inquiries;
 mod intent;
+mod payment;
 pub mod refunds;
 mod rules;
 mod status;
-mod store;
 mod view;
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 pub use inquiries::{
     INQUIRY_BATCH, Inquiry, InquiryKind, due_inquiries, inquiry, next_inquiry, postpone_inquiries, take_due_inquiries,
 };
 pub use intent::NewPayment;
+pub use payment::Payment;
 pub use refunds::{Refund, RefundStatus, RefundView};
 pub use status::Status;
 pub use view::PaymentView;
 
-use crate::accounts::Mode;
 use crate::operations::OperationKind;
 use foundation::db;
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
-use foundation::money::Currency;
+use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentLinkId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
-use providers::{Card, Decline, DeclineType, FailureCode, ProviderKind};
+use providers::FailureCode;
 
-/// A payment as stored. Amounts are in minor units of its currency.
-#[derive(Clone, Debug)]
-pub struct Payment {
-    pub id: PaymentId,
-    pub account_id: AccountId,
-    pub mode: Mode,
-    pub provider_account_id: ProviderAccountId,
-    pub customer_id: Option<CustomerId>,
-    pub payment_method_id: Option<PaymentMethodId>,
-    pub invoice_id: Option<InvoiceId>,
-    pub payment_link_id: Option<PaymentLinkId>,
-    pub status: Status,
-    /// Whether the funds have settled; stays true after refunds.
-    pub settled: bool,
-    /// Whether to capture immediately.
-    pub capture: bool,
-    /// The currency of all amounts.
-    pub currency: Currency,
-    pub amount_requested: i64,
-    pub amount: i64,
-    pub amount_captured: i64,
-    pub amount_refunded: i64,
-    /// Reserved by pending refunds.
-    pub amount_refund_pending: i64,
-    /// The amount before surcharge, tax and tip, if the amount has parts.
-    pub amount_base: Option<i64>,
-    pub amount_surcharge: Option<i64>,
-    pub amount_tax: Option<i64>,
-    pub amount_tip: Option<i64>,
-    /// `visa`, `mastercard`, …
-    pub card_brand: Option<String>,
-    pub card_last4: Option<String>,
-    /// 1 to 12.
-    pub card_exp_month: Option<i16>,
-    /// Four digits.
-    pub card_exp_year: Option<i16>,
-    pub decline_code: Option<String>,
-    pub decline_type: Option<DeclineType>,
-    /// The provider's reference for the charge.
-    pub provider_ref: Option<String>,
-    pub created_at: Timestamp,
-    /// When money was first captured.
-    pub captured_at: Option<Timestamp>,
-    /// When to next ask the provider for the charge's status.
-    pub inquiry_at: Option<Timestamp>,
-    /// The change whose outcome is pending or unknown.
-    pub pending_operation: Option<OperationKind>,
-    /// Whether the payment has rows in `refunds`.
-    pub has_refunds: bool,
-    /// The token in our URL of the challenge, if there was one.
-    pub action_token: Option<String>,
-    /// The provider's URL of the challenge.
-    pub challenge_url: Option<String>,
-    /// Why the payment failed, or why its last capture or void failed.
-    pub failure_code: Option<FailureCode>,
-}
-
-impl Payment {
-    /// The amount that counts towards the invoice or link, once approved: surcharge, tax and tip added on a hosted page
-    /// do not count.
-    pub fn applied_amount(&self) -> i64 {
-        self.amount_base.unwrap_or(self.amount)
-    }
-
-    /// Records the provider's approval of the charge.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] if the payment can no longer be approved.
-    pub fn approve(
-        &mut self,
-        provider_ref: &str,
-        amount: i64,
-        card: Option<&Card>,
-        provider: ProviderKind,
-        now: Timestamp,
-    ) -> Result<()> {
-        self.step(Status::of_approval(self.amount_requested, amount, self.capture))?;
-        self.provider_ref = Some(provider_ref.to_owned());
-        self.amount = amount;
-        if let Some(card) = card {
-            self.set_card(card);
-        }
-        if self.capture {
-            self.set_captured(amount, provider, now);
-        } else {
-            self.inquiry_at = Some(now.plus(provider.authorization_lifetime()));
-        }
-        Ok(())
-    }
-
-    fn set_captured(&mut self, amount: i64, provider: ProviderKind, now: Timestamp) {
-        self.amount_captured = amount;
-        self.captured_at = Some(now);
-        self.inquiry_at = Some(now.plus(provider.settles_after()));
-    }
-
-    /// Records the capture of an authorization.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] if there is no authorization to capture.
-    pub fn captured(&mut self, amount: i64, provider: ProviderKind, now: Timestamp) -> Result<()> {
-        self.step(Status::PendingSettlement)?;
-        self.pending_operation = None;
-        self.failure_code = None;
-        self.set_captured(amount, provider, now);
-        Ok(())
-    }
-
-    /// Records that the charge was voided before it settled.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] if the payment can no longer be voided.
-    pub fn voided(&mut self) -> Result<()> {
-        self.step(Status::Cancelled)?;
-        self.pending_operation = None;
-        self.failure_code = None;
-        self.inquiry_at = None;
-        Ok(())
-    }
-
-    /// Records a successful refund of a reserved amount.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] if the amount is not reserved.
-    pub fn refunded(&mut self, amount: i64) -> Result<()> {
-        self.release(amount)?;
-        self.amount_refunded += amount;
-        let all = self.amount_refunded == self.amount_captured;
-        let next = if all { Status::Refunded } else { Status::PartiallyRefunded };
-        if all && self.settled {
-            // Fully refunded and settled: no further inquiry is needed.
-            self.inquiry_at = None;
-        }
-        if self.status == next { Ok(()) } else { self.step(next) }
-    }
-
-    /// Releases an amount that was reserved for a refund.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] if the amount is not reserved.
-    pub fn release(&mut self, amount: i64) -> Result<()> {
-        if amount > self.amount_refund_pending {
-            return Err(Error::internal(format!("{amount} is not reserved for a refund of {}", self.id)));
-        }
-        self.amount_refund_pending -= amount;
-        Ok(())
-    }
-
-    /// Records that the authorization expired. Returns `false` if the payment was captured or has already ended.
-    pub fn expire(&mut self) -> bool {
-        let expires = self.amount_captured == 0 && self.status.may_become(Status::Expired);
-        if expires {
-            self.status = Status::Expired;
-            self.inquiry_at = None;
-        }
-        expires
-    }
-
-    /// Records a decline by the issuer.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] if the payment can no longer be declined.
-    pub fn decline(&mut self, decline: &Decline, card: Option<&Card>) -> Result<()> {
-        self.step(Status::Declined)?;
-        self.decline_code = Some(decline.code.clone());
-        self.decline_type = Some(decline.kind);
-        if let Some(card) = card {
-            self.set_card(card);
-        }
-        Ok(())
-    }
-
-    /// Records that the cardholder must first authenticate at the provider's URL.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] if the payment can no longer be challenged.
-    pub fn challenge(&mut self, action_token: &str, url: &str) -> Result<()> {
-        self.step(Status::RequiresAction)?;
-        self.action_token = Some(action_token.to_owned());
-        self.challenge_url = Some(url.to_owned());
-        Ok(())
-    }
-
-    /// Records that nothing was charged, or that the charge is being reversed.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] if the payment has another outcome.
-    pub fn fail(&mut self, code: FailureCode) -> Result<()> {
-        self.step(Status::Failed)?;
-        self.failure_code = Some(code);
-        Ok(())
-    }
-
-    /// Records settlement. Returns `false` if that changes nothing, because it was already recorded or the payment was
-    /// cancelled.
-    pub fn settle(&mut self) -> bool {
-        match self.status.of_settlement() {
-            Some(next) if !self.settled && self.amount_captured > 0 => {
-                self.status = next;
-                self.settled = true;
-                self.inquiry_at = None;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn step(&mut self, next: Status) -> Result<()> {
-        if !self.status.may_become(next) {
-            return Err(Error::internal(format!("{} is {:?} and cannot become {next:?}", self.id, self.status)));
-        }
-        self.status = next;
-        Ok(())
-    }
-
-    fn set_card(&mut self, card: &Card) {
-        self.card_brand = Some(card.brand.clone());
-        self.card_last4 = Some(card.last4.clone());
-        self.card_exp_month = Some(card.exp_month);
-        self.card_exp_year = Some(card.exp_year);
-    }
+/// The columns are shared by all queries.
+macro_rules! select_payments {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Payment,
+            "SELECT p.id, p.account_id, a.mode, p.provider_account_id, p.customer_id, p.payment_method_id, p.invoice_id,
+                    p.payment_link_id, p.status, p.settled, p.capture, p.currency, p.amount_requested, p.amount,
+                    p.amount_captured, p.amount_refunded, p.amount_refund_pending, p.amount_base, p.amount_surcharge, p.amount_tax, p.amount_tip,
+                    p.card_brand, p.card_last4, p.card_exp_month, p.card_exp_year, p.decline_code, p.decline_type,
+                    p.provider_ref, p.created_at, p.captured_at, p.inquiry_at, p.pending_operation, p.has_refunds,
+                    p.action_token, p.challenge_url, p.failure_code
+             FROM payments p JOIN accounts a ON a.id = p.account_id " + $rest,
+            $($arg),*
+        )
+    };
 }
 
 /// Returns a payment.
@@ -259,15 +52,16 @@ impl Payment {
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentId) -> Result<Payment> {
-    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("payment", id))
+    find(db, account, id).await?.ok_or_else(|| Error::no_such("payment", id))
 }
 
 /// Returns a payment if it exists, within a transaction.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn find(db: &mut PgConnection, account: AccountId, id: PaymentId) -> Result<Option<Payment>> {
-    store::find(db, account, id).await
+pub async fn find(db: impl PgExecutor<'_>, account: AccountId, id: PaymentId) -> Result<Option<Payment>> {
+    let query = select_payments!("WHERE p.account_id = $1 AND p.id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
 }
 
 /// Locks a payment to write its outcome. Payments are locked before their operations.
@@ -275,7 +69,9 @@ pub async fn find(db: &mut PgConnection, account: AccountId, id: PaymentId) -> R
 /// # Errors
 /// [`Error::NotFound`].
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentId) -> Result<Payment> {
-    store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("payment", id))
+    let query =
+        select_payments!("WHERE p.account_id = $1 AND p.id = $2 FOR NO KEY UPDATE OF p", account.uuid(), id.uuid());
+    query.fetch_optional(tx).await?.ok_or_else(|| Error::no_such("payment", id))
 }
 
 /// Writes the fields that may change after the charge; the fields that the charge itself set are never rewritten. The
@@ -284,7 +80,27 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentId) -> R
 /// # Errors
 /// Database errors only.
 pub async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()> {
-    store::save(tx, payment).await
+    sqlx::query!(
+        "UPDATE payments SET status = $3, settled = $4, amount_captured = $5, captured_at = $6, inquiry_at = $7,
+                amount_refunded = $8, amount_refund_pending = $9, pending_operation = $10, has_refunds = $11,
+                failure_code = $12, settled_at = CASE WHEN $4 THEN coalesce(settled_at, account_now($1, clock_timestamp())) END
+         WHERE account_id = $1 AND id = $2",
+        payment.account_id.uuid(),
+        payment.id.uuid(),
+        payment.status as Status,
+        payment.settled,
+        payment.amount_captured,
+        payment.captured_at,
+        payment.inquiry_at,
+        payment.amount_refunded,
+        payment.amount_refund_pending,
+        payment.pending_operation as Option<OperationKind>,
+        payment.has_refunds,
+        payment.failure_code as Option<FailureCode>,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Records the challenge, and the response that a replay of the request returns. The caller has locked the payment.
@@ -292,7 +108,22 @@ pub async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()> {
 /// # Errors
 /// Database errors only.
 pub async fn save_challenge(tx: &mut PgConnection, payment: &Payment, response: &str) -> Result<()> {
-    store::save_challenge(tx, payment, response).await
+    sqlx::query!(
+        "WITH payment AS (
+            UPDATE payments SET status = $3, action_token = $4, challenge_url = $5
+            WHERE account_id = $1 AND id = $2 RETURNING id)
+         UPDATE idempotency_keys k SET answer = $6 FROM payment
+         WHERE k.account_id = $1 AND k.payment_id = payment.id AND k.answer IS NULL",
+        payment.account_id.uuid(),
+        payment.id.uuid(),
+        payment.status as Status,
+        payment.action_token,
+        payment.challenge_url,
+        response,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Returns a payment and its refunds from one snapshot, so that sums and refunds in a response agree.
@@ -305,7 +136,7 @@ pub async fn retrieve_with_refunds(db: &PgPool, account: AccountId, id: PaymentI
         return Ok((payment, vec![]));
     }
     let mut snapshot = db::snapshot(db).await?;
-    let payment = store::find(&mut *snapshot, account, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
+    let payment = find(&mut *snapshot, account, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
     let refunds = refunds::of_payment(&mut snapshot, &payment).await?;
     snapshot.commit().await?;
     Ok((payment, refunds))
@@ -321,19 +152,51 @@ pub async fn list_with_refunds(
     page: PageRequest<PaymentId>,
 ) -> Result<(Page<Payment>, Vec<Refund>)> {
     if let Some(cursor) = page.starting_after
-        && store::find(db, account, cursor).await?.is_none()
+        && find(db, account, cursor).await?.is_none()
     {
         return Err(unknown_cursor());
     }
-    let rows = store::list(db, account, page.starting_after, page.fetch()).await?;
+    let rows = newest(db, account, page.starting_after, page.fetch()).await?;
     if !rows.iter().any(|payment| payment.has_refunds) {
         return Ok((page.page(rows), vec![]));
     }
     let mut snapshot = db::snapshot(db).await?;
-    let rows = page.page(store::list(&mut *snapshot, account, page.starting_after, page.fetch()).await?);
+    let rows = page.page(newest(&mut *snapshot, account, page.starting_after, page.fetch()).await?);
     let refunds = refunds::of_payments(&mut snapshot, account, &rows.data).await?;
     snapshot.commit().await?;
     Ok((rows, refunds))
+}
+
+async fn newest(
+    db: impl PgExecutor<'_>,
+    account: AccountId,
+    after: Option<PaymentId>,
+    limit: i64,
+) -> Result<Vec<Payment>> {
+    let query = select_payments!(
+        "WHERE (p.account_id, p.id) < ($1, $2) AND p.account_id >= $1 ORDER BY p.account_id DESC, p.id DESC LIMIT $3",
+        account.uuid(),
+        after.map_or(Uuid::max(), PaymentId::uuid),
+        limit
+    );
+    Ok(query.fetch_all(db).await?)
+}
+
+/// The status of the live payment for an invoice or link, if there is one. The list of statuses matches the predicate
+/// of the unique index, so the query can use it.
+macro_rules! live {
+    ($tx:ident, $account:expr, $column:literal, $id:expr) => {
+        sqlx::query_scalar!(
+            "SELECT status FROM payments WHERE account_id = $1 AND "
+                + $column
+                + " = $2
+             AND status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded')",
+            $account.uuid(),
+            $id.uuid(),
+        )
+        .fetch_optional($tx)
+        .await?
+    };
 }
 
 /// Returns the status of the live payment for an invoice, if there is one: approved and not reversed, or in progress.
@@ -342,7 +205,7 @@ pub async fn list_with_refunds(
 /// # Errors
 /// Database errors only.
 pub async fn live_for_invoice(tx: &mut PgConnection, account: AccountId, invoice: InvoiceId) -> Result<Option<Status>> {
-    store::live_for_invoice(tx, account, invoice).await
+    Ok(live!(tx, account, "invoice_id", invoice))
 }
 
 /// Like [`live_for_invoice`], for a payment link, which the caller has locked.
@@ -350,11 +213,12 @@ pub async fn live_for_invoice(tx: &mut PgConnection, account: AccountId, invoice
 /// # Errors
 /// Database errors only.
 pub async fn live_for_link(tx: &mut PgConnection, account: AccountId, link: PaymentLinkId) -> Result<Option<Status>> {
-    Ok(store::live_for_link(tx, account, link).await?.filter(|_| proof::holds(Rule::Link)))
+    Ok(live!(tx, account, "payment_link_id", link).filter(|_| rule_enabled!(Link)))
 }
 
 /// Counts the unsuccessful card attempts within the last hour on the page of an invoice or link, up to `limit`. The
-/// caller has locked the invoice or link. `now` is the account's time.
+/// caller has locked the invoice or link. `now` is the account's time. The conditions repeat the predicate
+/// of the index.
 ///
 /// # Errors
 /// Database errors only.
@@ -365,5 +229,18 @@ pub async fn unsuccessful_attempts_on_page(
     now: Timestamp,
     limit: i64,
 ) -> Result<i64> {
-    store::unsuccessful_attempts_on_page(tx, account, paid_for, now, limit).await
+    Ok(sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM (
+            SELECT FROM payments
+            WHERE account_id = $1 AND coalesce(invoice_id, payment_link_id) = $2
+              AND coalesce(invoice_id, payment_link_id) IS NOT NULL AND payment_method_id IS NULL
+              AND status IN ('declined', 'cancelled', 'refunded') AND created_at > $3::timestamptz - interval '1 hour'
+            LIMIT $4) tried"#,
+        account.uuid(),
+        paid_for,
+        now,
+        limit,
+    )
+    .fetch_one(tx)
+    .await?)
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
 
-use super::Payment;
+use super::payment::Payment;
 use crate::accounts::Mode;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, KeyId, PaymentId, RefundId};

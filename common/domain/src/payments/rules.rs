@@ -1,9 +1,10 @@
 //! Which changes of a payment are allowed, and for which amounts. Pure functions, called while the payment is locked
 //! (docs/api.md, Payments).
 
-use super::{Payment, Status};
+use super::payment::Payment;
+use super::status::Status;
 use foundation::error::{Error, Result};
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use providers::capabilities::{Grants, Permission};
 
 fn check_at_most(amount: i64, max: i64, what: &'static str) -> Result<()> {
@@ -76,7 +77,7 @@ impl Payment {
         if self.status == Status::Cancelled || self.amount_captured == 0 {
             return Err(self.wrong_status("refunded"));
         }
-        let reserved = if proof::holds(Rule::Reservation) { self.amount_refund_pending } else { 0 };
+        let reserved = if rule_enabled!(Reservation) { self.amount_refund_pending } else { 0 };
         let left = self.amount_captured - self.amount_refunded - reserved;
         if left == 0 {
             return Err(Error::conflict("nothing is left to refund"));

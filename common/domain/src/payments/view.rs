@@ -3,7 +3,9 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Payment, Refund, RefundView, Status};
+use super::payment::Payment;
+use super::refunds::{Refund, RefundView};
+use super::status::Status;
 use crate::accounts::Mode;
 use crate::operations::OperationKind;
 use foundation::id::{CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId};

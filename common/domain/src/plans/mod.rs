@@ -1,10 +1,10 @@
 //! Plans: an amount and how often it is charged. Creating a plan with the amount, currency and interval of an existing
 //! one returns the existing plan.
 
-mod store;
 mod view;
 
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 pub use view::PlanView;
 
@@ -125,18 +125,61 @@ impl NewPlan {
     }
 }
 
+/// Selects every column of a plan; all queries share this list.
+macro_rules! select_plans {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Plan,
+            r#"SELECT id, name, amount, currency, "interval", interval_count, created_at FROM plans "# + $rest,
+            $($arg),*
+        )
+    };
+}
+
 /// Inserts a plan, or returns the existing one with the same price. Safe under concurrency: one of several concurrent
 /// callers inserts the plan.
 ///
 /// # Errors
 /// Database errors only.
 pub async fn insert(tx: &mut PgConnection, account: AccountId, plan: Plan) -> Result<Creation> {
-    if store::insert(tx, account, &plan).await? {
+    if insert_new(tx, account, &plan).await? {
         return Ok(Creation::New(plan));
     }
     // The conflicting insert waited for the other transaction to commit, and plans are never deleted.
-    let existing = store::find_by_price(tx, account, &plan).await?;
+    let existing = find_by_price(tx, account, &plan).await?;
     existing.map(Creation::Existing).ok_or_else(|| Error::internal("the existing plan with this price was not found"))
+}
+
+/// Returns whether the plan was inserted; `false` if a plan with the same price exists.
+async fn insert_new(db: &mut PgConnection, account: AccountId, new: &Plan) -> Result<bool> {
+    let result = sqlx::query!(
+        r#"INSERT INTO plans (id, account_id, name, amount, currency, "interval", interval_count, created_at)
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT ON CONSTRAINT plans_price DO NOTHING"#,
+        new.id.uuid(),
+        account.uuid(),
+        new.name,
+        new.amount,
+        new.currency.code(),
+        new.interval as Interval,
+        new.interval_count,
+        new.created_at,
+    )
+    .execute(db)
+    .await?;
+    Ok(result.rows_affected() == 1)
+}
+
+/// Returns the plan with the same amount, currency and interval.
+async fn find_by_price(db: &mut PgConnection, account: AccountId, plan: &Plan) -> Result<Option<Plan>> {
+    let query = select_plans!(
+        r#"WHERE account_id = $1 AND amount = $2 AND currency = $3 AND "interval" = $4 AND interval_count = $5"#,
+        account.uuid(),
+        plan.amount,
+        plan.currency.code(),
+        plan.interval as Interval,
+        plan.interval_count,
+    );
+    Ok(query.fetch_optional(db).await?)
 }
 
 fn check_interval_count(plan: &Plan) -> Result<()> {
@@ -153,7 +196,12 @@ fn check_interval_count(plan: &Plan) -> Result<()> {
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: PlanId) -> Result<Plan> {
-    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("plan", id))
+    find(db, account, id).await?.ok_or_else(|| Error::no_such("plan", id))
+}
+
+async fn find(db: &PgPool, account: AccountId, id: PlanId) -> Result<Option<Plan>> {
+    let query = select_plans!("WHERE account_id = $1 AND id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
 }
 
 /// Returns a page of plans, newest first.
@@ -162,9 +210,15 @@ pub async fn retrieve(db: &PgPool, account: AccountId, id: PlanId) -> Result<Pla
 /// 422 if the cursor is not a plan of the account.
 pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<PlanId>) -> Result<Page<Plan>> {
     if let Some(cursor) = page.starting_after
-        && store::find(db, account, cursor).await?.is_none()
+        && find(db, account, cursor).await?.is_none()
     {
         return Err(unknown_cursor());
     }
-    Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
+    let query = select_plans!(
+        "WHERE (account_id, id) < ($1, $2) AND account_id >= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
+        account.uuid(),
+        page.starting_after.map_or(Uuid::max(), PlanId::uuid),
+        page.fetch(),
+    );
+    Ok(page.page(query.fetch_all(db).await?))
 }

@@ -1,6 +1,7 @@
 //! Updates of a recurring invoice, and their effect on its dates.
 
-use super::{IssueMode, RecurringInvoice, Template};
+use super::recurring_invoice::{IssueMode, RecurringInvoice};
+use super::template::Template;
 use foundation::calendar::{Cadence, Date, Schedule, Unit};
 use foundation::error::{Error, Result};
 

@@ -2,144 +2,100 @@
 //! finding the next cycle needs both tables and is done by a flow.
 
 mod change;
+mod creation;
+mod recurring_invoice;
 mod status;
-mod store;
 mod template;
 #[cfg(test)]
 mod tests;
 mod view;
 
-use std::time::Duration;
-
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 pub use change::{RecurringInvoiceChange, SentCadence};
+pub use creation::NewRecurringInvoice;
+pub use recurring_invoice::{IssueMode, Next, RecurringInvoice};
 pub use status::Status;
 pub use template::Template;
 pub use view::RecurringInvoiceView;
 
-use crate::accounts::{Caller, Mode, Scope};
+use crate::accounts::{Mode, Scope};
 use crate::events::{self, EventType};
-use foundation::calendar::{Cadence, Date, Period, Schedule, TimeZone};
+use foundation::calendar::{Cadence, Date, Period, TimeZone, Unit};
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, RecurringInvoiceId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
 
-/// Delays between a failure and the next try; one more failure parks the recurring invoice.
-const RETRY_AFTER: [Duration; 2] = [Duration::from_secs(3600), Duration::from_secs(6 * 3600)];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
-#[sqlx(type_name = "recurring_invoice_mode", rename_all = "snake_case")]
-pub enum IssueMode {
-    /// Invoices are issued immediately.
-    AutoSend,
-    /// Invoices stay drafts until the merchant issues them.
-    DraftForReview,
+/// A database row, before the cadence is parsed.
+struct Row {
+    id: RecurringInvoiceId,
+    account_id: AccountId,
+    account_mode: Mode,
+    customer_id: CustomerId,
+    name: Option<String>,
+    status: Status,
+    cadence_unit: Unit,
+    cadence_interval: i32,
+    day_of_month: Option<i32>,
+    last_day_of_month: bool,
+    start_date: Date,
+    end_date: Option<Date>,
+    anchor: Date,
+    mode: IssueMode,
+    template: Template,
+    next_date: Option<Date>,
+    next_run_at: Option<Timestamp>,
+    last_billed_date: Option<Date>,
+    failure_count: i32,
+    occurrence_count: i64,
+    created_at: Timestamp,
 }
 
-impl IssueMode {
-    /// All values, the default first.
-    pub const ALL: [Self; 2] = [Self::AutoSend, Self::DraftForReview];
-
-    /// The name in the API.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AutoSend => "auto_send",
-            Self::DraftForReview => "draft_for_review",
-        }
+impl Row {
+    fn parse(self) -> Result<RecurringInvoice> {
+        let cadence = Cadence::parse(
+            Cadence::unit_name(self.cadence_unit),
+            self.cadence_interval.into(),
+            self.day_of_month.map(i64::from),
+            self.last_day_of_month,
+        );
+        Ok(RecurringInvoice {
+            id: self.id,
+            account_id: self.account_id,
+            mode: self.account_mode,
+            customer_id: self.customer_id,
+            name: self.name,
+            status: self.status,
+            cadence: cadence.map_err(|error| Error::internal(format!("invalid cadence of {}: {error}", self.id)))?,
+            start_date: self.start_date,
+            end_date: self.end_date,
+            anchor: self.anchor,
+            issue_mode: self.mode,
+            template: self.template,
+            next: self.next_date.zip(self.next_run_at).map(|(date, run_at)| Next { date, run_at }),
+            last_billed: self.last_billed_date,
+            failure_count: self.failure_count,
+            occurrence_count: self.occurrence_count,
+            created_at: self.created_at,
+        })
     }
 }
 
-/// The next cycle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
-    pub date: Date,
-    /// When to create the invoice: at the start of that day, or later after a failure.
-    pub run_at: Timestamp,
-}
-
-/// A recurring invoice as stored.
-#[derive(Clone, Debug)]
-pub struct RecurringInvoice {
-    pub id: RecurringInvoiceId,
-    pub account_id: AccountId,
-    pub mode: Mode,
-    pub customer_id: CustomerId,
-    /// The merchant's label.
-    pub name: Option<String>,
-    pub status: Status,
-    pub cadence: Cadence,
-    /// As sent, or the day of creation.
-    pub start_date: Date,
-    /// The last day on which an invoice may be created.
-    pub end_date: Option<Date>,
-    /// The first date of the cadence, from which all dates are counted.
-    pub anchor: Date,
-    pub issue_mode: IssueMode,
-    pub template: Template,
-    /// The next cycle; set while active. Its date is after the last billed date.
-    pub next: Option<Next>,
-    /// The last date with an invoice, as of when `next` was last computed.
-    pub last_billed: Option<Date>,
-    /// Consecutive failures to create the invoice.
-    pub failure_count: i32,
-    /// Invoices created, including drafts.
-    pub occurrence_count: i64,
-    pub created_at: Timestamp,
-}
-
-impl RecurringInvoice {
-    /// Returns the schedule.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] if it has no dates, which validation prevents.
-    pub fn schedule(&self) -> Result<Schedule> {
-        let schedule = Schedule::new(&self.cadence, self.anchor, self.end_date);
-        schedule.ok_or_else(|| Error::internal(format!("the anchor of {} is after the end of the calendar", self.id)))
-    }
-
-    fn set_next_cycle(&mut self, cycle: Option<Period>, zone: &TimeZone) {
-        self.next = cycle.map(|cycle| Next { date: cycle.start(), run_at: zone.beginning_of(cycle.start()) });
-        self.status = if cycle.is_some() { Status::Active } else { Status::Completed };
-        self.failure_count = 0;
-    }
-
-    fn stop(&mut self, status: Status) {
-        self.next = None;
-        self.status = status;
-        self.failure_count = 0;
-    }
-
-    /// Records that the invoice could not be created: keeps the date and schedules a retry, or parks.
-    fn fail(&mut self, now: Timestamp) {
-        let retry = usize::try_from(self.failure_count).ok().and_then(|failures| RETRY_AFTER.get(failures));
-        self.failure_count += 1;
-        match (retry, &mut self.next) {
-            (Some(after), Some(next)) => next.run_at = now.plus(*after),
-            _ => {
-                self.next = None;
-                self.status = Status::Parked;
-            }
-        }
-    }
-}
-
-/// The input for a new recurring invoice. Each field is valid on its own.
-#[derive(Debug)]
-pub struct NewRecurringInvoice {
-    /// As sent. Parsed last: errors in the other fields take precedence over an unknown customer.
-    pub customer_id: String,
-    /// The merchant's label.
-    pub name: Option<String>,
-    pub cadence: Cadence,
-    /// By default today.
-    pub start_date: Option<Date>,
-    /// The last day on which an invoice may be created.
-    pub end_date: Option<Date>,
-    pub issue_mode: IssueMode,
-    pub template: Template,
+/// Selects every column of a recurring invoice; all queries share this list.
+macro_rules! select_recurring_invoices {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            "SELECT r.id, r.account_id, a.mode AS account_mode, r.customer_id, r.name, r.status, r.cadence_unit,
+                    r.cadence_interval, r.day_of_month, r.last_day_of_month, r.start_date, r.end_date, r.anchor, r.mode,
+                    r.template, r.next_date, r.next_run_at, r.last_billed_date, r.failure_count, r.occurrence_count, r.created_at
+             FROM recurring_invoices r JOIN accounts a ON a.id = r.account_id " + $rest,
+            $($arg),*
+        )
+    };
 }
 
 /// Inserts a recurring invoice.
@@ -147,49 +103,33 @@ pub struct NewRecurringInvoice {
 /// # Errors
 /// [`Error::NotFound`] if the account has no such customer.
 pub async fn insert(db: &mut PgConnection, recurring: &RecurringInvoice) -> Result<()> {
-    store::insert(db, recurring).await.map_err(|error| match db::violated_constraint(&error) {
+    let query = sqlx::query!(
+        "INSERT INTO recurring_invoices (id, account_id, customer_id, name, status, cadence_unit, cadence_interval,
+                day_of_month, last_day_of_month, start_date, end_date, anchor, mode, template, next_date, next_run_at,
+                created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+        recurring.id.uuid(),
+        recurring.account_id.uuid(),
+        recurring.customer_id.uuid(),
+        recurring.name,
+        recurring.status as Status,
+        recurring.cadence.unit() as Unit,
+        i32::from(recurring.cadence.interval()),
+        recurring.cadence.day_of_month().map(i32::from),
+        recurring.cadence.last_day_of_month(),
+        recurring.start_date,
+        recurring.end_date,
+        recurring.anchor,
+        recurring.issue_mode as IssueMode,
+        &recurring.template as &Template,
+        recurring.next.map(|next| next.date),
+        recurring.next.map(|next| next.run_at),
+        recurring.created_at,
+    );
+    query.execute(db).await.map(|_| ()).map_err(|error| match db::violated_constraint(&error) {
         Some("recurring_invoices_customer") => Error::no_such("customer", recurring.customer_id),
         _ => error.into(),
     })
-}
-
-impl NewRecurringInvoice {
-    /// Builds the recurring invoice with a new id, without storing it. The first cycle is the first one on or after
-    /// today: earlier cycles are not billed.
-    ///
-    /// # Errors
-    /// 422 `endDate` or `startDate` if there is no cycle; [`Error::NotFound`] if `customer_id` is not a customer's id.
-    pub fn into_recurring_invoice(self, caller: &Caller, zone: &TimeZone, now: Timestamp) -> Result<RecurringInvoice> {
-        let today = zone.date_at(now);
-        let start_date = self.start_date.unwrap_or(today);
-        change::check_order(start_date, self.end_date, "endDate")?;
-        let schedule = change::schedule(&self.cadence, start_date, self.end_date)?;
-        let Some(first) = schedule.on_or_after(today) else {
-            let param = if self.end_date.is_some() { "endDate" } else { "startDate" };
-            return Err(Error::invalid(param, "no date is left on which an invoice would be created"));
-        };
-        let mut recurring = RecurringInvoice {
-            id: RecurringInvoiceId::new(now),
-            account_id: caller.account_id,
-            mode: caller.mode,
-            customer_id: CustomerId::from_request(&self.customer_id)?,
-            name: self.name,
-            status: Status::Active,
-            cadence: self.cadence,
-            start_date,
-            end_date: self.end_date,
-            anchor: schedule.anchor(),
-            issue_mode: self.issue_mode,
-            template: self.template,
-            next: None,
-            last_billed: None,
-            failure_count: 0,
-            occurrence_count: 0,
-            created_at: now,
-        };
-        recurring.set_next_cycle(Some(first), zone);
-        Ok(recurring)
-    }
 }
 
 /// Returns a recurring invoice.
@@ -197,7 +137,12 @@ impl NewRecurringInvoice {
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: RecurringInvoiceId) -> Result<RecurringInvoice> {
-    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("recurring invoice", id))
+    find(db, account, id).await?.ok_or_else(|| Error::no_such("recurring invoice", id))
+}
+
+async fn find(db: &PgPool, account: AccountId, id: RecurringInvoiceId) -> Result<Option<RecurringInvoice>> {
+    let query = select_recurring_invoices!("WHERE r.account_id = $1 AND r.id = $2", account.uuid(), id.uuid());
+    query.fetch_optional(db).await?.map(Row::parse).transpose()
 }
 
 /// Returns a page of recurring invoices, newest first.
@@ -210,11 +155,18 @@ pub async fn list(
     page: PageRequest<RecurringInvoiceId>,
 ) -> Result<Page<RecurringInvoice>> {
     if let Some(cursor) = page.starting_after
-        && store::find(db, account, cursor).await?.is_none()
+        && find(db, account, cursor).await?.is_none()
     {
         return Err(unknown_cursor());
     }
-    Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
+    let query = select_recurring_invoices!(
+        "WHERE (r.account_id, r.id) < ($1, $2) AND r.account_id >= $1 ORDER BY r.account_id DESC, r.id DESC LIMIT $3",
+        account.uuid(),
+        page.starting_after.map_or(Uuid::max(), RecurringInvoiceId::uuid),
+        page.fetch(),
+    );
+    let rows = query.fetch_all(db).await?.into_iter().map(Row::parse);
+    Ok(page.page(rows.collect::<Result<_>>()?))
 }
 
 /// Pauses an active recurring invoice. Does nothing if it is already paused.
@@ -251,7 +203,7 @@ async fn stop(
         return Err(Error::conflict(format!("a recurring invoice that is {current} cannot be {next}")));
     }
     recurring.stop(status);
-    store::save(&mut tx, &recurring).await?;
+    save(&mut tx, &recurring).await?;
     announce(&mut tx, &recurring, event, now).await?;
     tx.commit().await?;
     Ok(recurring)
@@ -262,7 +214,12 @@ async fn stop(
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: RecurringInvoiceId) -> Result<RecurringInvoice> {
-    store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("recurring invoice", id))
+    let query = select_recurring_invoices!(
+        "WHERE r.account_id = $1 AND r.id = $2 FOR NO KEY UPDATE OF r",
+        account.uuid(),
+        id.uuid(),
+    );
+    query.fetch_optional(tx).await?.ok_or_else(|| Error::no_such("recurring invoice", id))?.parse()
 }
 
 /// Stores the changes of a locked recurring invoice.
@@ -270,7 +227,34 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: RecurringInvoic
 /// # Errors
 /// Database errors only.
 pub async fn save(tx: &mut PgConnection, recurring: &RecurringInvoice) -> Result<()> {
-    store::save(tx, recurring).await
+    sqlx::query!(
+        "UPDATE recurring_invoices SET name = $3, status = $4, cadence_unit = $5, cadence_interval = $6,
+                day_of_month = $7, last_day_of_month = $8, start_date = $9, end_date = $10, anchor = $11, mode = $12,
+                template = $13, next_date = $14, next_run_at = $15, failure_count = $16, occurrence_count = $17,
+                last_billed_date = $18
+         WHERE account_id = $1 AND id = $2",
+        recurring.account_id.uuid(),
+        recurring.id.uuid(),
+        recurring.name,
+        recurring.status as Status,
+        recurring.cadence.unit() as Unit,
+        i32::from(recurring.cadence.interval()),
+        recurring.cadence.day_of_month().map(i32::from),
+        recurring.cadence.last_day_of_month(),
+        recurring.start_date,
+        recurring.end_date,
+        recurring.anchor,
+        recurring.issue_mode as IssueMode,
+        &recurring.template as &Template,
+        recurring.next.map(|next| next.date),
+        recurring.next.map(|next| next.run_at),
+        recurring.failure_count,
+        recurring.occurrence_count,
+        recurring.last_billed,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Sets the next cycle of a locked recurring invoice and resets its failure count. `None` completes it.
@@ -285,7 +269,7 @@ pub async fn set_next_cycle(
     now: Timestamp,
 ) -> Result<()> {
     recurring.set_next_cycle(cycle, zone);
-    store::save(tx, recurring).await?;
+    save(tx, recurring).await?;
     if recurring.status == Status::Completed {
         announce(tx, recurring, EventType::RecurringInvoiceCompleted, now).await?;
     }
@@ -316,7 +300,7 @@ pub async fn resume(
 /// Database errors only.
 pub async fn fail(tx: &mut Tx, recurring: &mut RecurringInvoice, now: Timestamp) -> Result<()> {
     recurring.fail(now);
-    store::save(tx, recurring).await?;
+    save(tx, recurring).await?;
     if recurring.status == Status::Parked {
         announce(tx, recurring, EventType::RecurringInvoiceParked, now).await?;
     }
@@ -334,7 +318,29 @@ async fn announce(tx: &mut Tx, recurring: &RecurringInvoice, kind: EventType, no
 /// # Errors
 /// Database errors only.
 pub async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<RecurringInvoiceId>> {
-    store::due(db, scope, limit).await
+    let due = match scope {
+        Scope::AllAccounts(at) => {
+            let query = sqlx::query_scalar!(
+                "SELECT id FROM recurring_invoices WHERE next_run_at <= $1 AND NOT is_advancing(account_id)
+                 ORDER BY next_run_at LIMIT $2",
+                at,
+                limit,
+            );
+            query.fetch_all(db).await?
+        }
+        Scope::Account(account, at) | Scope::Advance(account, at) => {
+            let query = sqlx::query_scalar!(
+                "SELECT id FROM recurring_invoices WHERE next_run_at IS NOT NULL
+                   AND (account_id, next_run_at) >= ($1, '-infinity') AND (account_id, next_run_at) <= ($1, $2)
+                 ORDER BY account_id, next_run_at LIMIT $3",
+                account.uuid(),
+                at,
+                limit,
+            );
+            query.fetch_all(db).await?
+        }
+    };
+    Ok(due)
 }
 
 /// Locks a recurring invoice if it is due, and returns it with its account's time. Returns `None` if it is no longer
@@ -350,12 +356,47 @@ pub async fn lock_due(
     if !scope.hold(tx).await? {
         return Ok(None);
     }
-    let Some(recurring) = store::lock_due(tx, id, scope).await? else { return Ok(None) };
+    let Some(recurring) = lock_row_if_due(tx, id, scope).await? else { return Ok(None) };
     let now = match scope {
-        Scope::AllAccounts(at) => store::account_now(tx, recurring.account_id, at).await?,
+        Scope::AllAccounts(at) => account_now(tx, recurring.account_id, at).await?,
         Scope::Account(_, at) | Scope::Advance(_, at) => at,
     };
     Ok(Some((recurring, now)))
+}
+
+/// Locks a recurring invoice if it is due. For all accounts, skips it if another transaction has locked it; for one
+/// account, waits for the lock.
+async fn lock_row_if_due(
+    tx: &mut PgConnection,
+    id: RecurringInvoiceId,
+    scope: Scope,
+) -> Result<Option<RecurringInvoice>> {
+    let row = match scope {
+        Scope::AllAccounts(at) => {
+            let query = select_recurring_invoices!(
+                "WHERE r.id = $1 AND r.next_run_at <= $2 AND hold_clock(r.account_id)
+                 FOR NO KEY UPDATE OF r SKIP LOCKED",
+                id.uuid(),
+                at,
+            );
+            query.fetch_optional(tx).await?
+        }
+        Scope::Account(_, at) | Scope::Advance(_, at) => {
+            let query = select_recurring_invoices!(
+                "WHERE r.id = $1 AND r.next_run_at <= $2 FOR NO KEY UPDATE OF r",
+                id.uuid(),
+                at,
+            );
+            query.fetch_optional(tx).await?
+        }
+    };
+    row.map(Row::parse).transpose()
+}
+
+/// Returns the account's time when the real time is `at`.
+async fn account_now(tx: &mut PgConnection, account: AccountId, at: Timestamp) -> Result<Timestamp> {
+    let now = sqlx::query_scalar!(r#"SELECT account_now($1, $2) AS "now!""#, account.uuid(), at);
+    Ok(now.fetch_one(tx).await?)
 }
 
 /// Returns when the account's next cycle is due.
@@ -363,15 +404,30 @@ pub async fn lock_due(
 /// # Errors
 /// Database errors only.
 pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
-    store::next_due(db, account).await
+    let query = sqlx::query_scalar!(
+        r#"SELECT next_run_at AS "next_run_at!" FROM recurring_invoices
+           WHERE next_run_at IS NOT NULL AND (account_id, next_run_at) >= ($1, '-infinity')
+             AND (account_id, next_run_at) <= ($1, 'infinity') ORDER BY account_id, next_run_at LIMIT 1"#,
+        account.uuid(),
+    );
+    Ok(query.fetch_optional(db).await?)
 }
 
-/// Counts the account's active recurring invoices, up to `limit`.
+/// Counts the account's active recurring invoices, up to `limit`. `next_run_at` is set exactly while a recurring
+/// invoice is active.
 ///
 /// # Errors
 /// Database errors only.
 pub async fn count_running(tx: &mut PgConnection, account: AccountId, limit: i64) -> Result<i64> {
-    store::count_running(tx, account, limit).await
+    let query = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM (
+             SELECT FROM recurring_invoices
+             WHERE next_run_at IS NOT NULL AND (account_id, next_run_at) >= ($1, '-infinity')
+               AND (account_id, next_run_at) <= ($1, 'infinity') ORDER BY account_id, next_run_at LIMIT $2) running"#,
+        account.uuid(),
+        limit,
+    );
+    Ok(query.fetch_one(tx).await?)
 }
 
 /// Returns since when the longest overdue cycle of all accounts has been due.
@@ -379,5 +435,10 @@ pub async fn count_running(tx: &mut PgConnection, account: AccountId, limit: i64
 /// # Errors
 /// Database errors only.
 pub async fn oldest_due(db: &PgPool, now: Timestamp) -> Result<Option<Timestamp>> {
-    store::oldest_due(db, now).await
+    let query = sqlx::query_scalar!(
+        r#"SELECT next_run_at AS "next_run_at!" FROM recurring_invoices
+           WHERE next_run_at <= $1 AND NOT is_advancing(account_id) ORDER BY next_run_at LIMIT 1"#,
+        now,
+    );
+    Ok(query.fetch_optional(db).await?)
 }

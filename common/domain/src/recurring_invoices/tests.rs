@@ -1,7 +1,9 @@
 //! Tests the rules of dates and failures, without a database.
 
+use std::time::Duration;
+
 use super::*;
-use crate::accounts;
+use crate::accounts::{self, Caller};
 use crate::invoices::Item;
 use foundation::calendar::{PaymentTerms, Unit};
 use foundation::id::{KeyId, ProviderAccountId};

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::recurring_invoice::{IssueMode, RecurringInvoice};
+use super::status::Status;
 use super::template::TemplateView;
-use super::{IssueMode, RecurringInvoice, Status};
 use crate::accounts::Mode;
 use foundation::calendar::{Cadence, Date, MAX_INTERVAL, Unit};
 use foundation::id::{CustomerId, RecurringInvoiceId};

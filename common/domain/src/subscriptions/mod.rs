@@ -3,10 +3,10 @@
 
 mod cycles;
 mod status;
-mod store;
 mod view;
 
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 pub use status::Status;
 pub use view::SubscriptionView;
@@ -73,12 +73,46 @@ pub struct Due {
     pub now: Timestamp,
 }
 
+/// Selects every column of a subscription; all queries share this list.
+macro_rules! select_subscriptions {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Subscription,
+            "SELECT s.id, s.account_id, a.mode, s.customer_id, s.plan_id, s.payment_method_id, s.status, s.timezone,
+                    s.anchor, s.current_period_start, s.current_period_end, s.next_billing_date, s.next_billing_at,
+                    s.retry_at, s.cancelled_at, s.created_at
+             FROM subscriptions s JOIN accounts a ON a.id = s.account_id " + $rest,
+            $($arg),*
+        )
+    };
+}
+
 /// Inserts a subscription.
 ///
 /// # Errors
 /// Database errors only.
 pub async fn insert(tx: &mut PgConnection, subscription: &Subscription) -> Result<()> {
-    store::insert(tx, subscription).await
+    sqlx::query!(
+        "INSERT INTO subscriptions (id, account_id, customer_id, plan_id, payment_method_id, status, timezone, anchor,
+                current_period_start, current_period_end, next_billing_date, next_billing_at, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        subscription.id.uuid(),
+        subscription.account_id.uuid(),
+        subscription.customer_id.uuid(),
+        subscription.plan_id.uuid(),
+        subscription.payment_method_id.map(PaymentMethodId::uuid),
+        subscription.status as Status,
+        subscription.timezone,
+        subscription.anchor,
+        subscription.current_period_start,
+        subscription.current_period_end,
+        subscription.next_billing_date as Option<Date>,
+        subscription.next_billing_at,
+        subscription.created_at,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Stores the changes of a locked subscription.
@@ -86,7 +120,23 @@ pub async fn insert(tx: &mut PgConnection, subscription: &Subscription) -> Resul
 /// # Errors
 /// Database errors only.
 pub async fn save(tx: &mut PgConnection, subscription: &Subscription) -> Result<()> {
-    store::save(tx, subscription).await
+    sqlx::query!(
+        "UPDATE subscriptions SET status = $3, current_period_start = $4, current_period_end = $5,
+                next_billing_date = $6, next_billing_at = $7, retry_at = $8, cancelled_at = $9
+         WHERE account_id = $1 AND id = $2",
+        subscription.account_id.uuid(),
+        subscription.id.uuid(),
+        subscription.status as Status,
+        subscription.current_period_start,
+        subscription.current_period_end,
+        subscription.next_billing_date as Option<Date>,
+        subscription.next_billing_at,
+        subscription.retry_at,
+        subscription.cancelled_at,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Creates an event with the current state of a subscription.
@@ -113,7 +163,7 @@ pub async fn cancel(tx: &mut Tx, subscription: &mut Subscription, now: Timestamp
     subscription.next_billing_at = None;
     subscription.retry_at = None;
     subscription.cancelled_at = Some(now);
-    store::save(tx, subscription).await?;
+    save(tx, subscription).await?;
     announce(tx, subscription, EventType::SubscriptionCancelled, now).await
 }
 
@@ -127,7 +177,7 @@ pub async fn invoice_failed(tx: &mut Tx, subscription: &mut Subscription, now: T
         return Ok(());
     }
     subscription.status = Status::PastDue;
-    store::save(tx, subscription).await?;
+    save(tx, subscription).await?;
     announce(tx, subscription, EventType::SubscriptionPastDue, now).await
 }
 
@@ -145,7 +195,7 @@ pub async fn invoice_paid(tx: &mut Tx, subscription: &mut Subscription) -> Resul
         return Ok(());
     }
     subscription.status = Status::Active;
-    store::save(tx, subscription).await
+    save(tx, subscription).await
 }
 
 /// Returns a subscription.
@@ -153,7 +203,12 @@ pub async fn invoice_paid(tx: &mut Tx, subscription: &mut Subscription) -> Resul
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: SubscriptionId) -> Result<Subscription> {
-    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("subscription", id))
+    find(db, account, id).await?.ok_or_else(|| Error::no_such("subscription", id))
+}
+
+async fn find(db: &PgPool, account: AccountId, id: SubscriptionId) -> Result<Option<Subscription>> {
+    let query = select_subscriptions!("WHERE s.account_id = $1 AND s.id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
 }
 
 /// Locks a subscription. Lock order: the customer, then the subscription, then its invoices.
@@ -161,7 +216,16 @@ pub async fn retrieve(db: &PgPool, account: AccountId, id: SubscriptionId) -> Re
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: SubscriptionId) -> Result<Subscription> {
-    store::lock(tx, account, id).await?.ok_or_else(|| Error::no_such("subscription", id))
+    lock_if_exists(tx, account, id).await?.ok_or_else(|| Error::no_such("subscription", id))
+}
+
+async fn lock_if_exists(tx: &mut PgConnection, account: AccountId, id: SubscriptionId) -> Result<Option<Subscription>> {
+    let query = select_subscriptions!(
+        "WHERE s.account_id = $1 AND s.id = $2 FOR NO KEY UPDATE OF s",
+        account.uuid(),
+        id.uuid()
+    );
+    Ok(query.fetch_optional(tx).await?)
 }
 
 /// Locks the subscription that created an invoice, if any. The reference never changes, so the invoice can be read
@@ -182,11 +246,17 @@ pub async fn lock_producer(tx: &mut PgConnection, invoice: &Invoice) -> Result<O
 /// 422 if the cursor is not a subscription of the account.
 pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<SubscriptionId>) -> Result<Page<Subscription>> {
     if let Some(cursor) = page.starting_after
-        && store::find(db, account, cursor).await?.is_none()
+        && find(db, account, cursor).await?.is_none()
     {
         return Err(unknown_cursor());
     }
-    Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
+    let query = select_subscriptions!(
+        "WHERE (s.account_id, s.id) < ($1, $2) AND s.account_id >= $1 ORDER BY s.account_id DESC, s.id DESC LIMIT $3",
+        account.uuid(),
+        page.starting_after.map_or(Uuid::max(), SubscriptionId::uuid),
+        page.fetch(),
+    );
+    Ok(page.page(query.fetch_all(db).await?))
 }
 
 /// Returns the subscriptions whose next cycle is due, longest overdue first. It claims none: the caller locks each one
@@ -196,11 +266,37 @@ pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<Subscriptio
 /// Database errors only.
 pub async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<Due>> {
     match scope {
-        Scope::AllAccounts(at) => store::due_of_all_accounts(db, at, limit).await,
-        Scope::Account(account, now) | Scope::Advance(account, now) => {
-            store::due_of_account(db, account, now, limit).await
-        }
+        Scope::AllAccounts(at) => due_of_all_accounts(db, at, limit).await,
+        Scope::Account(account, now) | Scope::Advance(account, now) => due_of_account(db, account, now, limit).await,
     }
+}
+
+async fn due_of_all_accounts(db: &PgPool, at: Timestamp, limit: i64) -> Result<Vec<Due>> {
+    let rows = sqlx::query_as!(
+        Due,
+        r#"SELECT id, account_id, plan_id, account_now(account_id, $1) AS "now!" FROM subscriptions
+           WHERE next_billing_at IS NOT NULL AND greatest(next_billing_at, retry_at) <= $1
+             AND NOT is_advancing(account_id)
+           ORDER BY greatest(next_billing_at, retry_at) LIMIT $2"#,
+        at,
+        limit,
+    );
+    Ok(rows.fetch_all(db).await?)
+}
+
+async fn due_of_account(db: &PgPool, account: AccountId, now: Timestamp, limit: i64) -> Result<Vec<Due>> {
+    let rows = sqlx::query_as!(
+        Due,
+        r#"SELECT id, account_id, plan_id, $2::timestamptz AS "now!" FROM subscriptions
+           WHERE next_billing_at IS NOT NULL
+             AND (account_id, greatest(next_billing_at, retry_at)) >= ($1, '-infinity')
+             AND (account_id, greatest(next_billing_at, retry_at)) <= ($1, $2)
+           ORDER BY account_id, greatest(next_billing_at, retry_at) LIMIT $3"#,
+        account.uuid(),
+        now,
+        limit,
+    );
+    Ok(rows.fetch_all(db).await?)
 }
 
 /// Locks a subscription that was found due and holds its account's clock; the caller checks again whether it is due.
@@ -215,9 +311,20 @@ pub async fn lock_due(tx: &mut PgConnection, scope: Scope, due: &Due) -> Result<
         return Ok(None);
     }
     match scope {
-        Scope::AllAccounts(_) => store::try_lock(tx, due.account_id, due.id).await,
-        Scope::Account(..) | Scope::Advance(..) => store::lock(tx, due.account_id, due.id).await,
+        Scope::AllAccounts(_) => try_lock(tx, due.account_id, due.id).await,
+        Scope::Account(..) | Scope::Advance(..) => lock_if_exists(tx, due.account_id, due.id).await,
     }
+}
+
+/// Locks the subscription and holds the account's clock. Returns `None` if another transaction has the lock or the
+/// clock is being advanced.
+async fn try_lock(tx: &mut PgConnection, account: AccountId, id: SubscriptionId) -> Result<Option<Subscription>> {
+    let query = select_subscriptions!(
+        "WHERE s.account_id = $1 AND s.id = $2 AND hold_clock(s.account_id) FOR NO KEY UPDATE OF s SKIP LOCKED",
+        account.uuid(),
+        id.uuid()
+    );
+    Ok(query.fetch_optional(tx).await?)
 }
 
 /// Defers a subscription's due cycle until `until`.
@@ -225,7 +332,15 @@ pub async fn lock_due(tx: &mut PgConnection, scope: Scope, due: &Due) -> Result<
 /// # Errors
 /// Database errors only.
 pub async fn defer(db: &PgPool, due: &Due, until: Timestamp) -> Result<()> {
-    store::defer(db, due, until).await
+    sqlx::query!(
+        "UPDATE subscriptions SET retry_at = $3 WHERE account_id = $1 AND id = $2 AND next_billing_at IS NOT NULL",
+        due.account_id.uuid(),
+        due.id.uuid(),
+        until,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }
 
 /// Returns when the next cycle of any subscription of an account is due.
@@ -233,15 +348,36 @@ pub async fn defer(db: &PgPool, due: &Due, until: Timestamp) -> Result<()> {
 /// # Errors
 /// Database errors only.
 pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestamp>> {
-    store::next_due(db, account).await
+    Ok(sqlx::query_scalar!(
+        r#"SELECT greatest(next_billing_at, retry_at) AS "at!" FROM subscriptions
+           WHERE next_billing_at IS NOT NULL
+             AND (account_id, greatest(next_billing_at, retry_at)) >= ($1, '-infinity')
+             AND (account_id, greatest(next_billing_at, retry_at)) <= ($1, 'infinity')
+           ORDER BY account_id, greatest(next_billing_at, retry_at) LIMIT 1"#,
+        account.uuid(),
+    )
+    .fetch_optional(db)
+    .await?)
 }
 
-/// Counts the account's subscriptions that are not cancelled, up to `limit`.
+/// Counts the account's subscriptions that are not cancelled, up to `limit`. `next_billing_at` is set exactly while a
+/// subscription is not cancelled.
 ///
 /// # Errors
 /// Database errors only.
 pub async fn count_running(tx: &mut PgConnection, account: AccountId, limit: i64) -> Result<i64> {
-    store::count_running(tx, account, limit).await
+    Ok(sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM (
+             SELECT FROM subscriptions
+             WHERE next_billing_at IS NOT NULL
+               AND (account_id, greatest(next_billing_at, retry_at)) >= ($1, '-infinity')
+               AND (account_id, greatest(next_billing_at, retry_at)) <= ($1, 'infinity')
+             ORDER BY account_id, greatest(next_billing_at, retry_at) LIMIT $2) running"#,
+        account.uuid(),
+        limit,
+    )
+    .fetch_one(tx)
+    .await?)
 }
 
 /// Returns for how many seconds the longest overdue subscription has been due; 0 if none is due.
@@ -249,5 +385,14 @@ pub async fn count_running(tx: &mut PgConnection, account: AccountId, limit: i64
 /// # Errors
 /// Database errors only.
 pub async fn oldest_due_seconds(db: &PgPool, at: Timestamp) -> Result<f64> {
-    store::oldest_due_seconds(db, at).await
+    let seconds = sqlx::query_scalar!(
+        r#"SELECT extract(epoch FROM $1 - greatest(next_billing_at, retry_at))::float8 AS "seconds!" FROM subscriptions
+           WHERE next_billing_at IS NOT NULL AND greatest(next_billing_at, retry_at) <= $1
+             AND NOT is_advancing(account_id)
+           ORDER BY greatest(next_billing_at, retry_at) LIMIT 1"#,
+        at,
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(seconds.unwrap_or(0.0))
 }

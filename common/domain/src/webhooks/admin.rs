@@ -4,8 +4,7 @@ use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 
 use super::endpoints::{self, WithSecret};
-use super::store::endpoints as store;
-use super::{DisabledReason, EndpointStatus};
+use super::status::{DisabledReason, EndpointStatus};
 use crate::accounts::Mode;
 use foundation::crypto::KeyRing;
 use foundation::error::{Error, Result};
@@ -38,39 +37,70 @@ pub struct EndpointRow {
 /// # Errors
 /// Only the database's.
 pub async fn list(db: &PgPool, account: Option<AccountId>) -> Result<Vec<EndpointRow>> {
-    store::list_all(db, account).await
+    Ok(sqlx::query_as!(
+        EndpointRow,
+        "SELECT id, account_id, url, enabled_events, status, disabled_reason, failing_since, paused_until,
+                signing_failed_since, previous_secret_until, created_at
+         FROM webhook_endpoints WHERE deleted_at IS NULL AND ($1::uuid IS NULL OR account_id = $1) ORDER BY id DESC",
+        account.map(AccountId::uuid),
+    )
+    .fetch_all(db)
+    .await?)
 }
 
 /// The due deliveries of an endpoint.
 #[derive(Debug, Serialize)]
 pub struct EndpointBacklog {
-    pub(super) id: WebhookEndpointId,
-    pub(super) account: AccountId,
-    pub(super) account_name: String,
-    pub(super) mode: Mode,
-    pub(super) url: String,
-    pub(super) status: EndpointStatus,
-    pub(super) failing_since: Option<Timestamp>,
-    pub(super) paused_until: Option<Timestamp>,
-    pub(super) signing_failed_since: Option<Timestamp>,
+    id: WebhookEndpointId,
+    account: AccountId,
+    account_name: String,
+    mode: Mode,
+    url: String,
+    status: EndpointStatus,
+    failing_since: Option<Timestamp>,
+    paused_until: Option<Timestamp>,
+    signing_failed_since: Option<Timestamp>,
     /// Due deliveries, counted up to 10,000.
-    pub(super) due: i64,
+    due: i64,
     /// Due deliveries that a worker has claimed.
-    pub(super) under_way: i64,
-    pub(super) oldest: Option<Timestamp>,
+    under_way: i64,
+    oldest: Option<Timestamp>,
 }
 
-/// The endpoints with due deliveries, largest backlog first.
+/// The endpoints with due deliveries, largest backlog first. Reads each endpoint's deliveries through the index by
+/// endpoint and due time.
 ///
 /// # Errors
 /// Only the database's.
 pub async fn backlog(db: &PgPool, account: Option<AccountId>, limit: i64) -> Result<Vec<EndpointBacklog>> {
-    store::backlog(db, account, limit).await
+    let rows = sqlx::query_as!(
+        EndpointBacklog,
+        r#"SELECT e.id, e.account_id AS account, a.name AS account_name, a.mode, e.url, e.status, e.failing_since, e.paused_until,
+                  e.signing_failed_since, d.due AS "due!", d.under_way AS "under_way!", d.oldest
+           FROM webhook_endpoints e JOIN accounts a ON a.id = e.account_id,
+           LATERAL (SELECT count(*) AS due, count(*) FILTER (WHERE lease_until > clock_timestamp()) AS under_way,
+                           min(due_at) AS oldest
+                    FROM (SELECT due_at, lease_until FROM webhook_pending p
+                          WHERE p.endpoint_id = e.id AND p.due_at <= (SELECT clock_timestamp())
+                          ORDER BY p.due_at LIMIT 10000) of_endpoint) d
+           WHERE e.deleted_at IS NULL AND ($1::uuid IS NULL OR e.account_id = $1) AND d.due > 0
+           ORDER BY d.due DESC LIMIT $2"#,
+        account.map(AccountId::uuid),
+        limit,
+    );
+    Ok(rows.fetch_all(db).await?)
+}
+
+/// The account of an endpoint, and until when its previous secret signs.
+struct Rotatable {
+    account_id: AccountId,
+    former_signs_until: Option<Timestamp>,
 }
 
 /// Gives an endpoint a new secret, as [`endpoints::rotate_secret`] does, and returns its account. While the previous
 /// secret still signs, it may be the only one that the merchant has, because the answer with the current one may have
-/// been lost. Another rotation would end it at once, so that requires `again`.
+/// been lost. Another rotation would end it at once, so that requires `again`. Locks the endpoint, so
+/// that concurrent rotations see each other's result.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] if the previous secret still signs and `again` is not set.
@@ -80,7 +110,15 @@ pub async fn rotate_secret(
     id: WebhookEndpointId,
     again: bool,
 ) -> Result<(AccountId, WithSecret)> {
-    let endpoint = store::lock_to_rotate(&mut *tx, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
+    let found = sqlx::query_as!(
+        Rotatable,
+        "SELECT account_id, CASE WHEN previous_secret_until > clock_timestamp() THEN previous_secret_until END AS former_signs_until
+         FROM webhook_endpoints WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE",
+        id.uuid()
+    )
+    .fetch_optional(&mut *tx)
+    .await?;
+    let endpoint = found.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
     if let Some(until) = endpoint.former_signs_until.filter(|_| !again) {
         return Err(Error::conflict(format!(
             "the previous secret signs until {until} and may be the only one that the merchant has; \

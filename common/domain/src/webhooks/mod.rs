@@ -9,14 +9,8 @@ mod schedule;
 mod secrets;
 pub mod signature;
 mod status;
-mod store;
 mod view;
 
-use std::time::Duration;
-
+pub use endpoints::START_WINDOW;
 pub use status::{DeliveryStatus, DisabledReason, EndpointStatus};
 pub use view::{DeletedEndpointView, DeliveryView, EndpointView};
-
-/// An attempt begins within this time of its claim, or the worker releases the delivery unsent. The deletion of an
-/// endpoint waits this long for attempts that were claimed before it.
-pub const START_WINDOW: Duration = Duration::from_secs(2);

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use super::DeliveryStatus;
-use super::store::{endpoints, replays as store};
+use super::status::DeliveryStatus;
 use crate::events::EventType;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, EventId, WebhookDeliveryId, WebhookEndpointId};
@@ -33,12 +32,12 @@ pub struct ReplayFilter {
 }
 
 /// A past delivery.
-pub(super) struct Row {
-    pub(super) id: WebhookDeliveryId,
-    pub(super) event_id: EventId,
-    pub(super) event_type: Option<String>,
-    pub(super) status: DeliveryStatus,
-    pub(super) is_first: bool,
+struct Row {
+    id: WebhookDeliveryId,
+    event_id: EventId,
+    event_type: Option<String>,
+    status: DeliveryStatus,
+    is_first: bool,
 }
 
 /// The deliveries of an event whose first one lies in the time range.
@@ -49,7 +48,7 @@ struct EventDeliveries {
 }
 
 /// The first delivery of each matching event, oldest first, with the endpoint's account. Events past the retention
-/// period are left out.
+/// period are left out. The account of an endpoint, for operators.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown endpoint; [`Error::Invalid`] if the time range has too many events.
@@ -58,7 +57,13 @@ pub async fn replayable(
     endpoint: WebhookEndpointId,
     filter: &ReplayFilter,
 ) -> Result<(AccountId, Vec<WebhookDeliveryId>)> {
-    let account = endpoints::owner(db, endpoint).await?.ok_or_else(|| Error::no_such("webhook endpoint", endpoint))?;
+    let owner = sqlx::query_scalar!(
+        "SELECT account_id FROM webhook_endpoints WHERE id = $1 AND deleted_at IS NULL",
+        endpoint.uuid()
+    )
+    .fetch_optional(db)
+    .await?;
+    let account = owner.ok_or_else(|| Error::no_such("webhook endpoint", endpoint))?;
     // Pending deliveries are read first: one that is attempted in between then shows up in at least one of the two
     // queries.
     let pending = if filter.failed_only { pending(db, endpoint, filter.since).await? } else { HashSet::new() };
@@ -78,10 +83,17 @@ pub async fn replayable(
 async fn pending(db: &PgPool, endpoint: WebhookEndpointId, since: Timestamp) -> Result<HashSet<EventId>> {
     let (mut events, mut from) = (HashSet::new(), floor(since));
     loop {
-        let page = store::pending(db, endpoint, from, PAGE).await?;
-        events.extend(page.iter().map(|(_, event)| *event));
+        let rows = sqlx::query!(
+            r#"SELECT id AS "id: WebhookDeliveryId", event_id AS "event_id: EventId" FROM webhook_pending
+           WHERE endpoint_id = $1 AND id >= $2 ORDER BY endpoint_id, id LIMIT $3"#,
+            endpoint.uuid(),
+            from,
+            PAGE,
+        );
+        let page = rows.fetch_all(db).await?;
+        events.extend(page.iter().map(|row| row.event_id));
         match page.last() {
-            Some((last, _)) if is_full(page.len()) => from = next(*last),
+            Some(last) if is_full(page.len()) => from = next(last.id),
             _ => return Ok(events),
         }
     }
@@ -99,7 +111,22 @@ async fn events(
     let before = if filter.failed_only { Uuid::max() } else { until };
     let (mut events, mut from) = (BTreeMap::<EventId, EventDeliveries>::new(), floor(filter.since));
     loop {
-        let page = store::attempted(db, account, endpoint, (from, before), PAGE).await?;
+        let rows = sqlx::query_as!(
+            Row,
+            r#"SELECT d.id AS "id!: WebhookDeliveryId", d.event_id AS "event_id!: EventId", e.type AS "event_type?",
+                  d.status AS "status!: DeliveryStatus", d.attempt = 1 AND d.replay_of IS NULL AS "is_first!"
+           FROM (SELECT id, event_id, attempt, replay_of, status FROM webhook_deliveries
+                 WHERE endpoint_id = $2 AND id >= $3 AND id < $4 ORDER BY endpoint_id, id LIMIT $5) d
+           LEFT JOIN LATERAL (SELECT type FROM events WHERE id = d.event_id AND account_id = $1
+                              AND d.attempt = 1 AND d.replay_of IS NULL LIMIT 1) e ON true"#,
+            account.uuid(),
+            endpoint.uuid(),
+            from,
+            before,
+            PAGE,
+        );
+        let mut page = rows.fetch_all(db).await?;
+        page.sort_by_key(|row| row.id);
         let last = page.last().map(|row| row.id).filter(|_| is_full(page.len()));
         for row in page {
             let succeeded = row.status == DeliveryStatus::Succeeded;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 
 /// The delay after each failed attempt (docs/webhooks.md, Retries). The tenth failure is final.
 const DELAYS: [Duration; 9] = [
@@ -25,7 +25,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(24 * 3600);
 /// The delay from the failure of this attempt (1 is the first) to the next; `None` if it was the last. `chance` is
 /// random in 0..=1. A longer `retry_after` extends the delay.
 pub(super) fn delay(attempt: i16, chance: f64, retry_after: Option<Duration>) -> Option<Duration> {
-    if !proof::holds(Rule::Redelivery) {
+    if !rule_enabled!(Redelivery) {
         return None;
     }
     let delay = *DELAYS.get(usize::try_from(attempt).ok()?.checked_sub(1)?)?;

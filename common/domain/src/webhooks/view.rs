@@ -5,9 +5,9 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::ArrayBuilder;
 
 use super::deliveries::Delivery;
-use super::dispatch::Failure;
+use super::dispatch::attempt::Failure;
 use super::endpoints::{Endpoint, WithSecret};
-use super::{DeliveryStatus, DisabledReason, EndpointStatus};
+use super::status::{DeliveryStatus, DisabledReason, EndpointStatus};
 use crate::events::EventType;
 use foundation::id::{EventId, WebhookDeliveryId, WebhookEndpointId};
 use foundation::schema;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::charge::counters::{CollectionOutcome, count_collections};
 use domain::accounts::{self, Scope};
 use domain::customers;
 use domain::invoices::{self, Failure, FailureContext, Invoice, Next, attempts};
@@ -17,8 +18,8 @@ use domain::subscriptions;
 use foundation::db::Db;
 use foundation::error::Result;
 use foundation::id::{AccountId, CollectionAttemptId, InvoiceId, KeyId, OperationId, PaymentId, PaymentMethodId};
-use foundation::proof::{self, Rule, failpoint};
 use foundation::time::Timestamp;
+use foundation::{failpoint, rule_enabled};
 use providers::ProviderKind;
 
 /// Maximum number of invoices per claim.
@@ -52,7 +53,7 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
     if due.is_empty() {
         return Ok(CollectionRun::default());
     }
-    if !proof::holds(Rule::Collect) {
+    if !rule_enabled!(Collect) {
         // A concurrent run finds the same invoices due.
         tx.rollback().await?;
         tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -60,9 +61,9 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
     }
     let attempts: Vec<_> = due.iter().map(NewAttempt::new).collect();
     let written = begin(&mut tx, &attempts, origin).await?;
-    failpoint("collect_invoices.written").await?;
+    failpoint!("collect_invoices.written");
     tx.commit().await?;
-    failpoint("collect_invoices.committed").await?;
+    failpoint!("collect_invoices.committed");
     let mut run = CollectionRun { due: due.len(), ..CollectionRun::default() };
     for attempt in attempts {
         if written.contains(&attempt.invoice.uuid()) {
@@ -238,14 +239,14 @@ async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool
     if let Some(subscription) = &mut subscription {
         subscriptions::invoice_failed(&mut tx, subscription, now).await?;
     }
-    failpoint("collect_invoices.failed_without_card").await?;
+    failpoint!("collect_invoices.failed_without_card");
     tx.commit().await?;
     let outcome = match (card, next) {
-        (None, _) => "no_card",
-        (Some(_), Next::Exhausted) => "exhausted",
-        (Some(_), _) => "no_currency",
+        (None, _) => CollectionOutcome::NoCard,
+        (Some(_), Next::Exhausted) => CollectionOutcome::Exhausted,
+        (Some(_), _) => CollectionOutcome::NoCurrency,
     };
-    metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome).increment(1);
+    count_collections(outcome, 1);
     Ok(true)
 }
 

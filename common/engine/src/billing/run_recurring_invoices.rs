@@ -12,8 +12,8 @@ use domain::recurring_invoices::{self, IssueMode, Next, RecurringInvoice};
 use foundation::calendar::Period;
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
+use foundation::failpoint;
 use foundation::id::RecurringInvoiceId;
-use foundation::proof::failpoint;
 use foundation::time::Timestamp;
 
 /// Cycles per batch.
@@ -43,9 +43,10 @@ async fn run(db: &Db, scope: Scope, id: RecurringInvoiceId) -> Result<()> {
     let Some((mut recurring, now)) = recurring_invoices::lock_due(&mut tx, id, scope).await? else { return Ok(()) };
     let due = recurring.next;
     let Err(error) = bill(&mut tx, &mut recurring, now).await else {
-        failpoint("run_recurring_invoices.written").await?;
+        failpoint!("run_recurring_invoices.written");
         tx.commit().await?;
-        return failpoint("run_recurring_invoices.committed").await;
+        failpoint!("run_recurring_invoices.committed");
+        return Ok(());
     };
     tx.rollback().await?;
     if is_transient(&error) {

@@ -10,7 +10,7 @@ use domain::plans;
 use domain::subscriptions::{self, Due};
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
-use foundation::proof::{self, Rule, failpoint};
+use foundation::{failpoint, rule_enabled};
 
 /// How long a subscription whose cycle could not be billed is deferred. Only an error in our data or code causes this,
 /// and it must be fixed manually.
@@ -57,7 +57,7 @@ async fn bill_next_cycle(db: &Db, scope: Scope, due: &Due) -> Result<bool> {
     }
     let is_renewal = subscription.current_period_start.is_some();
     let period = subscription.begin_cycle(&plan.cycles(subscription.anchor)?)?;
-    if proof::holds(Rule::Cycle) {
+    if rule_enabled!(Cycle) {
         bill_cycle(&mut tx, &subscription, &plan, period, due.now).await?;
     } else {
         // Only with `Rule::Cycle` disabled: a crash in between leaves a billed cycle that is due again.
@@ -70,9 +70,9 @@ async fn bill_next_cycle(db: &Db, scope: Scope, due: &Due) -> Result<bool> {
     if is_renewal {
         subscriptions::announce(&mut tx, &subscription, EventType::SubscriptionRenewed, due.now).await?;
     }
-    failpoint("run_subscriptions.written").await?;
+    failpoint!("run_subscriptions.written");
     tx.commit().await?;
-    failpoint("run_subscriptions.committed").await?;
+    failpoint!("run_subscriptions.committed");
     Ok(true)
 }
 

@@ -7,8 +7,8 @@ use domain::subscriptions;
 use foundation::db::Db;
 use foundation::error::{Error, Result};
 use foundation::id::InvoiceId;
-use foundation::proof::{self, Rule, failpoint};
 use foundation::time::Timestamp;
+use foundation::{failpoint, rule_enabled};
 
 /// Voids an invoice. A voided one is returned unchanged; a paid one keeps its payment.
 ///
@@ -25,14 +25,14 @@ pub async fn void_invoice(db: &Db, caller: &Caller, id: InvoiceId, now: Timestam
     }
     // A payment begins by locking the invoice, so none can begin from here on.
     let payment = payments::live_for_invoice(&mut tx, caller.account_id, id).await?;
-    if payment.is_some_and(payments::Status::is_under_way) && proof::holds(Rule::Void) {
+    if payment.is_some_and(payments::Status::is_under_way) && rule_enabled!(Void) {
         return Err(Error::conflict("a payment for the invoice is in progress"));
     }
     invoices::void(&mut tx, &mut invoice, now).await?;
     if let Some(subscription) = &mut subscription {
         subscriptions::invoice_paid(&mut tx, subscription).await?;
     }
-    failpoint("void_invoice.written").await?;
+    failpoint!("void_invoice.written");
     tx.commit().await?;
     Ok(invoice)
 }

@@ -4,7 +4,7 @@
 
 use sqlx::PgPool;
 
-use crate::PageKind;
+use crate::pay_page::PageKind;
 use domain::payments::{self, Payment};
 use foundation::error::{Error, Result};
 use foundation::id::OperationId;

@@ -7,10 +7,51 @@ use domain::operations::{Claimed, OperationKind};
 use foundation::id::AccountId;
 use providers::{Action, ProviderKind, ProviderResponse, card_gateway};
 
-/// Outcomes of a request to a provider.
-const OUTCOMES: [&str; 7] = ["succeeded", "challenged", "declined", "failed", "pending", "unknown", "not_processed"];
-/// Outcomes of a collection attempt.
-const COLLECTIONS: [&str; 6] = ["paid", "soft_decline", "hard_decline", "exhausted", "no_card", "no_currency"];
+macro_rules! outcomes {
+    ($(#[doc = $what:literal])+ $name:ident { $($outcome:ident = $label:literal,)+ }) => {
+        $(#[doc = $what])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($outcome,)+
+        }
+
+        impl $name {
+            const ALL: &'static [Self] = &[$(Self::$outcome,)+];
+
+            /// The label of the metric.
+            const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$outcome => $label,)+
+                }
+            }
+        }
+    };
+}
+
+outcomes! {
+    /// Outcome of a request to a provider.
+    RequestOutcome {
+        Succeeded = "succeeded",
+        Challenged = "challenged",
+        Declined = "declined",
+        Failed = "failed",
+        Pending = "pending",
+        Unknown = "unknown",
+        NotProcessed = "not_processed",
+    }
+}
+
+outcomes! {
+    /// Outcome of a collection attempt.
+    CollectionOutcome {
+        Paid = "paid",
+        SoftDecline = "soft_decline",
+        HardDecline = "hard_decline",
+        Exhausted = "exhausted",
+        NoCard = "no_card",
+        NoCurrency = "no_currency",
+    }
+}
 
 const CAPTURED: &str = "payments_captured_minor_units_total";
 const REFUNDED: &str = "payments_refunded_minor_units_total";
@@ -21,15 +62,15 @@ static REPORTED_ACCOUNTS: OnceLock<Vec<AccountId>> = OnceLock::new();
 /// Sets the accounts whose charges are also counted by account, once, at start.
 pub fn report_accounts(accounts: Vec<AccountId>) {
     for account in &accounts {
-        for outcome in ["succeeded", "declined"] {
+        for outcome in [RequestOutcome::Succeeded, RequestOutcome::Declined] {
             count_charge_of(*account, outcome, 0);
         }
     }
     let _ = REPORTED_ACCOUNTS.set(accounts);
 }
 
-fn count_charge_of(account: AccountId, outcome: &'static str, charges: u64) {
-    metrics::counter!("account_charges_total", "account" => account.to_string(), "outcome" => outcome)
+fn count_charge_of(account: AccountId, outcome: RequestOutcome, charges: u64) {
+    metrics::counter!("account_charges_total", "account" => account.to_string(), "outcome" => outcome.label())
         .increment(charges);
 }
 
@@ -38,15 +79,15 @@ fn is_reported(account: AccountId) -> bool {
 }
 
 /// Counts a request to a provider by its outcome.
-pub fn count_request(claimed: &Claimed, outcome: &'static str) {
-    let labels = [("provider", claimed.provider.name()), ("kind", claimed.kind.name()), ("outcome", outcome)];
+pub fn count_request(claimed: &Claimed, outcome: RequestOutcome) {
+    let labels = [("provider", claimed.provider.name()), ("kind", claimed.kind.name()), ("outcome", outcome.label())];
     metrics::counter!("payments_operations_total", &labels).increment(1);
     let is_charge = matches!(claimed.kind, OperationKind::Sale | OperationKind::Authorize);
     if is_charge && is_reported(claimed.account_id) {
         count_charge_of(claimed.account_id, outcome, 1);
     }
     if claimed.sent_before {
-        let labels = [("provider", claimed.provider.name()), ("outcome", outcome)];
+        let labels = [("provider", claimed.provider.name()), ("outcome", outcome.label())];
         metrics::counter!("payments_operations_recovered_total", &labels).increment(1);
     }
 }
@@ -55,13 +96,13 @@ pub fn count_request(claimed: &Claimed, outcome: &'static str) {
 pub fn register_payments_metrics() {
     for provider in ProviderKind::ALL.map(ProviderKind::name) {
         for kind in OperationKind::ALL.map(OperationKind::name) {
-            for outcome in OUTCOMES {
-                let labels = [("provider", provider), ("kind", kind), ("outcome", outcome)];
+            for outcome in RequestOutcome::ALL {
+                let labels = [("provider", provider), ("kind", kind), ("outcome", outcome.label())];
                 metrics::counter!("payments_operations_total", &labels).increment(0);
             }
         }
-        for outcome in OUTCOMES {
-            let labels = [("provider", provider), ("outcome", outcome)];
+        for outcome in RequestOutcome::ALL {
+            let labels = [("provider", provider), ("outcome", outcome.label())];
             metrics::counter!("payments_operations_recovered_total", &labels).increment(0);
         }
         for currency in card_gateway::CURRENCIES {
@@ -111,10 +152,15 @@ pub fn count_money(claimed: &Claimed, response: &ProviderResponse) {
     }
 }
 
+/// Counts collection attempts by their outcome.
+pub fn count_collections(outcome: CollectionOutcome, attempts: u64) {
+    metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome.label()).increment(attempts);
+}
+
 /// Registers the counters of processes that bill cycles and collect invoices.
 pub fn register_billing_metrics() {
-    for outcome in COLLECTIONS {
-        metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome).increment(0);
+    for outcome in CollectionOutcome::ALL {
+        count_collections(*outcome, 0);
     }
     metrics::counter!("billing_cycles_failed_total", "work" => "subscriptions").increment(0);
 }

@@ -1,10 +1,11 @@
 //! The outcome of a payment for an invoice: the invoice is locked first, and is paid or its collection continues, in
 //! the same transaction.
 
+use crate::charge::counters::{CollectionOutcome, count_collections};
 use crate::charge::fast_path::finish_collection;
-use crate::charge::outcome::{apply_response, finish_payment, unexpected_response};
+use crate::charge::outcome::{apply_response, finish_payment};
 use crate::charge::reversal::reverse_partial;
-use crate::charge::stale::{Recorded, stale_outcome};
+use crate::charge::stale::{Recorded, stale_outcome, unexpected_response};
 use domain::accounts::{self, Mode};
 use domain::customers;
 use domain::events::{self, EventType};
@@ -14,8 +15,8 @@ use domain::payments::{self, Payment, PaymentView, Status};
 use domain::subscriptions::{self, Subscription};
 use foundation::db::{Db, Tx};
 use foundation::error::Result;
+use foundation::failpoint;
 use foundation::id::{InvoiceId, PaymentId, PaymentMethodId};
-use foundation::proof::failpoint;
 use foundation::queues;
 use foundation::time::Timestamp;
 use providers::{DeclineType, FailureCode, ProviderResponse};
@@ -87,7 +88,7 @@ pub async fn charge_for_invoice(
             }
         }
     }
-    failpoint("invoice_payment.written").await?;
+    failpoint!("invoice_payment.written");
     Ok(Recorded::written(&operation))
 }
 
@@ -119,16 +120,16 @@ pub async fn try_invoice_fast_path(
     let mut connection = db.acquire().await?;
     let endpoints = finish_collection(&mut connection, claimed, &payment, &invoice, &[captured, paid], now).await?;
     let Some(endpoints) = endpoints else { return Ok(false) };
-    failpoint("invoice_payment.written_by_fast_path").await?;
+    failpoint!("invoice_payment.written_by_fast_path");
     db.wake(queues::WEBHOOKS, endpoints);
-    count("paid");
+    count_collections(CollectionOutcome::Paid, 1);
     Ok(true)
 }
 
 async fn record_paid(tx: &mut Tx, invoice: &mut Invoice, payment: &Payment, now: Timestamp) -> Result<()> {
     if let Some(attempt) = attempts::of_payment(tx, invoice.account_id, payment.id).await? {
         attempts::succeeded(tx, attempt.id).await?;
-        count("paid");
+        count_collections(CollectionOutcome::Paid, 1);
     }
     invoices::pay(tx, invoice, payment.id, payment.applied_amount(), now).await
 }
@@ -156,14 +157,11 @@ async fn record_failed(
     let context = FailureContext { now, zone: &zone, default_card_changed, collection_stopped };
     let next = invoices::attempt_failed(tx, invoice, failure, context).await?;
     attempts::failed(tx, attempt.id, failure, invoice.next_attempt_at).await?;
-    count(match (next, failure.kind) {
-        (Next::Exhausted, _) => "exhausted",
-        (_, DeclineType::Soft) => "soft_decline",
-        (_, DeclineType::Hard) => "hard_decline",
-    });
+    let outcome = match (next, failure.kind) {
+        (Next::Exhausted, _) => CollectionOutcome::Exhausted,
+        (_, DeclineType::Soft) => CollectionOutcome::SoftDecline,
+        (_, DeclineType::Hard) => CollectionOutcome::HardDecline,
+    };
+    count_collections(outcome, 1);
     Ok(true)
-}
-
-fn count(outcome: &'static str) {
-    metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome).increment(1);
 }

@@ -9,8 +9,8 @@ use domain::payment_links;
 use domain::payments;
 use foundation::db::Tx;
 use foundation::error::Result;
+use foundation::failpoint;
 use foundation::id::{PaymentId, PaymentLinkId};
-use foundation::proof::failpoint;
 use foundation::time::Timestamp;
 use providers::ProviderResponse;
 
@@ -50,6 +50,6 @@ pub async fn charge_for_link(
             payment_links::payment_failed(tx, &mut link).await?;
         }
     }
-    failpoint("link_payment.written").await?;
+    failpoint!("link_payment.written");
     Ok(Recorded::written(&operation))
 }

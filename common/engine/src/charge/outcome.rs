@@ -9,6 +9,7 @@ use crate::charge::reversal::schedule_inquiry_after_refusal;
 use crate::charge::save_card::make_default;
 use crate::charge::stale::{
     Anomaly, Recorded, had_no_effect, no_outcome, retry_reversal, reverse, stale_change, stale_outcome,
+    unexpected_response,
 };
 use std::time::Duration;
 
@@ -26,9 +27,9 @@ use foundation::clock::Clock;
 use foundation::db::{Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{PaymentId, PaymentMethodId, RefundId};
-use foundation::proof::{self, Rule, failpoint};
 use foundation::queues;
 use foundation::time::Timestamp;
+use foundation::{failpoint, rule_enabled};
 use providers::{Action, FailureCode, ProviderResponse};
 
 /// Interval between look-ups of a charge whose cardholder has an open challenge.
@@ -56,7 +57,7 @@ pub async fn record_outcome(db: &Db, claimed: &Claimed, response: &ProviderRespo
         _ => {
             let mut tx = db.begin().await?;
             record_outcome_in(&mut tx, claimed, response, clock).await?;
-            failpoint("outcome.written").await?;
+            failpoint!("outcome.written");
             tx
         }
     };
@@ -73,8 +74,9 @@ pub async fn record_outcome_in(
 ) -> Result<Recorded> {
     match (claimed.kind, claimed.subject) {
         (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) => {
-            let payment =
-                payments::find(tx, claimed.account_id, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
+            let payment = payments::find(&mut **tx, claimed.account_id, id)
+                .await?
+                .ok_or_else(|| Error::no_such("payment", id))?;
             let now = claimed.time.now(&mut **tx, clock).await?;
             record_charge(tx, claimed, &payment, response, now).await
         }
@@ -95,10 +97,6 @@ pub async fn record_outcome_in(
             Err(unexpected_response(claimed, "subject does not fit the operation's kind"))
         }
     }
-}
-
-pub fn unexpected_response(claimed: &Claimed, what: &str) -> Error {
-    Error::internal(format!("{}: unexpected response: {what}", claimed.id))
 }
 
 /// Records the outcome of a charge in one statement, if its payment still awaits it. Returns `false` if the fast path
@@ -125,7 +123,7 @@ async fn try_fast_path(
     apply_response(&mut payment, claimed, response, now)?;
     let mut connection = db.acquire().await?;
     let Some(endpoints) = write(&mut connection, claimed, &payment, response, now).await? else { return Ok(false) };
-    failpoint("outcome.written_by_fast_path").await?;
+    failpoint!("outcome.written_by_fast_path");
     db.wake(queues::WEBHOOKS, endpoints);
     Ok(true)
 }
@@ -149,13 +147,13 @@ async fn record_charge(
     let operation = operations::lock(tx, claimed.id).await?;
     if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
         if recorded == Recorded::Late {
-            failpoint("outcome.written_late").await?;
+            failpoint!("outcome.written_late");
         }
         return Ok(recorded);
     }
     apply_response(&mut payment, claimed, response, now)?;
     finish_payment(tx, claimed, &payment, response, now).await?;
-    failpoint("outcome.charge_written").await?;
+    failpoint!("outcome.charge_written");
     Ok(Recorded::written(&operation))
 }
 
@@ -191,28 +189,12 @@ async fn write(
     let view = PaymentView::new(payment, &[]);
     let body = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
     let livemode = payment.mode == Mode::Live;
-    let event = match event_for(payment).filter(|_| proof::holds(Rule::Event)) {
+    let event = match event_for(payment).filter(|_| rule_enabled!(Event)) {
         Some(kind) => Some(events::render(livemode, kind, &view, now)?),
         None => None,
     };
     let record = OutcomeRecord { event: event.as_ref(), response: &body };
     fast_path::finish_charge(db, claimed, payment, &operation_outcome(response), &record).await
-}
-
-/// Only with [`Rule::Event`] disabled: appends the event in a later transaction, so that a crash in between loses it.
-pub async fn append_event_late(db: &Db, claimed: &Claimed, clock: &Clock) -> Result<()> {
-    let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject) else {
-        return Ok(());
-    };
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let mut tx = db.begin().await?;
-    let payment = payments::lock(&mut tx, claimed.account_id, id).await?;
-    if let Some(event) = event_for(&payment) {
-        let now = claimed.time.now(&mut *tx, clock).await?;
-        append_event(&mut tx, &payment, event, None, now).await?;
-    }
-    tx.commit().await?;
-    Ok(())
 }
 
 /// Applies a provider's response to the payment.
@@ -260,13 +242,13 @@ async fn record_challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, 
         events::append(&mut tx, payment.account_id, livemode, EventType::PaymentRequiresAction, &view, now).await?;
     }
     operations::leave_unknown(&mut tx, claimed, Retry::After(CHALLENGE_POLL_INTERVAL), false).await?;
-    failpoint("outcome.challenged").await?;
+    failpoint!("outcome.challenged");
     tx.commit().await?;
     Ok(())
 }
 
 /// Returns the event for a payment whose charge has just ended.
-fn event_for(payment: &Payment) -> Option<EventType> {
+pub fn event_for(payment: &Payment) -> Option<EventType> {
     match payment.status {
         Status::Declined => Some(EventType::PaymentDeclined),
         Status::Failed => Some(EventType::PaymentFailed),
@@ -390,7 +372,7 @@ async fn record_refund(
 }
 
 /// Appends an event about a payment with its refunds, and about one refund if given.
-async fn append_event(
+pub async fn append_event(
     tx: &mut Tx,
     payment: &Payment,
     event: EventType,

@@ -5,16 +5,15 @@ use std::time::Duration;
 use tokio::time::error::Elapsed;
 use uuid::Uuid;
 
-use crate::charge::counters;
-use crate::charge::outcome::append_event_late;
-use crate::record_outcome;
+use crate::charge::counters::{self, RequestOutcome};
+use crate::charge::outcome::{append_event, event_for, record_outcome};
 use domain::operations::{self, Claimed, OperationKind, PROVIDER_TIMEOUT, Retry, Subject, WhenNotProcessed};
 use domain::payments;
 use foundation::clock::Clock;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
 use foundation::id::OperationId;
-use foundation::proof::{self, Rule, failpoint};
+use foundation::{failpoint, rule_enabled};
 use providers::{
     Cause, FailureCode, Found, Provider, ProviderError, ProviderKind, ProviderResponse, Providers, RecoveryClass,
 };
@@ -46,36 +45,47 @@ pub struct Performed {
 pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: OperationId) -> Result<Option<Performed>> {
     let Some(mut claimed) = operations::claim(db, id, clock.now()).await? else { return Ok(None) };
     add_provider_data(db, &mut claimed).await?;
-    if claimed.sent_before && !proof::holds(Rule::Reference) {
+    if claimed.sent_before && !rule_enabled!(Reference) {
         claimed.request.reference = format!("{}-{}", claimed.request.reference, claimed.fence);
     }
-    failpoint("perform.claimed").await?;
+    failpoint!("perform.claimed");
     let result = call_provider(db, providers, &mut claimed).await?;
     update_breaker(db, &claimed, &result).await;
     let result = result.end_if_final(&claimed, providers.retry_limit());
     if matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
-        failpoint("perform.refused").await?;
+        failpoint!("perform.refused");
     }
     count(&claimed, &result);
     let mut attempts = 0;
     match result {
         SendResult::NotProcessed { cause, reason } => {
             tracing::warn!(operation = %id, %reason, "not processed; it will be sent again");
-            failpoint("perform.not_processed").await?;
+            failpoint!("perform.not_processed");
             while let Err(error) = operations::requeue(db, &claimed, cause).await {
                 wait_before_retry(&claimed, error, &mut attempts).await?;
             }
-            failpoint("perform.requeued").await?;
+            failpoint!("perform.requeued");
             Ok(None)
         }
         SendResult::Known(response) => {
-            failpoint("perform.responded").await?;
+            failpoint!("perform.responded");
             while let Err(error) = record_outcome(db, &claimed, &response, clock).await {
                 wait_before_retry(&claimed, error, &mut attempts).await?;
             }
-            failpoint("perform.recorded").await?;
-            if !proof::holds(Rule::Event) {
-                append_event_late(db, &claimed, clock).await?;
+            failpoint!("perform.recorded");
+            if !rule_enabled!(Event)
+                && let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) =
+                    (claimed.kind, claimed.subject)
+            {
+                // A crash before this later transaction loses the event.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let mut tx = db.begin().await?;
+                let payment = payments::lock(&mut tx, claimed.account_id, id).await?;
+                if let Some(event) = event_for(&payment) {
+                    let now = claimed.time.now(&mut *tx, clock).await?;
+                    append_event(&mut tx, &payment, event, None, now).await?;
+                }
+                tx.commit().await?;
             }
             Ok(Some(Performed { reply_to: claimed.origin.reply_to, reply_id: claimed.subject.reply_id() }))
         }
@@ -151,7 +161,7 @@ async fn add_provider_data(db: &Db, claimed: &mut Claimed) -> Result<()> {
 /// Releases the operation with its outcome unknown. A refund with unknown outcome is marked on its payment, so that no
 /// other change begins; a capture or void has been marked since its intent.
 async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
-    failpoint("perform.outcome_unknown").await?;
+    failpoint!("perform.outcome_unknown");
     let mut tx = db.begin().await?;
     if let (OperationKind::Refund, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
         let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
@@ -162,7 +172,7 @@ async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: 
         }
     }
     operations::leave_unknown(&mut tx, claimed, retry, found_nothing).await?;
-    failpoint("perform.left_unknown").await?;
+    failpoint!("perform.left_unknown");
     tx.commit().await?;
     Ok(())
 }
@@ -224,9 +234,7 @@ impl SendResult {
 async fn send(provider: &dyn Provider, claimed: &Claimed, first: bool) -> SendResult {
     match tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await {
         Ok(Ok(response)) => SendResult::Known(response),
-        Ok(Err(_)) | Err(_) if !proof::holds(Rule::Unknown) => {
-            SendResult::Known(ProviderResponse::refused("no response"))
-        }
+        Ok(Err(_)) | Err(_) if !rule_enabled!(Unknown) => SendResult::Known(ProviderResponse::refused("no response")),
         Ok(Err(ProviderError::NotProcessed { cause, reason })) if first => {
             SendResult::NotProcessed { cause: Some(cause), reason }
         }
@@ -256,7 +264,7 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
 /// Sends the request again. A failure of this request says nothing about an earlier one, which may still arrive.
 async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
     operations::sending_again(db, claimed).await?;
-    failpoint("perform.resending").await?;
+    failpoint!("perform.resending");
     Ok(send(provider, claimed, false).await)
 }
 
@@ -265,13 +273,13 @@ async fn look_up_once(provider: &dyn Provider, claimed: &Claimed) -> Result<Resu
 }
 
 async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
-    failpoint("perform.looking_up").await?;
+    failpoint!("perform.looking_up");
     let found = look_up_once(provider, claimed).await;
-    failpoint("perform.looked_up").await?;
+    failpoint!("perform.looked_up");
     match found {
         Ok(Ok(Found::Response(response))) => Ok(SendResult::Known(response)),
         Ok(Ok(Found::Pending)) => Ok(SendResult::Pending),
-        Ok(Ok(Found::Nothing)) if !proof::holds(Rule::NotFound) => {
+        Ok(Ok(Found::Nothing)) if !rule_enabled!(NotFound) => {
             Ok(SendResult::Known(ProviderResponse::refused("not found")))
         }
         Ok(Ok(Found::Nothing)) if !claimed.last_request_is_dead => {
@@ -285,7 +293,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
         Ok(Ok(Found::Nothing)) if !operations::admit(db, claimed).await => Ok(SendResult::retry_later(BREAKER_OPEN)),
         Ok(Ok(Found::Nothing)) => {
             let result = send_again(db, provider, claimed).await?;
-            failpoint("perform.responded_again").await?;
+            failpoint!("perform.responded_again");
             Ok(confirm_refusal(provider, claimed, result).await)
         }
         Ok(Err(error)) => Ok(SendResult::retry_later(error.to_string())),
@@ -325,13 +333,15 @@ fn count(claimed: &Claimed, result: &SendResult) {
     let outcome = match result {
         SendResult::Known(
             ProviderResponse::Charged { .. } | ProviderResponse::Done { .. } | ProviderResponse::Stored { .. },
-        ) => "succeeded",
-        SendResult::Known(ProviderResponse::Challenged { .. }) => "challenged",
-        SendResult::Known(ProviderResponse::Declined { .. }) => "declined",
-        SendResult::Known(ProviderResponse::Refused { .. } | ProviderResponse::Mismatched { .. }) => "failed",
-        SendResult::NotProcessed { .. } => "not_processed",
-        SendResult::Pending => "pending",
-        SendResult::Unknown { .. } => "unknown",
+        ) => RequestOutcome::Succeeded,
+        SendResult::Known(ProviderResponse::Challenged { .. }) => RequestOutcome::Challenged,
+        SendResult::Known(ProviderResponse::Declined { .. }) => RequestOutcome::Declined,
+        SendResult::Known(ProviderResponse::Refused { .. } | ProviderResponse::Mismatched { .. }) => {
+            RequestOutcome::Failed
+        }
+        SendResult::NotProcessed { .. } => RequestOutcome::NotProcessed,
+        SendResult::Pending => RequestOutcome::Pending,
+        SendResult::Unknown { .. } => RequestOutcome::Unknown,
     };
     let refused = match result {
         SendResult::Known(ProviderResponse::Refused { code, .. }) => Some(*code),

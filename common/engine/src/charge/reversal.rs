@@ -7,9 +7,9 @@ use domain::operations::{self, NewOperation, OperationKind, Origin, Subject};
 use domain::payments::{self, Payment, Refund, RefundStatus, Status, refunds};
 use foundation::db::Tx;
 use foundation::error::Result;
+use foundation::failpoint;
 use foundation::id::{OperationId, RefundId};
 use foundation::money::Money;
-use foundation::proof::failpoint;
 use foundation::queues;
 use foundation::time::Timestamp;
 
@@ -94,7 +94,7 @@ async fn begin_operation(
         },
     )
     .await?;
-    failpoint("reversal.begun").await?;
+    failpoint!("reversal.begun");
     tx.wake(queues::MONEY, operation.uuid());
     Ok(())
 }

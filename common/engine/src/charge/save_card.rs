@@ -13,8 +13,8 @@ use domain::payment_methods::{self, PaymentMethod, Status};
 use foundation::crypto::KeyRing;
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
+use foundation::failpoint;
 use foundation::id::{AccountId, CustomerId, OperationId, PaymentMethodId};
-use foundation::proof::failpoint;
 use foundation::time::Timestamp;
 
 /// A card to save.
@@ -104,9 +104,9 @@ async fn write(
     if let Some(key) = key {
         key.set_pending_card(&mut tx, card).await?;
     }
-    failpoint("save_card.written").await?;
+    failpoint!("save_card.written");
     commit.send(tx.commit()).await?;
-    failpoint("save_card.committed").await?;
+    failpoint!("save_card.committed");
     Ok(CreationResult::New((card, operation)))
 }
 

@@ -1,14 +1,13 @@
 //! Late outcomes: the operation has already ended, or another worker has claimed it. A charge that no payment can use
 //! is recorded and reversed, never dropped; a request without effect counts only while its claim is the latest.
 
-use crate::charge::outcome::unexpected_response;
 use domain::operations::{self, Claimed, Locked, NewOperation, OperationKind, Origin, Subject};
 use domain::payments::Payment;
 use foundation::db::Tx;
-use foundation::error::Result;
+use foundation::error::{Error, Result};
 use foundation::id::{AnomalyId, OperationId, PaymentId};
 use foundation::money::Money;
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::{Action, ProviderKind, ProviderResponse};
 
@@ -35,6 +34,10 @@ impl Recorded {
     }
 }
 
+pub fn unexpected_response(claimed: &Claimed, what: &str) -> Error {
+    Error::internal(format!("{}: unexpected response: {what}", claimed.id))
+}
+
 /// Whether the response says only that this one request had no effect. An approval, or a decline that the provider has
 /// recorded, is a fact about the operation, whichever request reports it.
 pub fn had_no_effect(claimed: &Claimed, response: &ProviderResponse) -> bool {
@@ -52,7 +55,7 @@ pub fn had_no_effect(claimed: &Claimed, response: &ProviderResponse) -> bool {
 
 /// Whether another worker has claimed the operation since, and this response says nothing about that worker's request.
 pub fn is_superseded(claimed: &Claimed, operation: &Locked, response: &ProviderResponse) -> bool {
-    let superseded = had_no_effect(claimed, response) && operation.fence != claimed.fence && proof::holds(Rule::Fence);
+    let superseded = had_no_effect(claimed, response) && operation.fence != claimed.fence && rule_enabled!(Fence);
     if superseded {
         tracing::info!(operation = %claimed.id, "a request had no effect, and another worker has claimed the operation since; that worker records the outcome");
     }

@@ -17,8 +17,8 @@ use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::id::{CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
 use foundation::money::Money;
-use foundation::proof::{self, Rule, failpoint};
 use foundation::time::Timestamp;
+use foundation::{failpoint, rule_enabled};
 use providers::{Card, Source};
 
 /// The funding source.
@@ -100,12 +100,12 @@ async fn write(
         let mut connection = db.acquire().await?;
         let (new_payment, new_operation) = intent(caller, request, &spent, origin, (payment, operation));
         commit.send(fast_path::insert_intent(&mut connection, &new_payment, &new_operation, now)).await?;
-        failpoint("take_payment.written_by_fast_path").await?;
+        failpoint!("take_payment.written_by_fast_path");
         return Ok(TakenPayment::New(Box::new(Payment::processing(&new_payment, caller.mode, now)), operation));
     }
     let mut tx = db::begin(db).await?;
     if let Some(key) = &request.idempotency_key
-        && proof::holds(Rule::Key)
+        && rule_enabled!(Key)
         && let Claim::Earlier(earlier) = idempotency::claim(&mut tx, caller.account_id, key, payment, now).await?
     {
         return Ok(TakenPayment::Earlier(earlier));
@@ -116,9 +116,9 @@ async fn write(
     funds.action_token = settlement.provider.may_challenge().then(checkout::action_token);
     let (new_payment, new_operation) = intent(caller, request, &funds, origin, (payment, operation));
     fast_path::insert_intent(&mut tx, &new_payment, &new_operation, now).await?;
-    failpoint("take_payment.written").await?;
+    failpoint!("take_payment.written");
     commit.send(tx.commit()).await?;
-    failpoint("take_payment.committed").await?;
+    failpoint!("take_payment.committed");
     Ok(TakenPayment::New(Box::new(Payment::processing(&new_payment, caller.mode, now)), operation))
 }
 

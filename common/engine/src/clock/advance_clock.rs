@@ -12,10 +12,10 @@ use futures_util::{FutureExt, StreamExt, stream};
 use sqlx::PgPool;
 use tokio::time::{Instant, sleep};
 
-use crate::collect_due_invoices;
-use crate::inquire;
-use crate::run_due_recurring_invoices;
-use crate::run_due_subscriptions;
+use crate::billing::collect_invoices::collect_due_invoices;
+use crate::billing::run_recurring_invoices::run_due_recurring_invoices;
+use crate::billing::run_subscriptions::run_due_subscriptions;
+use crate::reconcile::inquire::inquire;
 use domain::accounts::Scope;
 use domain::invoices;
 use domain::operations::{self, Origin, State};
@@ -27,8 +27,8 @@ use domain::test_clocks::{self, Advance};
 use foundation::clock::Clock;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
+use foundation::failpoint;
 use foundation::id::{AccountId, PaymentId};
-use foundation::proof::failpoint;
 use foundation::queues;
 use foundation::time::Timestamp;
 use providers::Providers;
@@ -119,7 +119,7 @@ struct Progress {
 /// operator has ended it.
 pub async fn advance_clock(db: &Db, providers: &Providers, clock: &Clock, account: AccountId) -> Result<()> {
     let Some(advance) = test_clocks::claim(db, account).await? else { return Ok(()) };
-    failpoint("advance_clock.claimed").await?;
+    failpoint!("advance_clock.claimed");
     let work = Work { db, providers, clock };
     let until = Instant::now() + TIME_SLICE;
     Advancing { work: &work, advance, until, progress: vec![Progress::default(); KINDS.len()] }.run().await
@@ -143,7 +143,7 @@ impl Advancing<'_> {
             let next = match self.first_due().await? {
                 Due::Now(kind, due) => {
                     self.run_kind(kind, due).await?;
-                    failpoint("advance_clock.done").await?;
+                    failpoint!("advance_clock.done");
                     if Instant::now() >= self.until {
                         return self.advance.release(db).await;
                     }

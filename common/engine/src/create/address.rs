@@ -6,7 +6,7 @@ use domain::addresses::{self, Address, AddressView, NewAddress};
 use domain::idempotency::{self, Created, CreationKey, CreationResult};
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::proof::failpoint;
+use foundation::failpoint;
 use foundation::time::Timestamp;
 
 /// Creates an address.
@@ -50,6 +50,6 @@ async fn write(
             .await?;
     }
     commit.send(tx.commit()).await?;
-    failpoint("create_address.committed").await?;
+    failpoint!("create_address.committed");
     Ok(CreationResult::New(address.clone()))
 }

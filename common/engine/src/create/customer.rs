@@ -6,7 +6,7 @@ use domain::customers::{self, Customer, CustomerView, NewCustomer};
 use domain::idempotency::{self, Created, CreationKey, CreationResult};
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::proof::failpoint;
+use foundation::failpoint;
 use foundation::time::Timestamp;
 
 /// Creates a customer.
@@ -54,8 +54,8 @@ async fn write(
         )
         .await?;
     }
-    failpoint("create_customer.written").await?;
+    failpoint!("create_customer.written");
     commit.send(tx.commit()).await?;
-    failpoint("create_customer.committed").await?;
+    failpoint!("create_customer.committed");
     Ok(CreationResult::New(customer.clone()))
 }

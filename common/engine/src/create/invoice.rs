@@ -6,7 +6,7 @@ use domain::idempotency::{self, Created, CreationKey, CreationResult};
 use domain::invoices::{self, Invoice, InvoiceView, NewInvoice};
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::proof::failpoint;
+use foundation::failpoint;
 use foundation::time::Timestamp;
 
 /// Creates and issues an invoice in one transaction.
@@ -48,8 +48,8 @@ async fn write(
     if let Some(key) = key {
         key.store_response(&mut tx, Created::Invoice(invoice.id), 201, &InvoiceView::new(&invoice)).await?;
     }
-    failpoint("create_invoice.written").await?;
+    failpoint!("create_invoice.written");
     commit.send(tx.commit()).await?;
-    failpoint("create_invoice.committed").await?;
+    failpoint!("create_invoice.committed");
     Ok(CreationResult::New(invoice))
 }

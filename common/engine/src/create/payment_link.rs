@@ -6,7 +6,7 @@ use domain::idempotency::{self, Created, CreationKey, CreationResult};
 use domain::payment_links::{self, NewPaymentLink, PaymentLink, PaymentLinkView};
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::proof::failpoint;
+use foundation::failpoint;
 use foundation::time::Timestamp;
 
 /// Creates a payment link.
@@ -47,8 +47,8 @@ async fn write(
     if let Some(key) = key {
         key.store_response(&mut tx, Created::PaymentLink(link.id), 201, &PaymentLinkView::new(link)).await?;
     }
-    failpoint("create_payment_link.written").await?;
+    failpoint!("create_payment_link.written");
     commit.send(tx.commit()).await?;
-    failpoint("create_payment_link.committed").await?;
+    failpoint!("create_payment_link.committed");
     Ok(CreationResult::New(link.clone()))
 }

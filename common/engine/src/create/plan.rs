@@ -6,7 +6,7 @@ use domain::idempotency::{self, Created, CreationKey, CreationResult};
 use domain::plans::{self, Creation, NewPlan, Plan, PlanView};
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::proof::failpoint;
+use foundation::failpoint;
 use foundation::time::Timestamp;
 
 /// Creates a plan, unless one with the same price exists.
@@ -59,6 +59,6 @@ async fn write(
         key.store_response(&mut tx, Created::Plan(plan.id), status, &PlanView::new(plan, caller.livemode())).await?;
     }
     commit.send(tx.commit()).await?;
-    failpoint("create_plan.committed").await?;
+    failpoint!("create_plan.committed");
     Ok(CreationResult::New(creation))
 }

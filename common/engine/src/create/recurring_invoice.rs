@@ -8,7 +8,7 @@ use domain::idempotency::{self, Created, CreationKey, CreationResult};
 use domain::recurring_invoices::{self, NewRecurringInvoice, RecurringInvoice, RecurringInvoiceView};
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::proof::failpoint;
+use foundation::failpoint;
 use foundation::time::Timestamp;
 
 /// Creates a recurring invoice.
@@ -60,8 +60,8 @@ async fn write(
         )
         .await?;
     }
-    failpoint("create_recurring_invoice.written").await?;
+    failpoint!("create_recurring_invoice.written");
     commit.send(tx.commit()).await?;
-    failpoint("create_recurring_invoice.committed").await?;
+    failpoint!("create_recurring_invoice.committed");
     Ok(CreationResult::New(recurring.clone()))
 }

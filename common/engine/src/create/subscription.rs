@@ -13,8 +13,8 @@ use domain::subscriptions::{self, NewSubscription, Subscription, SubscriptionVie
 use foundation::calendar::Period;
 use foundation::db::Db;
 use foundation::error::{Error, Result};
+use foundation::failpoint;
 use foundation::id::{CustomerId, PaymentMethodId, ProviderAccountId};
-use foundation::proof::failpoint;
 use foundation::time::Timestamp;
 
 /// Creates a subscription.
@@ -89,8 +89,8 @@ async fn write(
         let view = SubscriptionView::new(subscription);
         key.store_response(&mut tx, Created::Subscription(subscription.id), 201, &view).await?;
     }
-    failpoint("create_subscription.written").await?;
+    failpoint!("create_subscription.written");
     commit.send(tx.commit()).await?;
-    failpoint("create_subscription.committed").await?;
+    failpoint!("create_subscription.committed");
     Ok(CreationResult::New(subscription.clone()))
 }

@@ -8,7 +8,7 @@ use domain::webhooks::endpoints::{self, NewEndpoint, WithSecret};
 use foundation::crypto::KeyRing;
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::proof::failpoint;
+use foundation::failpoint;
 use foundation::time::Timestamp;
 
 /// Creates an endpoint with its secret.
@@ -58,6 +58,6 @@ async fn write(
         key.store_sealed_response(&mut tx, object, 201, &view, encryption).await?;
     }
     commit.send(tx.commit()).await?;
-    failpoint("create_webhook_endpoint.committed").await?;
+    failpoint!("create_webhook_endpoint.committed");
     Ok(CreationResult::New(created.clone()))
 }

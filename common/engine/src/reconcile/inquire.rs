@@ -11,8 +11,8 @@ use domain::payments::{self, Inquiry, Payment, PaymentView, Status, refunds};
 use foundation::clock::Clock;
 use foundation::db::{Db, Tx};
 use foundation::error::Result;
+use foundation::failpoint;
 use foundation::id::PaymentId;
-use foundation::proof::failpoint;
 use foundation::time::Timestamp;
 use providers::{ChargeInquiry, ChargeStatus, Providers};
 
@@ -45,7 +45,7 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
             return Ok(());
         }
     };
-    failpoint("inquire.responded").await?;
+    failpoint!("inquire.responded");
     if let Some(lines) = &response.lines {
         compare_charge(db, provider, &due, lines).await?;
     }
@@ -97,7 +97,7 @@ pub async fn record_status(db: &Db, clock: &Clock, due: &Inquiry, status: Charge
         let refunds = refunds::of_payment(&mut tx, &payment).await?;
         let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
         events::append(&mut tx, due.account_id, livemode, event, &view, now).await?;
-        failpoint("inquire.written").await?;
+        failpoint!("inquire.written");
         tx.commit().await?;
     }
     Ok(())
@@ -133,7 +133,7 @@ async fn return_partial(mut tx: Tx, mut payment: Payment, status: ChargeStatus, 
         let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
         events::append(&mut tx, payment.account_id, livemode, event, &view, now).await?;
     }
-    failpoint("inquire.partial_returned").await?;
+    failpoint!("inquire.partial_returned");
     tx.commit().await?;
     Ok(())
 }

@@ -8,18 +8,18 @@ use std::time::Duration;
 use serde_json::Value;
 use sqlx::PgPool;
 
+use crate::charge::outcome::record_outcome;
 use crate::reconcile::books::{
     Difference, LineMatch, NewDifference, OurBooks, listed_in, look_up_missing, our_side, provider_side,
     record_difference, request_difference, statement_between,
 };
-use crate::record_outcome;
 use domain::operations::books::{self, RecordedOperation};
 use domain::operations::{self, OperationKind, PROVIDER_TIMEOUT, State};
 use foundation::clock::Clock;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
+use foundation::failpoint;
 use foundation::id::{AccountId, ProviderAccountId};
-use foundation::proof::failpoint;
 use foundation::time::Timestamp;
 use providers::{Action, Entry, Provider, ProviderKind, ProviderResponse, Providers, RecoveryClass, StatementLine};
 
@@ -121,7 +121,7 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
             return Ok(());
         }
     };
-    failpoint("reconcile.read").await?;
+    failpoint!("reconcile.read");
     let comparison = Comparison { db, clock, id, due: &due };
     let compared = comparison.compare_page(provider, &page).await;
     count(due.provider, if compared.is_ok() { OK } else { FAILED });
@@ -273,7 +273,8 @@ impl Comparison<'_> {
         );
         metrics::counter!("payments_reconciled_total").increment(1);
         record_outcome(self.db, &operation, &line.response, self.clock).await?;
-        failpoint("reconcile.recorded").await
+        failpoint!("reconcile.recorded");
+        Ok(())
     }
 
     /// Checks the operations that succeeded in our books since the last reading: first against the lines just read;

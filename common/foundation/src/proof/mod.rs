@@ -7,17 +7,36 @@ pub use switch::{FailpointAction, Rule, clock_offset_seconds, failpoint_action, 
 
 use crate::error::{Error, Result};
 
-/// A point between two effects at which a process can be configured to abort, pause or fail.
+/// Whether a rule of the protocol is enabled; in a release build all are. What a disabled rule leaves out or does instead
+/// stands at this place only.
+#[macro_export]
+macro_rules! rule_enabled {
+    ($rule:ident) => {
+        $crate::proof::holds($crate::proof::Rule::$rule)
+    };
+}
+
+/// A point between two effects at which a debug build can be configured to abort, pause or fail, which returns the error
+/// from the surrounding function. In a release build it is empty.
+#[macro_export]
+macro_rules! failpoint {
+    ($name:literal) => {
+        #[cfg(debug_assertions)]
+        $crate::proof::reach($name).await?;
+    };
+}
+
+/// Does what is configured for this failpoint.
 ///
 /// # Errors
 /// [`Error::Internal`] if it is configured to fail.
-pub async fn failpoint(name: &'static str) -> Result<()> {
-    match failpoint_action(name) {
+pub async fn reach(failpoint: &'static str) -> Result<()> {
+    match failpoint_action(failpoint) {
         None => Ok(()),
         Some(FailpointAction::Pause(time)) => {
             tokio::time::sleep(time).await;
             Ok(())
         }
-        Some(FailpointAction::Fail) => Err(Error::internal(format!("failpoint {name}"))),
+        Some(FailpointAction::Fail) => Err(Error::internal(format!("failpoint {failpoint}"))),
     }
 }

@@ -84,44 +84,27 @@ pub enum FailpointAction {
     Fail,
 }
 
-/// Whether this rule is enabled. `DISABLED_RULES` lists disabled rules, separated by commas; in a release build all are
-/// enabled.
 #[cfg(debug_assertions)]
-pub fn holds(rule: Rule) -> bool {
-    !debug::disabled_rules().contains(&rule)
-}
-
-/// Returns what to do at this failpoint. `FAILPOINTS` configures it in the syntax of the crate `fail`:
-/// `name=1*return(abort)` aborts the process, `return(pause=25000)` pauses for that many milliseconds, `return(error)`
-/// returns an error. In a release build nothing is configured.
-#[cfg(debug_assertions)]
-pub fn failpoint_action(point: &'static str) -> Option<FailpointAction> {
-    debug::failpoint_action(point)
-}
-
-/// The simulated offset of this machine's clock in seconds: the number in the file that `CLOCK_OFFSET_FILE` names, read
-/// at most ten times per second.
-#[cfg(debug_assertions)]
-pub fn clock_offset_seconds() -> f64 {
-    debug::clock_offset_seconds()
-}
-
-/// In a release build there is no offset.
+pub use debug::{clock_offset_seconds, failpoint_action, holds};
 #[cfg(not(debug_assertions))]
-pub const fn clock_offset_seconds() -> f64 {
-    0.0
-}
+pub use release::{clock_offset_seconds, failpoint_action, holds};
 
-/// In a release build every rule is enabled.
+/// Every rule is enabled, failpoints do nothing, and the clock has no offset.
 #[cfg(not(debug_assertions))]
-pub const fn holds(_: Rule) -> bool {
-    true
-}
+mod release {
+    use super::{FailpointAction, Rule};
 
-/// In a release build failpoints do nothing.
-#[cfg(not(debug_assertions))]
-pub const fn failpoint_action(_: &'static str) -> Option<FailpointAction> {
-    None
+    pub const fn holds(_: Rule) -> bool {
+        true
+    }
+
+    pub const fn failpoint_action(_: &'static str) -> Option<FailpointAction> {
+        None
+    }
+
+    pub const fn clock_offset_seconds() -> f64 {
+        0.0
+    }
 }
 
 #[cfg(debug_assertions)]
@@ -134,13 +117,18 @@ mod debug {
 
     use super::{FailpointAction, Rule};
 
+    /// Whether this rule is enabled. `DISABLED_RULES` lists disabled rules, separated by commas.
+    pub fn holds(rule: Rule) -> bool {
+        !disabled_rules().contains(&rule)
+    }
+
     /// Exits, because a test run with invalid switches would prove nothing.
     fn refuse(what: &str) -> ! {
         tracing::error!("{what}");
         process::exit(2);
     }
 
-    pub(super) fn disabled_rules() -> &'static [Rule] {
+    fn disabled_rules() -> &'static [Rule] {
         static DISABLED_RULES: OnceLock<Vec<Rule>> = OnceLock::new();
         DISABLED_RULES.get_or_init(|| {
             let names = env::var("DISABLED_RULES").unwrap_or_default();
@@ -156,7 +144,9 @@ mod debug {
         })
     }
 
-    pub(super) fn clock_offset_seconds() -> f64 {
+    /// The simulated offset of this machine's clock in seconds: the number in the file that `CLOCK_OFFSET_FILE` names, read
+    /// at most ten times per second.
+    pub fn clock_offset_seconds() -> f64 {
         const READ_AGAIN_AFTER: Duration = Duration::from_millis(100);
         static FILE: OnceLock<Option<String>> = OnceLock::new();
         static LAST: Mutex<Option<(Instant, f64)>> = Mutex::new(None);
@@ -178,7 +168,10 @@ mod debug {
         }
     }
 
-    pub(super) fn failpoint_action(point: &'static str) -> Option<FailpointAction> {
+    /// Returns what to do at this failpoint. `FAILPOINTS` configures it in the syntax of the crate `fail`:
+    /// `name=1*return(abort)` aborts the process, `return(pause=25000)` pauses for that many milliseconds, `return(error)`
+    /// returns an error.
+    pub fn failpoint_action(point: &'static str) -> Option<FailpointAction> {
         static ARMED: OnceLock<bool> = OnceLock::new();
         let armed = ARMED.get_or_init(|| {
             let armed = env::var("FAILPOINTS").is_ok_and(|points| !points.is_empty());

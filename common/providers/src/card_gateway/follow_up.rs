@@ -9,7 +9,7 @@ use super::wire::{self, Reply, Wire};
 use super::{Credentials, report};
 use crate::{Found, ProviderError, ProviderResponse, Request};
 use foundation::money::Money;
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 
 #[derive(Deserialize)]
 struct Done {
@@ -71,7 +71,7 @@ pub(super) async fn execute(
     let amount = follow.kind.money().map(Money::to_decimal);
     let valid_until = request.valid_until.as_millisecond().to_string();
     let mut fields = vec![("transaction_id", follow.charge), ("valid_until", valid_until.as_str())];
-    if proof::holds(Rule::ChildReference) {
+    if rule_enabled!(ChildReference) {
         fields.push(("reference_id", request.reference.as_str()));
     }
     fields.extend(amount.as_deref().map(|amount| ("amount", amount)));

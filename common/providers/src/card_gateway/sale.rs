@@ -8,7 +8,7 @@ use super::{Credentials, FieldToken, card, decline};
 use crate::{Action, Card, Found, Payer, ProviderError, ProviderResponse, Request, Source};
 use foundation::crypto::Secret;
 use foundation::money::Money;
-use foundation::proof::{self, Rule};
+use foundation::rule_enabled;
 
 /// The email address of a payer who has no valid one (RFC 2606).
 const PLACEHOLDER_EMAIL: &str = "unknown@payer.invalid";
@@ -107,7 +107,7 @@ pub(super) fn approved(
         None => Some(requested.minor),
     };
     match total {
-        Some(total) if total == requested.minor || !proof::holds(Rule::Total) => {
+        Some(total) if total == requested.minor || !rule_enabled!(Total) => {
             Ok(ProviderResponse::Charged { provider_ref, amount: requested.minor, card })
         }
         Some(total) => Ok(ProviderResponse::Mismatched { provider_ref, total }),

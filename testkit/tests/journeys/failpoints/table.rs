@@ -232,7 +232,7 @@ pub(super) const TABLE: &[Row] = &[
     row(Worker, "webhooks.attempted", Scenario::Webhook),
 ];
 
-/// The names of all `failpoint("…")` calls in these folders.
+/// The names of all `failpoint!("…")` calls in these folders.
 fn source_failpoints(folders: &[&str]) -> BTreeSet<String> {
     fn walk(folder: &Path, found: &mut BTreeSet<String>) {
         for entry in fs::read_dir(folder).expect("a readable folder") {
@@ -241,7 +241,7 @@ fn source_failpoints(folders: &[&str]) -> BTreeSet<String> {
                 walk(&path, found);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = fs::read_to_string(&path).expect("a readable source file");
-                let mut names = text.split("failpoint(\"").skip(1).filter_map(|rest| rest.split('"').next());
+                let mut names = text.split("failpoint!(\"").skip(1).filter_map(|rest| rest.split('"').next());
                 let file = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
                 let modules = [format!("{folder}_{file}"), folder, file];

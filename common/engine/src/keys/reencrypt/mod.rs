@@ -4,19 +4,19 @@
 //! rotated concurrently is kept. Each batch is one transaction with its audit record, so a run can be interrupted,
 //! repeated, and run twice concurrently.
 
-mod store;
+mod columns;
 
 use serde_json::json;
 use sqlx::PgPool;
 use uuid::Uuid;
 
+use columns::{Batch, Column, Sealed};
 use domain::audit::{AuditedTx, Entry};
 use foundation::actor::Actor;
 use foundation::config::ConfigError;
 use foundation::crypto::{KeyRing, SealedUnder, hex};
 use foundation::db::Db;
 use foundation::error::Result;
-use store::{Batch, Column, Sealed};
 
 /// Maximum number of passes, to reach rows that changed concurrently.
 const ROUNDS: u32 = 10;
@@ -121,7 +121,7 @@ async fn replace(column: Column, db: &Db, actor: &Actor, ring: &KeyRing, batch: 
 /// # Errors
 /// Database errors only.
 pub async fn wrong_keys(db: &PgPool, ring: &KeyRing) -> Result<Option<ConfigError>> {
-    let samples = store::samples(db).await?;
+    let samples = columns::samples(db).await?;
     let opens = |(column, id, sealed): &(Column, Uuid, Vec<u8>)| ring.open(sealed, &column.context(*id)).is_some();
     let problem = "opens no stored secret, and neither does OLD_ENCRYPTION_KEYS (docs/rotation.md, Wrong keys)";
     let wrong = !samples.is_empty() && !samples.iter().any(opens);

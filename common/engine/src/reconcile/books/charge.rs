@@ -28,69 +28,92 @@ pub async fn compare_charge(
     let Some(payment) = books::payment_record(db, inquiry.account_id, inquiry.id, inquiry.read_at).await? else {
         return Ok(());
     };
-    let new = |difference, entry| NewDifference {
-        account: inquiry.account_id,
-        provider_account: inquiry.provider_account_id,
-        provider: inquiry.provider,
-        difference,
-        entry,
-        line: None,
-        recorded: None,
-        payment: Some(inquiry.id),
-        theirs: Value::Null,
-        ours: Value::Null,
-    };
-    let mut equal = true;
-    let our_books = OurBooks::for_payment(inquiry.id, payment.operations.clone());
-    for line in lines {
-        let (difference, recorded) = match our_books.match_line(line) {
-            LineMatch::Operation(recorded) if recorded.state == State::Succeeded => {
-                (find_difference(recorded, line), Some(recorded))
-            }
-            LineMatch::Operation(recorded) => {
-                (request_difference(recorded, line).filter(|_| !recorded.state.is_final()), Some(recorded))
-            }
-            LineMatch::Unmatched { candidate: None, .. } => (Some(Difference::MissingWithUs), None),
-            LineMatch::Unmatched { candidate: Some(_), .. } => (None, None),
-        };
-        let Some(difference) = difference else { continue };
-        equal = false;
-        let (theirs, ours) = (provider_side(line), recorded.map_or(Value::Null, our_side));
-        record_difference(
-            db,
-            &NewDifference { line: Some(line), recorded, theirs, ours, ..new(difference, line.entry) },
-        )
-        .await?;
-    }
-    let is_listed = listed_in(lines);
-    let had_ended = payment.operations.iter().filter(|recorded| {
-        let succeeded = recorded.state == State::Succeeded
-            && recorded.entry().is_some()
-            && recorded.target_ref_is(&inquiry.provider_ref);
-        succeeded && recorded.finished_at.is_some_and(|at| at < inquiry.read_at)
-    });
-    let missing = had_ended.filter(|recorded| !is_listed(recorded)).cloned().collect();
-    for (recorded, difference, line) in
-        look_up_missing(provider, inquiry.provider_account_id, missing, MAX_LOOK_UPS).await.differ
-    {
-        equal = false;
-        let theirs = line.as_ref().map_or(Value::Null, provider_side);
-        let entry = recorded.entry().unwrap_or(Entry::Charge);
-        let found = NewDifference {
-            line: line.as_ref(),
-            recorded: Some(&recorded),
-            ours: our_side(&recorded),
-            theirs,
-            ..new(difference, entry)
-        };
-        record_difference(db, &found).await?;
-    }
-    if let Some((theirs, ours)) = totals(lines, &payment).filter(|_| equal && payment.all_ended) {
-        let charge = lines.iter().find(|line| line.entry == Entry::Charge);
-        let found = NewDifference { line: charge, theirs, ours, ..new(Difference::Totals, Entry::Charge) };
-        record_difference(db, &found).await?;
+    let comparison = Comparison { db, inquiry, lines, payment: &payment };
+    let lines_agree = comparison.compare_lines().await?;
+    let operations_agree = comparison.look_up_missing_lines(provider).await?;
+    // Otherwise the differences recorded so far explain why the totals differ.
+    if lines_agree && operations_agree && payment.all_ended {
+        comparison.compare_totals().await?;
     }
     Ok(())
+}
+
+struct Comparison<'a> {
+    db: &'a PgPool,
+    inquiry: &'a Inquiry,
+    lines: &'a [StatementLine],
+    payment: &'a PaymentRecord,
+}
+
+impl Comparison<'_> {
+    fn difference(&self, difference: Difference, entry: Entry) -> NewDifference<'_> {
+        NewDifference {
+            account: self.inquiry.account_id,
+            provider_account: self.inquiry.provider_account_id,
+            provider: self.inquiry.provider,
+            difference,
+            entry,
+            line: None,
+            recorded: None,
+            payment: Some(self.inquiry.id),
+            theirs: Value::Null,
+            ours: Value::Null,
+        }
+    }
+
+    /// Records how the provider's lines differ from our operations. Returns whether they agree.
+    async fn compare_lines(&self) -> Result<bool> {
+        let mut agree = true;
+        let our_books = OurBooks::for_payment(self.inquiry.id, self.payment.operations.clone());
+        for line in self.lines {
+            let (difference, recorded) = match our_books.match_line(line) {
+                LineMatch::Operation(recorded) if recorded.state == State::Succeeded => {
+                    (find_difference(recorded, line), Some(recorded))
+                }
+                LineMatch::Operation(recorded) => {
+                    (request_difference(recorded, line).filter(|_| !recorded.state.is_final()), Some(recorded))
+                }
+                LineMatch::Unmatched { candidate: None, .. } => (Some(Difference::MissingWithUs), None),
+                LineMatch::Unmatched { candidate: Some(_), .. } => (None, None),
+            };
+            let Some(difference) = difference else { continue };
+            agree = false;
+            let (theirs, ours) = (provider_side(line), recorded.map_or(Value::Null, our_side));
+            let new = self.difference(difference, line.entry);
+            record_difference(self.db, &NewDifference { line: Some(line), recorded, theirs, ours, ..new }).await?;
+        }
+        Ok(agree)
+    }
+
+    /// Looks up our operations that succeeded before the provider was asked and that it did not list, and records how
+    /// they differ. Returns whether they agree.
+    async fn look_up_missing_lines(&self, provider: &dyn Provider) -> Result<bool> {
+        let is_listed = listed_in(self.lines);
+        let had_ended = self.payment.operations.iter().filter(|recorded| {
+            let succeeded = recorded.state == State::Succeeded
+                && recorded.entry().is_some()
+                && recorded.target_ref_is(&self.inquiry.provider_ref);
+            succeeded && recorded.finished_at.is_some_and(|at| at < self.inquiry.read_at)
+        });
+        let missing = had_ended.filter(|recorded| !is_listed(recorded)).cloned().collect();
+        let found = look_up_missing(provider, self.inquiry.provider_account_id, missing, MAX_LOOK_UPS).await;
+        let agree = found.differ.is_empty();
+        for (recorded, difference, line) in &found.differ {
+            let line = line.as_ref();
+            let (theirs, ours) = (line.map_or(Value::Null, provider_side), our_side(recorded));
+            let new = self.difference(*difference, recorded.entry().unwrap_or(Entry::Charge));
+            record_difference(self.db, &NewDifference { line, recorded: Some(recorded), theirs, ours, ..new }).await?;
+        }
+        Ok(agree)
+    }
+
+    async fn compare_totals(&self) -> Result<()> {
+        let Some((theirs, ours)) = totals(self.lines, self.payment) else { return Ok(()) };
+        let line = self.lines.iter().find(|line| line.entry == Entry::Charge);
+        let new = self.difference(Difference::Totals, Entry::Charge);
+        record_difference(self.db, &NewDifference { line, theirs, ours, ..new }).await?;
+        Ok(())
+    }
 }
 
 /// Returns the captured and refunded totals of both sides if they differ.

@@ -1,18 +1,21 @@
 //! Endpoints: the URLs at which a merchant receives events. A signing secret is shown once, when it is generated.
 
+mod deletion;
+
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use uuid::Uuid;
 
-use super::store::endpoints as store;
-use super::{DisabledReason, EndpointStatus, EndpointView, START_WINDOW, secrets};
+pub use deletion::{START_WINDOW, delete};
+
+use super::secrets;
+use super::status::{DisabledReason, EndpointStatus};
 use crate::accounts::{self, Mode};
-use crate::events::{self, EventType};
-use crate::idempotency;
+use crate::events::EventType;
 use egress::{Policy, Target};
 use foundation::crypto::{KeyRing, Secret};
-use foundation::db::{self, Db};
+use foundation::db::{self};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, WebhookEndpointId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
@@ -20,10 +23,9 @@ use foundation::time::Timestamp;
 
 /// Endpoints of an account at most; deleted ones do not count.
 pub const MAX_ENDPOINTS: i64 = 50;
+
 /// How long the previous secret signs too after a rotation.
 pub const PREVIOUS_SECRET_VALIDITY: Duration = Duration::from_secs(24 * 3600);
-/// How often a deletion checks whether attempts are still under way.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// An endpoint as stored, without its secrets.
 #[derive(Clone, Debug)]
@@ -107,6 +109,18 @@ impl NewEndpoint {
     }
 }
 
+/// The common columns of endpoints that are not deleted.
+macro_rules! select_endpoints {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Endpoint,
+            "SELECT id, url, enabled_events, status, disabled_reason, created_at FROM webhook_endpoints
+             WHERE deleted_at IS NULL AND " + $rest,
+            $($arg),*
+        )
+    };
+}
+
 /// Writes an endpoint with its secret encrypted. Locks the account, so that concurrent creations cannot exceed
 /// [`MAX_ENDPOINTS`].
 ///
@@ -114,11 +128,33 @@ impl NewEndpoint {
 /// [`Error::Conflict`] if the account has [`MAX_ENDPOINTS`].
 pub async fn insert(tx: &mut PgConnection, encryption: &KeyRing, account: AccountId, new: &WithSecret) -> Result<()> {
     accounts::lock(tx, account).await?;
-    if store::count(tx, account).await? >= MAX_ENDPOINTS {
+    if count(tx, account).await? >= MAX_ENDPOINTS {
         return Err(Error::conflict(format!("the account already has {MAX_ENDPOINTS} endpoints; delete one first")));
     }
     let sealed = secrets::seal(encryption, &new.secret, new.endpoint.id);
-    store::insert(tx, account, &new.endpoint, &sealed).await
+    sqlx::query!(
+        "INSERT INTO webhook_endpoints (id, account_id, url, enabled_events, secret, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6)",
+        new.endpoint.id.uuid(),
+        account.uuid(),
+        new.endpoint.url,
+        &new.endpoint.enabled_events,
+        &sealed,
+        new.endpoint.created_at,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn count(tx: &mut PgConnection, account: AccountId) -> Result<i64> {
+    let count = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM webhook_endpoints WHERE account_id = $1 AND deleted_at IS NULL"#,
+        account.uuid()
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(count)
 }
 
 /// One endpoint.
@@ -126,7 +162,24 @@ pub async fn insert(tx: &mut PgConnection, encryption: &KeyRing, account: Accoun
 /// # Errors
 /// [`Error::NotFound`], also for a deleted endpoint and one of another account.
 pub async fn retrieve(db: &PgPool, account: AccountId, id: WebhookEndpointId) -> Result<Endpoint> {
-    store::find(db, account, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))
+    find(db, account, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))
+}
+
+async fn find(db: &PgPool, account: AccountId, id: WebhookEndpointId) -> Result<Option<Endpoint>> {
+    let query = select_endpoints!("account_id = $1 AND id = $2", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(db).await?)
+}
+
+/// Whether the endpoint belongs to the account, even if it is deleted.
+pub(super) async fn has_existed(db: &PgPool, account: AccountId, id: WebhookEndpointId) -> Result<bool> {
+    let found = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM webhook_endpoints WHERE account_id = $1 AND id = $2) AS "found!""#,
+        account.uuid(),
+        id.uuid()
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(found)
 }
 
 /// Applies an update. Enabling the endpoint or changing its URL clears its failure history and any pause it asked for.
@@ -140,12 +193,58 @@ pub async fn update(
     change: EndpointChange,
 ) -> Result<Endpoint> {
     let mut tx = db::begin(db).await?;
-    let mut endpoint =
-        store::lock(&mut tx, account, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
+    let mut endpoint = lock(&mut tx, account, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
     let resets_failures = apply(&mut endpoint, change);
-    store::save(&mut tx, account, &endpoint, resets_failures).await?;
+    save(&mut tx, account, &endpoint, resets_failures).await?;
     db::commit(tx).await?;
     Ok(endpoint)
+}
+
+pub(super) async fn lock(tx: &mut PgConnection, account: AccountId, id: WebhookEndpointId) -> Result<Option<Endpoint>> {
+    let query = select_endpoints!("account_id = $1 AND id = $2 FOR NO KEY UPDATE", account.uuid(), id.uuid());
+    Ok(query.fetch_optional(tx).await?)
+}
+
+/// Locks an endpoint against being disabled or deleted, and returns its status; `None` if it is deleted.
+pub(super) async fn lock_shared(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: WebhookEndpointId,
+) -> Result<Option<EndpointStatus>> {
+    let status = sqlx::query_scalar!(
+        "SELECT status FROM webhook_endpoints WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL FOR SHARE",
+        account.uuid(),
+        id.uuid()
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(status)
+}
+
+/// Writes the fields that an update may change. `resets_failures` clears the failure history and the pause.
+pub(super) async fn save(
+    tx: &mut PgConnection,
+    account: AccountId,
+    endpoint: &Endpoint,
+    resets_failures: bool,
+) -> Result<()> {
+    sqlx::query!(
+        "UPDATE webhook_endpoints SET url = $3, enabled_events = $4, status = $5, disabled_reason = $6,
+                failing_since = CASE WHEN NOT $7 THEN failing_since END,
+                paused_until = CASE WHEN NOT $7 THEN paused_until END,
+                fresh_since = CASE WHEN $7 THEN clock_timestamp() ELSE fresh_since END
+         WHERE account_id = $1 AND id = $2",
+        account.uuid(),
+        endpoint.id.uuid(),
+        endpoint.url,
+        &endpoint.enabled_events,
+        endpoint.status as EndpointStatus,
+        endpoint.disabled_reason.map(|reason| reason.name()),
+        resets_failures,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Applies the change; returns whether past failures no longer count.
@@ -180,70 +279,21 @@ pub async fn rotate_secret(
 ) -> Result<WithSecret> {
     let secret = secrets::generate();
     let sealed = secrets::seal(encryption, &secret, id);
-    let rotated = store::rotate(db, account, id, &sealed, PREVIOUS_SECRET_VALIDITY).await?;
+    let rotated = sqlx::query_as!(
+        Endpoint,
+        "UPDATE webhook_endpoints SET previous_secret = secret, secret = $3,
+                previous_secret_until = clock_timestamp() + make_interval(secs => $4)
+         WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL
+         RETURNING id, url, enabled_events, status, disabled_reason, created_at",
+        account.uuid(),
+        id.uuid(),
+        &sealed,
+        PREVIOUS_SECRET_VALIDITY.as_secs_f64(),
+    )
+    .fetch_optional(db)
+    .await?;
     let endpoint = rotated.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
     Ok(WithSecret { endpoint, secret })
-}
-
-/// Disables an endpoint because of the results of its attempts, and emits an event for the account's other endpoints.
-/// Does nothing if the endpoint is already disabled or deleted.
-pub(super) async fn disable(
-    db: &Db,
-    caller: (AccountId, Mode),
-    id: WebhookEndpointId,
-    reason: DisabledReason,
-    now: Timestamp,
-) -> Result<()> {
-    let (account, mode) = caller;
-    let mut tx = db.begin().await?;
-    let Some(mut endpoint) = store::lock(&mut tx, account, id).await? else { return Ok(()) };
-    if endpoint.status == EndpointStatus::Disabled {
-        return Ok(());
-    }
-    endpoint.status = EndpointStatus::Disabled;
-    endpoint.disabled_reason = Some(reason);
-    store::save(&mut tx, account, &endpoint, false).await?;
-    // After the change, so that the disabled endpoint gets no delivery of this event.
-    let (livemode, view) = (mode == Mode::Live, EndpointView::new(&endpoint, mode == Mode::Live));
-    events::append(&mut tx, account, livemode, EventType::WebhookEndpointDisabled, &view, now).await?;
-    tx.commit().await?;
-    tracing::warn!(
-        endpoint = %id,
-        reason = reason.name(),
-        "webhook endpoint disabled; the account's other endpoints are notified"
-    );
-    Ok(())
-}
-
-/// Deletes an endpoint. No attempt begins after this returns: a claim takes a key-share lock on the row, which this
-/// lock waits for, and an attempt claimed before that begins within [`START_WINDOW`].
-///
-/// # Errors
-/// [`Error::NotFound`], also for a deleted endpoint.
-pub async fn delete(db: &PgPool, account: AccountId, id: WebhookEndpointId, now: Timestamp) -> Result<()> {
-    let mut tx = db::begin(db).await?;
-    if !store::lock_against_claims(&mut tx, account, id).await? {
-        return Err(Error::no_such("webhook endpoint", id));
-    }
-    store::delete(&mut tx, account, id, now).await?;
-    idempotency::delete_for_endpoint(&mut tx, account, id).await?;
-    db::commit(tx).await?;
-    wait_for_claimed_attempts(db, account, id).await;
-    Ok(())
-}
-
-/// Waits until no claimed attempt on a deleted endpoint can still begin. The deletion is already committed, so a
-/// failure here must not become an error: if the leases cannot be read, this waits for the whole window.
-async fn wait_for_claimed_attempts(db: &PgPool, account: AccountId, id: WebhookEndpointId) {
-    let until = Instant::now() + START_WINDOW;
-    while let Ok(leased) = timeout_at(until, store::has_leases(db, account, id)).await {
-        match leased {
-            Ok(false) => return,
-            Ok(true) => {}
-            Err(error) => tracing::warn!(%error, endpoint = %id, "leases could not be read; still waiting"),
-        }
-        sleep_until(until.min(Instant::now() + POLL_INTERVAL)).await;
-    }
 }
 
 /// A page of endpoints, newest first.
@@ -252,11 +302,17 @@ async fn wait_for_claimed_attempts(db: &PgPool, account: AccountId, id: WebhookE
 /// 422 for a cursor that names no endpoint of the account.
 pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<WebhookEndpointId>) -> Result<Page<Endpoint>> {
     if let Some(cursor) = page.starting_after
-        && store::find(db, account, cursor).await?.is_none()
+        && find(db, account, cursor).await?.is_none()
     {
         return Err(unknown_cursor());
     }
-    Ok(page.page(store::list(db, account, page.starting_after, page.fetch()).await?))
+    let query = select_endpoints!(
+        "(account_id, id) < ($1, $2) AND account_id >= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
+        account.uuid(),
+        page.starting_after.map_or(Uuid::max(), WebhookEndpointId::uuid),
+        page.fetch(),
+    );
+    Ok(page.page(query.fetch_all(db).await?))
 }
 
 #[cfg(test)]

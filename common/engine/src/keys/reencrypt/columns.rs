@@ -1,4 +1,4 @@
-//! The SQL of re-encryption, identical for every column with ciphertexts.
+//! The columns with ciphertexts, and their SQL, which is identical for all of them.
 
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;

@@ -1,0 +1,299 @@
+//! Claims: a worker takes an operation until its lease ends, and sends its request.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+
+use super::result::state;
+use super::types::{FIRST_PUSH_AFTER, LEASE, Origin, REQUEST_LIFETIME, State, Subject};
+use crate::accounts::AccountTime;
+use foundation::crypto::Secret;
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
+use foundation::money::{Currency, Money};
+use foundation::rule_enabled;
+use foundation::time::Timestamp;
+use foundation::{db, public_url};
+use providers::{Action, OperationKind, PROVIDER_TIMEOUT, Payer, ProviderKind, Request, Source};
+
+/// An operation that this worker holds until its lease ends.
+#[derive(Debug)]
+pub struct Claimed {
+    pub id: OperationId,
+    pub account_id: AccountId,
+    pub time: AccountTime,
+    pub provider_account_id: ProviderAccountId,
+    pub provider: ProviderKind,
+    pub subject: Subject,
+    pub refund_id: Option<RefundId>,
+    pub kind: OperationKind,
+    /// The request to send, identical at every attempt.
+    pub request: Request,
+    /// The token in our URL of a challenge; `None` if no cardholder is present.
+    pub action_token: Option<String>,
+    pub origin: Origin,
+    /// The fencing token of this claim.
+    pub fence: i64,
+    /// Whether a request may already have been sent: if so, the provider's recovery class decides how to continue.
+    pub sent_before: bool,
+    /// Number of look-ups that found nothing, counting only those made when no earlier request could still arrive.
+    pub not_found: i32,
+    /// Whether the last request sent can no longer have an effect.
+    pub last_request_is_dead: bool,
+    /// Whether no client waits for it.
+    pub background: bool,
+    /// Whether the system itself created it.
+    pub by_system: bool,
+    /// How often in a row it was not processed.
+    pub not_processed: i32,
+    /// Time since it was inserted.
+    pub age: Duration,
+    /// Whether the provider account has a breaker row, because requests were recently not processed.
+    pub has_breaker: bool,
+}
+
+/// A claimed row, before it is converted to a request.
+struct ClaimedRow {
+    id: OperationId,
+    account_id: AccountId,
+    payment_id: Option<PaymentId>,
+    payment_method_id: Option<PaymentMethodId>,
+    refund_id: Option<RefundId>,
+    provider_account_id: ProviderAccountId,
+    provider: ProviderKind,
+    kind: OperationKind,
+    reference: String,
+    amount: Option<i64>,
+    currency: Option<Currency>,
+    upstream_token: Option<String>,
+    card_ref: Option<String>,
+    target_ref: Option<String>,
+    reply_to: Option<String>,
+    request_id: Option<String>,
+    payer_address: Option<String>,
+    action_token: Option<String>,
+    fence: i64,
+    not_found: i32,
+    sent_before: bool,
+    last_request_is_dead: bool,
+    has_clock: bool,
+    valid_until: Timestamp,
+    now: Timestamp,
+    background: bool,
+    by_system: bool,
+    not_processed: i32,
+    age_seconds: f64,
+    has_breaker: bool,
+}
+
+impl ClaimedRow {
+    fn into_claimed(self) -> Result<Claimed> {
+        let subject = match (self.payment_id, self.payment_method_id) {
+            (Some(id), None) => Subject::Payment(id),
+            (None, Some(id)) => Subject::PaymentMethod(id),
+            _ => return Err(Error::internal(format!("{} has no payment and no payment method", self.id))),
+        };
+        let money = self.amount.zip(self.currency);
+        let action = action(self.kind, money, self.upstream_token, self.card_ref, self.target_ref)
+            .ok_or_else(|| Error::internal(format!("{} lacks a column that its kind requires", self.id)))?;
+        let return_url = |token: &String| public_url::of(format_args!("/pay/a/{token}/return"));
+        let request = Request {
+            account: self.provider_account_id,
+            reference: self.reference,
+            action,
+            now: self.now,
+            return_url: self.action_token.as_ref().map(return_url),
+            payer: None,
+            payer_address: self.payer_address,
+            valid_until: self.valid_until,
+            recorded: Vec::new(),
+        };
+        Ok(Claimed {
+            id: self.id,
+            account_id: self.account_id,
+            time: AccountTime::new(self.account_id, self.has_clock),
+            provider_account_id: self.provider_account_id,
+            provider: self.provider,
+            subject,
+            refund_id: self.refund_id,
+            kind: self.kind,
+            request,
+            action_token: self.action_token,
+            origin: Origin { reply_to: self.reply_to, request_id: self.request_id, ..Origin::default() },
+            fence: self.fence,
+            sent_before: self.sent_before,
+            not_found: self.not_found,
+            last_request_is_dead: self.last_request_is_dead,
+            background: self.background,
+            by_system: self.by_system,
+            not_processed: self.not_processed,
+            age: Duration::from_secs_f64(self.age_seconds.max(0.0)),
+            has_breaker: self.has_breaker,
+        })
+    }
+}
+
+/// Claims an operation and moves it to `sending` in one statement; a single-row update needs no lock on a parent. `now`
+/// is the system's time; the request carries the account's.
+///
+/// `None` if the operation is finished, leased by another worker, or gone, as for every duplicate wake-up. Also `None`
+/// for a refund while another operation of its payment is in progress: a constraint serializes them.
+///
+/// # Errors
+/// Database errors only.
+pub async fn claim(pool: &PgPool, id: OperationId, now: Timestamp) -> Result<Option<Claimed>> {
+    let expired_after = PROVIDER_TIMEOUT + REQUEST_LIFETIME;
+    if !rule_enabled!(Claim) {
+        // Every worker that finds the operation unclaimed takes it.
+        let mut claimed = read(pool, id, now).await?;
+        let state = state(pool, claimed.account_id, id).await?;
+        tokio::time::sleep(FIRST_PUSH_AFTER * 2).await;
+        claim_row(pool, id, LEASE, PROVIDER_TIMEOUT, now).await?;
+        claimed.sent_before = state != State::Ready;
+        return Ok((!state.is_final()).then_some(claimed));
+    }
+    let row = match claim_row(pool, id, LEASE, expired_after, now).await {
+        Err(Error::Database(error)) if db::violated_constraint(&error) == Some("operations_one_in_flight") => {
+            return Ok(None);
+        }
+        claimed => claimed?,
+    };
+    let Some(row) = row else { return Ok(None) };
+    let mut claimed = row.into_claimed()?;
+    claimed.sent_before &= rule_enabled!(Gate);
+    Ok(Some(claimed))
+}
+
+/// Claims the row unless it is finished, leased, or locked by another transaction.
+async fn claim_row(
+    db: &PgPool,
+    id: OperationId,
+    lease: Duration,
+    expired_after: Duration,
+    now: Timestamp,
+) -> Result<Option<ClaimedRow>> {
+    let row = sqlx::query_as!(
+        ClaimedRow,
+        r#"WITH candidate AS (
+               SELECT o.id, o.state IN ('sending', 'unknown') AS sent_before,
+                      coalesce(o.last_sent_at + make_interval(secs => $3) < clock_timestamp(), true) AS last_request_is_dead
+               FROM operations o
+               WHERE o.id = $1 AND o.finished_at IS NULL AND (o.lease_until IS NULL OR o.lease_until < clock_timestamp())
+               FOR NO KEY UPDATE SKIP LOCKED)
+           UPDATE operations o SET
+               state = CASE WHEN c.sent_before THEN 'unknown' ELSE 'sending' END::operation_state,
+               fence = o.fence + 1,
+               lease_until = clock_timestamp() + make_interval(secs => $2),
+               next_push_at = clock_timestamp() + make_interval(secs => $2 + 1),
+               first_sent_at = coalesce(o.first_sent_at, clock_timestamp()),
+               last_sent_at = CASE WHEN c.sent_before THEN o.last_sent_at ELSE clock_timestamp() END
+           FROM candidate c, provider_accounts p
+           WHERE o.id = c.id AND p.id = o.provider_account_id
+           RETURNING o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
+               o.reference, o.amount, o.currency, o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
+               o.payer_address,
+               o.action_token, o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_is_dead AS "last_request_is_dead!",
+               clock_timestamp() + make_interval(secs => $5) AS "valid_until!",
+               EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
+               account_now(o.account_id, $4) AS "now!", o.background, o.by_system, o.not_processed,
+               extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
+               EXISTS (SELECT 1 FROM provider_breakers b WHERE b.provider_account_id = o.provider_account_id) AS "has_breaker!""#,
+        id.uuid(),
+        lease.as_secs_f64(),
+        expired_after.as_secs_f64(),
+        now,
+        PROVIDER_TIMEOUT.as_secs_f64(),
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(row)
+}
+
+/// Reads an operation without claiming it, for an outcome that did not come from a request of a worker. The single-use
+/// token is deleted when the operation ends, so this may return an empty token: the request is never sent again.
+///
+/// # Errors
+/// Database errors only.
+pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claimed> {
+    sqlx::query_as!(
+        ClaimedRow,
+        r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
+               o.reference, o.amount, o.currency, CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS upstream_token, o.card_ref, o.target_ref,
+               o.reply_to, o.request_id, o.payer_address, o.action_token, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_is_dead!",
+               clock_timestamp() AS "valid_until!",
+               EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
+               account_now(o.account_id, $2) AS "now!", o.background, o.by_system, o.not_processed,
+               extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!", false AS "has_breaker!"
+           FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1"#,
+        id.uuid(),
+        now,
+    )
+    .fetch_one(db)
+    .await?
+    .into_claimed()
+}
+
+/// Records that the request is about to be sent again, extends the lease, and renews the time until which the provider
+/// may start it. As long as the fence matches, no other worker has claimed the operation, so the lease may be extended.
+///
+/// # Errors
+/// [`Error::Conflict`] if the claim was lost.
+pub async fn sending_again(db: &PgPool, claimed: &mut Claimed) -> Result<()> {
+    let held = sqlx::query_scalar!(
+        r#"UPDATE operations SET last_sent_at = clock_timestamp(), lease_until = clock_timestamp() + make_interval(secs => $3),
+                next_push_at = clock_timestamp() + make_interval(secs => $3 + 1), not_found = 0
+           WHERE id = $1 AND fence = $2 AND finished_at IS NULL
+           RETURNING clock_timestamp() + make_interval(secs => $4) AS "valid_until!""#,
+        claimed.id.uuid(),
+        claimed.fence,
+        LEASE.as_secs_f64(),
+        PROVIDER_TIMEOUT.as_secs_f64(),
+    )
+    .fetch_optional(db)
+    .await?;
+    claimed.request.valid_until = held.ok_or_else(|| Error::conflict("the lease was lost"))?;
+    Ok(())
+}
+
+/// Returns the payer of a payment: its customer, with the account's data for missing fields.
+///
+/// # Errors
+/// Database errors only.
+pub async fn payer(db: &PgPool, payment: PaymentId) -> Result<Payer> {
+    Ok(sqlx::query_as!(
+        Payer,
+        r#"SELECT coalesce(c.email, a.email, 'unknown@payer.invalid') AS "email!", coalesce(c.name, a.name) AS "name!"
+           FROM payments p JOIN accounts a ON a.id = p.account_id
+           LEFT JOIN customers c ON c.account_id = p.account_id AND c.id = p.customer_id
+           WHERE p.id = $1"#,
+        payment.uuid()
+    )
+    .fetch_one(db)
+    .await?)
+}
+
+/// Builds the provider request of an operation.
+fn action(
+    kind: OperationKind,
+    money: Option<(i64, Currency)>,
+    upstream_token: Option<String>,
+    card_ref: Option<String>,
+    target_ref: Option<String>,
+) -> Option<Action> {
+    let money = money.map(|(minor, currency)| Money { minor, currency });
+    let token = upstream_token.map(Secret::new);
+    Some(match kind {
+        OperationKind::Sale | OperationKind::Authorize => {
+            let source = match (token, card_ref) {
+                (Some(token), None) => Source::Token(token),
+                (None, Some(card)) => Source::Card(card),
+                _ => return None,
+            };
+            Action::Charge { source, money: money?, capture: kind == OperationKind::Sale }
+        }
+        OperationKind::Capture => Action::Capture { charge: target_ref?, money: money? },
+        OperationKind::Refund => Action::Refund { charge: target_ref?, money: money? },
+        OperationKind::Void | OperationKind::Reverse => Action::Void { charge: target_ref? },
+        OperationKind::StoreCard => Action::StoreCard { token: token? },
+    })
+}

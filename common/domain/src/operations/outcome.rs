@@ -1,0 +1,104 @@
+//! Outcomes: locking an operation, and writing how it ended or that this is unknown.
+
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use super::claim::Claimed;
+use super::types::State;
+use foundation::error::Result;
+use foundation::id::OperationId;
+use providers::FailureCode;
+
+/// A locked operation, as read before its outcome is written.
+#[derive(Debug)]
+pub struct Locked {
+    pub state: State,
+    /// The provider's reference for the transaction, if it succeeded.
+    pub provider_ref: Option<String>,
+    /// The fencing token of the latest claim.
+    pub fence: i64,
+    /// Whether the lease of that claim has not expired.
+    pub is_held: bool,
+}
+
+/// Locks an operation to write its outcome. The caller has locked its payment.
+///
+/// # Errors
+/// Database errors only.
+pub async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locked> {
+    Ok(sqlx::query_as!(
+        Locked,
+        r#"SELECT state, provider_ref, fence, coalesce(lease_until >= clock_timestamp(), false) AS "is_held!"
+           FROM operations WHERE id = $1 FOR NO KEY UPDATE"#,
+        id.uuid()
+    )
+    .fetch_one(tx)
+    .await?)
+}
+
+#[derive(Debug)]
+pub struct Outcome<'a> {
+    /// A final state.
+    pub state: State,
+    /// The provider's reference for the transaction.
+    pub provider_ref: Option<&'a str>,
+    /// Why it failed, for operators.
+    pub failure: Option<&'a str>,
+    /// Why it failed, for the API client.
+    pub failure_code: Option<FailureCode>,
+}
+
+/// Writes the outcome of an operation, regardless of the fence: a late worker's known result is a fact.
+///
+/// # Errors
+/// Database errors only.
+pub async fn finish(tx: &mut PgConnection, id: OperationId, outcome: &Outcome<'_>) -> Result<()> {
+    debug_assert!(outcome.state.is_final());
+    // The single-use token and the payer's address have no further use.
+    sqlx::query!(
+        "UPDATE operations SET state = $2, provider_ref = $3, failure = $4, failure_code = $5, finished_at = clock_timestamp(),
+                next_push_at = NULL, lease_until = NULL, upstream_token = NULL, payer_address = NULL
+         WHERE id = $1",
+        id.uuid(),
+        outcome.state as State,
+        outcome.provider_ref,
+        outcome.failure,
+        outcome.failure_code as Option<FailureCode>,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// How to continue with an operation of unknown outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Try again after this delay.
+    After(Duration),
+    /// An operator must determine the outcome.
+    ManualReview,
+}
+
+/// Releases an operation with its outcome unknown. Changes nothing if the claim was lost.
+///
+/// # Errors
+/// Database errors only.
+pub async fn leave_unknown(tx: &mut PgConnection, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
+    let after = match retry {
+        Retry::After(delay) => Some(delay),
+        Retry::ManualReview => None,
+    };
+    sqlx::query!(
+        "UPDATE operations SET state = 'unknown', lease_until = NULL, not_found = CASE WHEN $4 THEN not_found + 1 ELSE 0 END,
+                next_push_at = clock_timestamp() + make_interval(secs => $3)
+         WHERE id = $1 AND fence = $2 AND finished_at IS NULL",
+        claimed.id.uuid(),
+        claimed.fence,
+        after.map(|delay| delay.as_secs_f64()),
+        found_nothing,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! Refunds of a payment run one at a time.
+
+use sqlx::{PgConnection, PgPool};
+
+use super::claim::Claimed;
+use foundation::error::Result;
+use foundation::id::{AccountId, OperationId, PaymentId};
+
+/// Returns the provider's references of the payment's recorded refunds.
+///
+/// # Errors
+/// Database errors only.
+pub async fn recorded_refunds(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Vec<String>> {
+    Ok(sqlx::query_scalar!(
+        r#"SELECT provider_ref AS "provider_ref!" FROM operations
+           WHERE account_id = $1 AND payment_id = $2 AND kind = 'refund' AND state = 'succeeded'"#,
+        account.uuid(),
+        payment.uuid()
+    )
+    .fetch_all(db)
+    .await?)
+}
+
+/// Returns the oldest refund of a payment that has not started. Refunds of a payment run one at a time: the next is
+/// handed out when the previous has ended.
+///
+/// # Errors
+/// Database errors only.
+pub async fn next_refund(tx: &mut PgConnection, account: AccountId, payment: PaymentId) -> Result<Option<OperationId>> {
+    Ok(sqlx::query_scalar!(
+        "SELECT id FROM operations WHERE account_id = $1 AND payment_id = $2 AND kind = 'refund' AND state = 'ready'
+         ORDER BY id LIMIT 1",
+        account.uuid(),
+        payment.uuid()
+    )
+    .fetch_optional(tx)
+    .await?)
+}
+
+/// Whether another refund of this payment has an unknown outcome. Compares the state as text, like every query about a
+/// single payment: otherwise a plan that uses the index of all unknown outcomes, cached while there are few, would
+/// still be used in an outage, when there are many.
+///
+/// # Errors
+/// Database errors only.
+pub async fn another_refund_is_unknown(tx: &mut PgConnection, claimed: &Claimed, payment: PaymentId) -> Result<bool> {
+    Ok(sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM operations WHERE account_id = $1 AND payment_id = $2 AND kind = 'refund'
+                         AND state::text = 'unknown' AND id <> $3) AS "found!""#,
+        claimed.account_id.uuid(),
+        payment.uuid(),
+        claimed.id.uuid()
+    )
+    .fetch_one(tx)
+    .await?)
+}

@@ -1,0 +1,84 @@
+//! What an operation is, and its states.
+
+use std::time::Duration;
+
+use foundation::id::{KeyId, PaymentId, PaymentMethodId};
+
+/// How long a claim lasts. Longer than [`providers::PROVIDER_TIMEOUT`] plus the time to commit the outcome.
+pub const LEASE: Duration = Duration::from_secs(20);
+/// How long after the intent is committed the sweep checks whether a worker has claimed the operation.
+pub const FIRST_PUSH_AFTER: Duration = Duration::from_secs(3);
+/// How long after a request arrives a provider may still act on it.
+pub const REQUEST_LIFETIME: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "operation_state", rename_all = "snake_case")]
+pub enum State {
+    /// Written, and not claimed.
+    Ready,
+    /// Claimed by a worker; no request has been sent.
+    Claimed,
+    /// A request may have been sent.
+    Sending,
+    /// The provider executed it.
+    Succeeded,
+    /// The issuer declined it.
+    Declined,
+    /// It certainly had no effect.
+    Failed,
+    /// A request was sent, and its response was lost.
+    Unknown,
+}
+
+impl State {
+    /// Name in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Claimed => "claimed",
+            Self::Sending => "sending",
+            Self::Succeeded => "succeeded",
+            Self::Declined => "declined",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Whether the state can no longer change.
+    pub const fn is_final(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Declined | Self::Failed => true,
+            Self::Ready | Self::Claimed | Self::Sending | Self::Unknown => false,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Payment(PaymentId),
+    /// A card to save.
+    PaymentMethod(PaymentMethodId),
+}
+
+impl Subject {
+    /// The id under which a waiting request is notified.
+    pub const fn reply_id(self) -> uuid::Uuid {
+        match self {
+            Self::Payment(id) => id.uuid(),
+            Self::PaymentMethod(id) => id.uuid(),
+        }
+    }
+}
+
+/// The client that waits for an operation, and the request that created it: carried along for logs and notifications.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// The reply channel of the API process that waits.
+    pub reply_to: Option<String>,
+    /// The `Request-Id` of the request that created it.
+    pub request_id: Option<String>,
+    /// The API key of that request. `None` for payers on hosted pages, the scheduler and reversals.
+    pub requested_by: Option<KeyId>,
+    /// The IP address of a payer on a hosted page, for a provider that applies limits by address.
+    pub payer_address: Option<String>,
+}
