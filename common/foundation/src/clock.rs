@@ -2,6 +2,7 @@
 //! the monotonic clock, so that a wrong wall clock of a machine does not affect when money moves. Domain rules take a
 //! timestamp as argument; only entry points hold a clock; leases use `clock_timestamp()` of the database.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -32,10 +33,20 @@ enum Source {
 /// Shared by the whole process, because there is one database.
 static PROCESS: LazyLock<ProcessClock> = LazyLock::new(ProcessClock::new);
 
+thread_local! {
+    /// The clock of the simulated process that this thread runs.
+    static SIMULATED: Cell<Option<&'static ProcessClock>> = const { Cell::new(None) };
+}
+
+/// Gives this thread a process clock of its own: the simulation runs each process on one thread.
+pub fn simulate_process() {
+    SIMULATED.set(Some(Box::leak(Box::new(ProcessClock::new()))));
+}
+
 impl Clock {
     /// The clock of this process: the database's time once it has been measured, the machine's time before.
     pub fn system() -> Self {
-        Self(Arc::new(Source::Process(&PROCESS)))
+        Self(Arc::new(Source::Process(SIMULATED.get().unwrap_or(&PROCESS))))
     }
 
     /// A fixed time, for tests.

@@ -14,7 +14,8 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+pub use metrics_exporter_prometheus::PrometheusHandle as MetricsHandle;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
@@ -49,7 +50,7 @@ pub fn init_logs() {
 ///
 /// # Errors
 /// A recorder is already installed.
-pub fn init_metrics() -> Result<PrometheusHandle, metrics_exporter_prometheus::BuildError> {
+pub fn init_metrics() -> Result<MetricsHandle, metrics_exporter_prometheus::BuildError> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS_BUCKETS)?
         .install_recorder()?;
@@ -64,13 +65,13 @@ pub fn init_metrics() -> Result<PrometheusHandle, metrics_exporter_prometheus::B
 pub struct Internal {
     db: PgPool,
     process: Option<Process>,
-    metrics: PrometheusHandle,
+    metrics: MetricsHandle,
     starting: Arc<AtomicBool>,
     draining: Arc<AtomicBool>,
 }
 
 impl Internal {
-    pub fn new(db: PgPool, metrics: PrometheusHandle) -> Self {
+    pub fn new(db: PgPool, metrics: MetricsHandle) -> Self {
         Self { db, process: None, metrics, starting: Arc::default(), draining: Arc::default() }
     }
 

@@ -325,7 +325,7 @@ fn ports_agree() {
 fn the_grace_period_covers_the_shutdown_of_each_program() {
     let responses = seconds("common/foundation/src/server.rs", "STOP_TIMEOUT");
     // Plus 2 s for Redis.
-    let worker = seconds("worker/src/main.rs", "SHUTDOWN_TIMEOUT") + 2;
+    let worker = seconds("worker/src/lib.rs", "SHUTDOWN_TIMEOUT") + 2;
     let mut seen = 0;
     for launch in launches() {
         let needs = match launch.program.as_str() {

@@ -1,0 +1,118 @@
+//! The API process: stateless, so any number can run behind a load balancer. It writes intents to Postgres, posts their
+//! ids to Redis and waits, up to a timeout, for a worker's reply.
+
+mod app;
+mod body;
+mod elements;
+mod endpoint;
+mod error;
+mod guard;
+mod html;
+mod idempotency;
+mod limits;
+mod openapi;
+mod pages;
+mod path;
+mod query;
+mod request_context;
+mod request_id;
+mod retry;
+mod routes;
+mod signing;
+mod unknown_fields;
+mod waiting;
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use domain::accounts::{self, Keys};
+use foundation::clock::Clock;
+use foundation::config;
+use foundation::db;
+use foundation::db::Db;
+use foundation::public_url;
+use foundation::queues;
+use foundation::server;
+use foundation::telemetry::{self, MetricsHandle};
+use queue::{Publisher, Replies};
+use tokio::net::TcpListener;
+
+use crate::app::App;
+use crate::limits::Limits;
+
+/// Postgres connections per process. A request holds one only briefly, and none while it waits for a worker.
+const DATABASE_POOL: u32 = 16;
+
+/// Runs the process until `stop`, configured by environment variables.
+///
+/// # Errors
+/// The configuration is invalid, or an address cannot be bound.
+pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+    queues::register_posts_metrics();
+    engine::register_billing_metrics();
+    routes::register_failures_metrics();
+    let redis = config::redis()?;
+    let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "api")?;
+    let publisher = Publisher::connect(&redis);
+    let clock = Clock::system();
+    let base = config::public_url()?;
+    public_url::set(base.clone());
+    let reply_channel = format!("api-{}", foundation::crypto::random_hex(8));
+    let (peppers, encryption) = (config::peppers()?, config::encryption_keys()?);
+    let keys = engine::Keys { encryption: encryption.clone(), peppers: Some(peppers.clone()) };
+    let unchecked = config::keys_unchecked()?;
+    let app = App {
+        db: Db::new(pool.clone(), publisher.clone()),
+        clock,
+        keys: Arc::new(Keys::new(pool.clone(), peppers, config::key_cache()?)),
+        encryption,
+        limits: Limits::new(&redis, config::api_limits()?),
+        public_url: base.clone().into(),
+        card_gateway_url: config::card_gateway_public_url()?.map(Into::into),
+        webhook_loopback: config::webhook_loopback()?,
+        publisher,
+        replies: Replies::start(&redis, &reply_channel),
+        reply_channel: reply_channel.into(),
+    };
+
+    let (drain_delay, listening) = (config::drain_delay()?, config::listener()?);
+    let internal = telemetry::Internal::new(pool.clone(), metrics).reporting("api").starting();
+    // Bound before the health endpoint is served: a process that reports ready already accepts connections.
+    let listener = TcpListener::bind(config::api_bind()?).await.context("API_BIND")?;
+    let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
+    tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "api is listening");
+
+    let ready = internal.clone();
+    let startup_checks = async {
+        if !unchecked {
+            engine::require_matching_keys(&pool, &keys).await?;
+        }
+        accounts::check_public_url(&pool, &base).await?;
+        ready.mark_started();
+        anyhow::Ok(())
+    };
+    let draining = async move {
+        stop.await;
+        tracing::info!(
+            "api is stopping: not ready; refuses new requests after the drain delay and finishes those in flight"
+        );
+        internal.drain();
+    };
+    let publisher = app.publisher.clone();
+    let mut serving = pin!(server::serve(
+        listener,
+        server::with_security_headers(routes::router(app), &base),
+        listening,
+        draining,
+        drain_delay
+    ));
+    tokio::select! {
+        // Requests are served while the startup checks run.
+        checked = startup_checks => { checked?; serving.await }
+        () = &mut serving => {}
+    }
+    publisher.flush().await;
+    tracing::info!("api has stopped");
+    Ok(())
+}
