@@ -26,8 +26,10 @@ const PORT_ATTEMPTS: usize = 5;
 const USER: &str = "payments";
 
 /// How to start a private Postgres. The default suits tests.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
+    /// Additional environment variables of the server.
+    pub environment: Vec<(String, String)>,
     /// Turn `fsync` on. Without it a crash of the machine, but not of Postgres, loses data.
     pub durable: bool,
     /// The preferred port; any free port if it is taken.
@@ -49,6 +51,7 @@ struct Launch {
     tool: Tool,
     owner: Owner,
     home: PathBuf,
+    environment: Vec<(String, String)>,
     durable: bool,
     port: u16,
     tls: bool,
@@ -76,7 +79,15 @@ impl Postgres {
         let tool = tools::postgres_programs()?;
         let password = files::password(&home)?;
         owner.hand_over(&home.join("password"))?;
-        let mut launch = Launch { tool, owner, home, durable: options.durable, port: 0, tls: options.tls };
+        let mut launch = Launch {
+            tool,
+            owner,
+            home,
+            environment: options.environment,
+            durable: options.durable,
+            port: 0,
+            tls: options.tls,
+        };
         launch.initialize()?;
         if launch.tls {
             for file in tls::write_server(&launch.home)? {
@@ -210,7 +221,8 @@ impl Launch {
             command.args(["-c", &setting]);
         }
         // On SIGQUIT the postmaster also ends its children.
-        let mut child = Child::spawn(self.prepare(&mut command)?, Signal::SIGQUIT)?;
+        let command = self.prepare(&mut command)?.envs(self.environment.iter().cloned());
+        let mut child = Child::spawn(command, Signal::SIGQUIT)?;
         let ready = time::timeout(START_TIMEOUT, async {
             while !self.is_ready(child.pid()) {
                 if let Some(status) = child.exit_status()? {

@@ -25,8 +25,10 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const PORT_ATTEMPTS: usize = 5;
 
 /// How to start a private Redis. The default suits tests.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
+    /// Additional environment variables of the server.
+    pub environment: Vec<(String, String)>,
     /// Save the data in the directory and load it at the next start.
     pub persistent: bool,
     /// The preferred port; any free port if it is taken.
@@ -40,6 +42,7 @@ pub struct Options {
 pub struct Redis {
     tool: Tool,
     directory: PathBuf,
+    environment: Vec<(String, String)>,
     password: String,
     port: u16,
     tls_port: Option<u16>,
@@ -64,9 +67,17 @@ impl Redis {
             };
             let tls_port = options.tls.then(ports::free).transpose()?;
             configure(directory, &password, port, options.persistent, tls_port)?;
-            match launch(&tool, directory, &password, port).await {
+            match launch(&tool, directory, &password, port, &options.environment).await {
                 Ok(child) => {
-                    return Ok(Self { tool, directory: directory.to_path_buf(), password, port, tls_port, child });
+                    return Ok(Self {
+                        tool,
+                        directory: directory.to_path_buf(),
+                        environment: options.environment,
+                        password,
+                        port,
+                        tls_port,
+                        child,
+                    });
                 }
                 Err(error) => failure = Some(error),
             }
@@ -120,7 +131,7 @@ impl Redis {
     /// As for [`Redis::start`].
     pub async fn restart(&mut self) -> Result<()> {
         self.stop().await?;
-        self.child = launch(&self.tool, &self.directory, &self.password, self.port).await?;
+        self.child = launch(&self.tool, &self.directory, &self.password, self.port, &self.environment).await?;
         Ok(())
     }
 
@@ -176,7 +187,7 @@ fn configure(directory: &Path, password: &str, port: u16, persistent: bool, tls_
     let save = if persistent { "60 1" } else { "\"\"" };
     let mut text = format!(
         "bind 127.0.0.1\nport {port}\nrequirepass {password}\ndir ./\ndaemonize no\nappendonly no\nsave {save}\n\
-         maxclients 2000\n"
+         maxclients 2000\njemalloc-bg-thread no\n"
     );
     if let Some(port) = tls_port {
         tls::write_server(directory)?;
@@ -186,12 +197,18 @@ fn configure(directory: &Path, password: &str, port: u16, persistent: bool, tls_
     files::write_private(&directory.join("redis.conf"), &text)
 }
 
-async fn launch(tool: &Tool, directory: &Path, password: &str, port: u16) -> Result<Child> {
+async fn launch(
+    tool: &Tool,
+    directory: &Path,
+    password: &str,
+    port: u16,
+    environment: &[(String, String)],
+) -> Result<Child> {
     let log = directory.join("redis.log");
     let output = OpenOptions::new().create(true).append(true).open(&log).context("cannot write the log of Redis")?;
     let mut command = tool.command();
     command.arg("redis.conf").current_dir(directory).stdin(Stdio::null());
-    command.stdout(output.try_clone()?).stderr(output);
+    command.stdout(output.try_clone()?).stderr(output).envs(environment.iter().cloned());
     let mut child = Child::spawn(&mut command, Signal::SIGKILL)?;
     let pid = child.pid();
     let ready = time::timeout(START_TIMEOUT, async {

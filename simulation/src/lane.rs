@@ -1,0 +1,96 @@
+//! A lane: one Postgres, one Redis, and one history after the other, each in a child process, so that each begins in the
+//! same state: counters of libraries, lazily initialized values and addresses in memory.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::process::exit;
+
+use anyhow::{Context as _, Result, bail};
+use foundation::telemetry;
+
+use crate::history::History;
+use crate::run::{Report, run};
+use crate::servers::Servers;
+use crate::system;
+
+/// Runs histories.
+pub struct Lane {
+    servers: Servers,
+}
+
+impl Lane {
+    /// Starts the servers.
+    ///
+    /// # Errors
+    /// If one of them does not start.
+    #[allow(unsafe_code)]
+    pub fn start() -> Result<Self> {
+        let servers = Servers::start()?;
+        // SAFETY: a lane has one thread.
+        unsafe { system::configure(&servers) };
+        Ok(Self { servers })
+    }
+
+    /// Runs a history. Writes its events to the file `trace`, if there is one.
+    ///
+    /// # Errors
+    /// If the child process fails.
+    #[allow(unsafe_code)]
+    pub fn run(&self, history: &History, trace: Option<&Path>) -> Result<Report> {
+        let (mut reader, writer) = pipe()?;
+        // SAFETY: a lane has one thread, so the child may do anything.
+        match unsafe { libc::fork() } {
+            0 => {
+                drop(reader);
+                // Neither a panic nor the end may run the destructors of what belongs to the parent.
+                let result = panic::catch_unwind(AssertUnwindSafe(|| self.run_as_child(history, trace, writer)));
+                if let Ok(Err(error)) = &result {
+                    eprintln!("seed {}: {error:#}", history.seed);
+                }
+                exit(i32::from(!matches!(result, Ok(Ok(())))));
+            }
+            child if child > 0 => {
+                drop(writer);
+                let mut report = Vec::new();
+                reader.read_to_end(&mut report)?;
+                let mut status = 0;
+                // SAFETY: waits for the child above.
+                unsafe { libc::waitpid(child, &raw mut status, 0) };
+                if status != 0 {
+                    bail!("seed {}: the process of the history failed ({status})", history.seed);
+                }
+                serde_json::from_slice(&report).context("the report of the history")
+            }
+            _ => Err(io::Error::last_os_error()).context("fork"),
+        }
+    }
+
+    fn run_as_child(&self, history: &History, trace: Option<&Path>, mut report: File) -> Result<()> {
+        if std::env::var("RUST_LOG").is_ok() {
+            telemetry::init_logs();
+        }
+        let metrics = telemetry::init_metrics()?;
+        let (outcome, lines) = run(history, &self.servers, metrics, trace.is_some())?;
+        if let Some(path) = trace {
+            fs::write(path, lines.join("\n"))?;
+        }
+        report.write_all(&serde_json::to_vec(&outcome)?)?;
+        Ok(())
+    }
+}
+
+/// The reading and the writing end of a new pipe.
+#[allow(unsafe_code)]
+fn pipe() -> Result<(File, File)> {
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for two descriptors, which nothing else owns.
+    unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) < 0 {
+            return Err(io::Error::last_os_error()).context("pipe");
+        }
+        Ok((File::from(OwnedFd::from_raw_fd(ends[0])), File::from(OwnedFd::from_raw_fd(ends[1]))))
+    }
+}

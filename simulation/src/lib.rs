@@ -1,0 +1,16 @@
+//! Deterministic simulation: the production code in virtual time on a virtual network.
+
+pub mod check;
+pub mod client;
+pub mod clock;
+pub mod history;
+pub mod host;
+pub mod lane;
+pub mod random;
+pub mod run;
+pub mod servers;
+pub mod shrink;
+pub mod system;
+pub mod trace;
+pub mod wire;
+pub mod world;

@@ -1,0 +1,181 @@
+//! The deployment that is simulated: which processes run, at which addresses, and how they are restarted.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, Result};
+use domain::accounts::{self, AccountSettings, Mode};
+use foundation::clock::Clock;
+use foundation::config;
+use foundation::telemetry::MetricsHandle;
+use providers::ProviderKind;
+use serde::{Deserialize, Serialize};
+use sqlx::PgPool;
+
+use crate::clock;
+use crate::servers::Servers;
+use crate::world::{ProcessId, Service, World};
+
+/// The addresses of the virtual network.
+pub const POSTGRES: ([u8; 4], u16) = ([10, 0, 0, 1], 5432);
+/// Redis.
+pub const REDIS: ([u8; 4], u16) = ([10, 0, 0, 2], 6379);
+/// The balancer in front of api.
+pub const API: ([u8; 4], u16) = ([10, 0, 0, 3], 80);
+const API_PORT: u16 = 8080;
+
+/// When every history begins: 2026-01-30T22:00:00Z, two hours before a month without a 31st.
+pub const BEGIN_US: u64 = 1_769_810_400_000_000;
+
+/// A process of the deployment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub enum Role {
+    /// Takes requests.
+    Api,
+    /// Talks to providers.
+    Worker,
+    /// A second worker.
+    SecondWorker,
+    /// Finds due work.
+    Scheduler,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Api, Self::Worker, Self::SecondWorker, Self::Scheduler];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Worker => "worker",
+            Self::SecondWorker => "second worker",
+            Self::Scheduler => "scheduler",
+        }
+    }
+}
+
+/// The simulated deployment.
+pub struct System {
+    /// The processes and connections.
+    pub world: World,
+    metrics: MetricsHandle,
+    running: BTreeMap<Role, ProcessId>,
+    wall_offsets: BTreeMap<Role, i64>,
+}
+
+/// Sets the environment variables that configure every process.
+///
+/// # Safety
+/// No other thread may run.
+#[allow(unsafe_code)]
+pub unsafe fn configure(servers: &Servers) {
+    let at = |url: &str, port: u16, (ip, to): ([u8; 4], u16)| {
+        url.replace(&format!("127.0.0.1:{port}"), &SocketAddr::from((ip, to)).to_string())
+    };
+    let (postgres, redis) = servers.ports();
+    let database = at(&servers.database_url(), postgres, POSTGRES) + "?sslmode=disable";
+    let variables = [
+        ("DATABASE_URL", database.as_str()),
+        ("REDIS_URL", &at(&servers.redis_url(), redis, REDIS)),
+        ("PUBLIC_URL", "http://127.0.0.1:8080"),
+        ("KEY_PEPPER", &"11".repeat(32)),
+        ("ENCRYPTION_KEY", &"22".repeat(32)),
+        ("API_BIND", "127.0.0.1:8080"),
+        ("METRICS_BIND", "127.0.0.1:9090"),
+        ("WEBHOOK_ALLOW_LOOPBACK", "true"),
+    ];
+    for (name, value) in variables {
+        // SAFETY: the caller's promise.
+        unsafe { std::env::set_var(name, value) };
+    }
+}
+
+impl System {
+    /// A system without processes.
+    ///
+    /// # Errors
+    /// If Postgres or Redis refuses the simulator's connections.
+    pub fn new(seed: u64, servers: &Servers, metrics: MetricsHandle) -> Result<Self> {
+        clock::reset(BEGIN_US, seed);
+        let (postgres, redis) = servers.ports();
+        let services = BTreeMap::from([
+            (SocketAddr::from(POSTGRES), Service::Postgres(postgres)),
+            (SocketAddr::from(REDIS), Service::Redis(redis)),
+        ]);
+        let world = World::new(seed, services, servers.postgres_connection()?, servers.redis_connection()?);
+        Ok(Self { world, metrics, running: BTreeMap::new(), wall_offsets: BTreeMap::new() })
+    }
+
+    /// Starts a process, or does nothing if it runs.
+    pub fn start(&mut self, role: Role) {
+        if self.running.get(&role).is_some_and(|id| !self.world.has_ended(*id)) {
+            return;
+        }
+        let metrics = self.metrics.clone();
+        let offset = self.wall_offsets.get(&role).copied().unwrap_or(0);
+        let id = self.world.start(role.name(), offset, move || async move {
+            let ended = match role {
+                Role::Api => api::run(metrics, pending()).await,
+                Role::Worker | Role::SecondWorker => worker::run(metrics, pending()).await,
+                Role::Scheduler => scheduler::run(metrics, pending()).await,
+            };
+            if let Err(error) = ended {
+                tracing::error!(%error, "the process failed");
+            }
+        });
+        self.running.insert(role, id);
+        if role == Role::Api {
+            self.world.publish(SocketAddr::from(API), Service::Process(id, API_PORT));
+        }
+    }
+
+    /// The process in this role, if it runs.
+    pub fn process(&self, role: Role) -> Option<ProcessId> {
+        self.running.get(&role).copied().filter(|id| !self.world.has_ended(*id))
+    }
+
+    /// The role of a process.
+    pub fn role(&self, process: ProcessId) -> Option<Role> {
+        self.running.iter().find(|(_, id)| **id == process).map(|(role, _)| *role)
+    }
+
+    /// Sets how far the wall clock of a process is ahead, from its next start. Returns whether it was different.
+    pub fn set_wall_offset(&mut self, role: Role, us: i64) -> bool {
+        self.wall_offsets.insert(role, us).unwrap_or(0) != us
+    }
+
+    /// Creates an account and returns its secret key.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn create_account(&mut self) -> Result<String> {
+        let created = Arc::new(Mutex::new(None));
+        let result = Arc::clone(&created);
+        let process = self.world.start("account", 0, move || async move {
+            let account = insert_account().await;
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(account);
+        });
+        while !self.world.has_ended(process) {
+            self.world.step(u64::MAX)?;
+        }
+        let account = created.lock().unwrap_or_else(PoisonError::into_inner).take();
+        account.context("the process ended early")?
+    }
+}
+
+async fn insert_account() -> Result<String> {
+    let (peppers, encryption) = (config::peppers()?, config::encryption_keys()?);
+    let pool = PgPool::connect(config::database_url()?.expose()).await?;
+    let now = Clock::system().now();
+    let settings = AccountSettings {
+        name: Some("Shop".to_owned()),
+        provider: Some(ProviderKind::Mock),
+        ..AccountSettings::default()
+    };
+    let id = accounts::create(&pool, now, None, Mode::Test, &settings).await?;
+    let secret = accounts::issue_secret(&pool, &peppers, &encryption, now, id, None).await?;
+    pool.close().await;
+    Ok(secret.key.expose().to_owned())
+}

@@ -1,0 +1,22 @@
+//! The program `simulate`, as a user runs it.
+
+use std::process::{Command, Output};
+
+fn simulate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_simulate")).args(arguments).output().expect("the program starts")
+}
+
+fn digest(output: &Output) -> String {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    printed.lines().find(|line| line.starts_with("digest: ")).expect("a digest").to_owned()
+}
+
+#[test]
+fn a_seed_determines_every_event_and_histories_lose_no_money() {
+    let [first, second] = [0, 0].map(|_| simulate(&["--first", "1", "--seeds", "4"]));
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stdout));
+    assert_eq!(digest(&first), digest(&second), "the same seeds gave different events");
+
+    let histories = simulate(&["--seeds", "8"]);
+    assert!(histories.status.success(), "{}", String::from_utf8_lossy(&histories.stdout));
+}
