@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use serde_json::Value;
 use sqlx::{Connection as _, PgConnection};
+use uuid::Uuid;
 
 use crate::client::Response;
-use crate::history::{History, Request};
+use crate::history::History;
 
 /// Each query counts violations.
 const QUERIES: &[(&str, &str)] = &[
@@ -36,10 +37,40 @@ const QUERIES: &[(&str, &str)] = &[
              AND t.kind = 'refund' AND t.approved)",
     ),
     ("a second charge was recorded", "SELECT count(*) FROM charge_anomalies"),
+    (
+        "an invoice has other than one payment that paid it",
+        "SELECT count(*) FROM invoices i WHERE i.status = 'paid' AND 1 <> (SELECT count(*) FROM payments p
+             WHERE p.invoice_id = i.id AND p.status NOT IN ('processing', 'declined', 'failed', 'cancelled'))",
+    ),
+    (
+        "an invoice that is not paid has a payment",
+        "SELECT count(*) FROM invoices i WHERE i.status <> 'paid' AND EXISTS (SELECT FROM payments p
+             WHERE p.invoice_id = i.id AND p.status NOT IN ('processing', 'declined', 'failed', 'cancelled', 'refunded'))",
+    ),
+    (
+        "the numbers of the invoices have gaps",
+        "SELECT max(number) - count(number) FROM invoices HAVING max(number) <> count(number)",
+    ),
+    (
+        "a subscription has two invoices for one period",
+        "SELECT count(*) FROM (SELECT FROM invoices WHERE subscription_id IS NOT NULL
+             GROUP BY subscription_id, billing_period HAVING count(*) > 1) twice",
+    ),
 ];
+
+/// What a history leaves besides the database.
+pub struct Evidence<'a> {
+    /// What was requested.
+    pub history: &'a History,
+    /// The responses, in the order of the requests.
+    pub responses: &'a [Option<Response>],
+    /// How often the endpoint acknowledged each event.
+    pub acknowledged: BTreeMap<String, u64>,
+}
 
 /// What is not final yet.
 const UNFINISHED: &str = "SELECT (SELECT count(*) FROM payments WHERE status = 'processing')
+    + (SELECT count(*) FROM webhook_pending)
     + (SELECT count(*) FROM operations WHERE state NOT IN ('succeeded', 'failed', 'declined'))";
 
 /// Whether all work is finished.
@@ -57,34 +88,41 @@ pub async fn is_quiet(database_url: &str) -> Result<bool> {
 ///
 /// # Errors
 /// If the database cannot be read.
-pub async fn check(history: &History, responses: &[Option<Response>], database_url: &str) -> Result<Vec<String>> {
+pub async fn check(evidence: &Evidence<'_>, database_url: &str) -> Result<Vec<String>> {
     let mut db = PgConnection::connect(database_url).await?;
     let mut violations = Vec::new();
     for (sentence, query) in QUERIES {
-        let count: i64 = sqlx::query_scalar(*query).fetch_one(&mut db).await?;
+        let count: i64 = sqlx::query_scalar(*query).fetch_optional(&mut db).await?.unwrap_or(0);
         if count > 0 {
             violations.push(format!("{sentence} ({count})"));
         }
     }
-    let payments: Vec<(uuid::Uuid, i64)> =
-        sqlx::query_as("SELECT id, amount_requested FROM payments").fetch_all(&mut db).await?;
-    let mut of_key: BTreeMap<u64, &str> = BTreeMap::new();
-    for (timed, response) in history.requests.iter().zip(responses) {
-        let Some(Response::Received(status, body)) = response else { continue };
-        if *status == 500 && !history.breaks_postgres() {
-            violations.push(format!("{:?} returned 500: {body}", timed.request));
+    let events: Vec<Uuid> = sqlx::query_scalar("SELECT id FROM events").fetch_all(&mut db).await?;
+    for id in events.into_iter().map(|id| api_id("evt_", id)) {
+        if !evidence.acknowledged.contains_key(&id) {
+            violations.push(format!("the endpoint has not acknowledged {id}"));
         }
-        let Request::Pay { amount, key, .. } = &timed.request else { continue };
-        let Some(id) = body["id"].as_str().filter(|_| *status < 300) else { continue };
-        let found = payments.iter().find(|(uuid, _)| api_id(*uuid) == id);
-        match found {
+    }
+    let payments: Vec<(Uuid, i64)> =
+        sqlx::query_as("SELECT id, amount_requested FROM payments").fetch_all(&mut db).await?;
+    let mut of_key: BTreeMap<&str, &str> = BTreeMap::new();
+    for (timed, response) in evidence.history.requests.iter().zip(evidence.responses) {
+        let (request, Some(Response::Received(status, body))) = (&timed.request, response) else { continue };
+        if *status == 500 && !evidence.history.breaks_postgres() {
+            violations.push(format!("{request} returned 500: {body}"));
+        }
+        if request.path != "/payments" || *status >= 300 {
+            continue;
+        }
+        let (Some(id), Some(sent)) = (body["id"].as_str(), &request.body) else { continue };
+        match payments.iter().find(|(uuid, _)| api_id("pay_", *uuid) == id) {
             None => violations.push(format!("{id} was acknowledged and does not exist")),
-            Some((_, requested)) if u64::try_from(*requested) != Ok(*amount) => {
-                violations.push(format!("{id} is a payment of {requested} instead of {amount}"));
+            Some((_, requested)) if sent["amount"] != *requested => {
+                violations.push(format!("{id} is a payment of {requested} instead of {}", sent["amount"]));
             }
             Some(_) => {}
         }
-        if let Some(first) = key.and_then(|key| of_key.insert(key, id))
+        if let Some(first) = request.key.as_ref().and_then(|key| of_key.insert(key, id))
             && first != id
         {
             violations.push(format!("one key made the payments {first} and {id}"));
@@ -93,8 +131,8 @@ pub async fn check(history: &History, responses: &[Option<Response>], database_u
     Ok(violations)
 }
 
-fn api_id(uuid: uuid::Uuid) -> String {
-    format!("pay_{}", ulid::Ulid::from_bytes(*uuid.as_bytes()))
+fn api_id(prefix: &str, uuid: Uuid) -> String {
+    format!("{prefix}{}", ulid::Ulid::from_bytes(*uuid.as_bytes()))
 }
 
 /// The statuses of all responses, for the report.

@@ -1,7 +1,11 @@
 //! A history: what clients do and which faults occur, at which virtual time. A seed determines it.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
 
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::generator::Generator;
 use crate::random::Random;
 use crate::system::Role;
 use crate::world::StatementFault;
@@ -42,44 +46,18 @@ pub struct TimedFault {
     pub fault: Fault,
 }
 
-/// A request of a client. Payments are numbered in the order of the requests that create them.
+/// A request of the merchant's client. In the path and in strings of the body, `{payment.3}` is the id of the fourth
+/// payment that the history creates; likewise for other kinds of object.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub enum Request {
-    /// Creates a payment. Requests with the same key are repetitions.
-    Pay {
-        /// In minor units.
-        amount: u64,
-        /// The token of the mock provider.
-        token: String,
-        /// Whether it is captured at once.
-        capture: bool,
-        /// The idempotency key.
-        key: Option<u64>,
-    },
-    /// Captures an authorized payment.
-    Capture {
-        /// Which payment.
-        payment: usize,
-        /// In minor units; all of it for `None`.
-        amount: Option<u64>,
-    },
-    /// Cancels an authorized payment.
-    Void {
-        /// Which payment.
-        payment: usize,
-    },
-    /// Refunds a part of a payment.
-    Refund {
-        /// Which payment.
-        payment: usize,
-        /// In minor units.
-        amount: u64,
-    },
-    /// Reads a payment.
-    Retrieve {
-        /// Which payment.
-        payment: usize,
-    },
+pub struct Request {
+    /// A `POST` with this body; otherwise a `GET`.
+    pub body: Option<Value>,
+    /// Below `/v1`.
+    pub path: String,
+    /// The idempotency key. Requests with the same key are equal.
+    pub key: Option<String>,
+    /// The kind of object that it creates.
+    pub creates: Option<String>,
 }
 
 /// Something that goes wrong.
@@ -128,11 +106,10 @@ impl History {
     /// The history of a seed.
     pub fn generate(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x5EED);
-        let mut payments = 0;
-        let mut requests: Vec<TimedRequest> = (0..REQUESTS)
-            .map(|_| TimedRequest { at: random.below(DURATION), request: request(&mut random, &mut payments) })
-            .collect();
-        requests.sort_by_key(|request| request.at);
+        let mut times: Vec<u64> = (0..REQUESTS).map(|_| random.below(DURATION)).collect();
+        times.sort_unstable();
+        let mut generator = Generator::new(random.fork());
+        let requests = times.into_iter().map(|at| TimedRequest { at, request: generator.request() }).collect();
         let mut faults: Vec<TimedFault> =
             (0..FAULTS).map(|_| TimedFault { at: random.below(DURATION), fault: fault(&mut random) }).collect();
         faults.sort_by_key(|fault| fault.at);
@@ -150,31 +127,11 @@ impl History {
 
     /// A sentence for each step, by time.
     pub fn story(&self) -> Vec<String> {
-        let requests = self.requests.iter().map(|step| (step.at, format!("a client sends {:?}", step.request)));
+        let requests = self.requests.iter().map(|step| (step.at, format!("a client sends {}", step.request)));
         let faults = self.faults.iter().map(|step| (step.at, format!("{:?} begins", step.fault)));
         let mut steps: Vec<(u64, String)> = requests.chain(faults).collect();
         steps.sort();
         steps.into_iter().map(|(at, text)| format!("After {:.3} s {text}.", at as f64 / 1e6)).collect()
-    }
-}
-
-fn request(random: &mut Random, payments: &mut usize) -> Request {
-    let payment = random.index(*payments + 1);
-    match random.below(10) {
-        0..5 => {
-            *payments += 1;
-            let token = ["tok_ok", "tok_ok", "tok_ok", "tok_declined"][random.index(4)].to_owned();
-            Request::Pay {
-                amount: 100 + random.below(9_900),
-                token,
-                capture: !random.one_in(3),
-                key: random.one_in(2).then(|| random.below(8)),
-            }
-        }
-        5 => Request::Capture { payment, amount: random.one_in(2).then(|| 1 + random.below(200)) },
-        6 => Request::Void { payment },
-        7 | 8 => Request::Refund { payment, amount: 1 + random.below(2_000) },
-        _ => Request::Retrieve { payment },
     }
 }
 
@@ -193,5 +150,15 @@ fn fault(random: &mut Random) -> Fault {
             let offset = [-3_600, -5, -1, 1, 5, 3_600][random.index(6)] * 1_000_000;
             Fault::WallClock { role, offset }
         }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.body {
+            Some(body) => write!(f, "POST {} {body}", self.path)?,
+            None => write!(f, "GET {}", self.path)?,
+        }
+        self.key.as_ref().map_or(Ok(()), |key| write!(f, " with the key {key}"))
     }
 }

@@ -3,10 +3,12 @@
 pub mod check;
 pub mod client;
 pub mod clock;
+mod generator;
 pub mod history;
 pub mod host;
 pub mod lane;
 pub mod random;
+pub mod receiver;
 pub mod run;
 pub mod servers;
 pub mod shrink;

@@ -10,17 +10,20 @@ use foundation::telemetry::MetricsHandle;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Builder;
 
+use crate::check::{self, Evidence};
 use crate::client::{self, Responses};
+use crate::clock;
 use crate::history::{Fault, History, SECOND};
+use crate::random::Random;
+use crate::receiver::{self, Receiver};
 use crate::servers::Servers;
-use crate::system::{BEGIN_US, POSTGRES, REDIS, Role, System};
-use crate::world::Outage;
-use crate::{check, clock};
+use crate::system::{BEGIN_US, POSTGRES, REDIS, Role, System, insert_account};
+use crate::world::{Outage, Service};
 
 /// The time for all due work to complete after the last fault has ended.
-const QUIET_LIMIT: u64 = 3_600 * SECOND;
-/// How often the simulator looks for unfinished work.
-const QUIET_CHECK: u64 = 20 * SECOND;
+const QUIET_LIMIT: u64 = 3 * 86_400 * SECOND;
+/// When the simulator first looks for unfinished work.
+const FIRST_QUIET_CHECK: u64 = 20 * SECOND;
 
 /// The result of a history.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -58,12 +61,8 @@ pub fn run(history: &History, servers: &Servers, metrics: MetricsHandle, lines: 
     servers.reset()?;
     let mut system = System::new(history.seed, servers, metrics)?;
     system.world.trace.lines = lines.then(Vec::new);
-    let key = system.create_account()?;
-    for role in Role::ALL {
-        system.start(role);
-    }
-    let mut agenda = Agenda::new();
-    agenda.run_until(&mut system, clock::now_us() + 2 * SECOND)?;
+    let receiver = Receiver::new(Random::new(history.seed));
+    let (mut agenda, key) = (Agenda::new(), prepare(&mut system, receiver.clone())?);
 
     let responses: Responses = Arc::new(Mutex::new(vec![None; history.requests.len()]));
     let (requests, kept) = (history.requests.clone(), Arc::clone(&responses));
@@ -76,21 +75,17 @@ pub fn run(history: &History, servers: &Servers, metrics: MetricsHandle, lines: 
         agenda.step(&mut system, u64::MAX)?;
     }
 
+    receiver.heal();
     agenda.heal(&mut system)?;
-    let limit = clock::now_us() + QUIET_LIMIT;
-    system.world.drift_us = 5 * SECOND;
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let mut quiet = false;
-    while clock::now_us() < limit && !quiet {
-        agenda.run_until(&mut system, clock::now_us() + QUIET_CHECK)?;
-        quiet = runtime.block_on(check::is_quiet(&servers.database_url()))?;
-    }
+    let quiet = agenda.wait_until_quiet(&mut system, || runtime.block_on(check::is_quiet(&servers.database_url())))?;
     let virtual_us = clock::now_us() - BEGIN_US;
     let trace = system.world.end()?;
     let responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut violations = runtime.block_on(check::check(history, &responses, &servers.database_url()))?;
+    let evidence = Evidence { history, responses: &responses, acknowledged: receiver.acknowledged() };
+    let mut violations = runtime.block_on(check::check(&evidence, &servers.database_url()))?;
     if !quiet {
-        violations.push("work is unfinished an hour after the last fault".to_owned());
+        violations.push("work is unfinished three days after the last fault".to_owned());
     }
     let report = Report {
         digest: format!("{:016x}", trace.digest()),
@@ -102,6 +97,29 @@ pub fn run(history: &History, servers: &Servers, metrics: MetricsHandle, lines: 
         real_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
     };
     Ok((report, trace.lines.unwrap_or_default()))
+}
+
+/// Starts all processes, and creates an account with a webhook endpoint. Returns the account's key.
+fn prepare(system: &mut System, receiver: Receiver) -> Result<String> {
+    let address = SocketAddr::from(receiver::ADDRESS);
+    let endpoint = system.world.start("endpoint", 0, move || async move {
+        if let Err(error) = receiver.run().await {
+            tracing::error!(%error, "the endpoint failed");
+        }
+    });
+    system.world.publish(address, Service::Process(endpoint, address.port()));
+    let key = system.complete("account", insert_account)?;
+    for role in Role::ALL {
+        system.start(role);
+    }
+    // The balancer sends requests once api is ready.
+    let ready = clock::now_us() + SECOND;
+    while clock::now_us() < ready {
+        system.world.step(ready)?;
+    }
+    let owned = key.clone();
+    system.complete("merchant", || async move { client::create_endpoint(&owned).await })?;
+    Ok(key)
 }
 
 /// What happens at which time, besides the processes' own work.
@@ -126,6 +144,21 @@ impl Agenda {
             self.step(system, until)?;
         }
         Ok(())
+    }
+
+    /// Runs until `is_quiet` or for [`QUIET_LIMIT`]. The longer it takes, the more time passes between two checks, and
+    /// the later timers may fire. Returns whether it is quiet.
+    fn wait_until_quiet(&mut self, system: &mut System, is_quiet: impl Fn() -> Result<bool>) -> Result<bool> {
+        let (limit, mut interval) = (clock::now_us() + QUIET_LIMIT, FIRST_QUIET_CHECK);
+        while clock::now_us() < limit {
+            system.world.drift_us = interval / 4;
+            self.run_until(system, clock::now_us() + interval)?;
+            if is_quiet()? {
+                return Ok(true);
+            }
+            interval += interval / 2;
+        }
+        Ok(false)
     }
 
     fn step(&mut self, system: &mut System, until: u64) -> Result<()> {

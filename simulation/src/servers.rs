@@ -11,6 +11,7 @@ use testkit::{postgres, redis};
 use tokio::runtime::Builder;
 
 use crate::clock;
+use crate::system::BEGIN_US;
 use crate::world::{PostgresServer, RedisServer};
 
 /// The name of the database that a history uses.
@@ -56,7 +57,8 @@ impl Servers {
         let (library, shared) = (directory.0.join("libpreload.so"), directory.0.join("clock"));
         fs::copy(preload_library()?, &library).context("the library for Postgres and Redis is not built")?;
         clock::create(&shared)?;
-        clock::reset(0, 0);
+        // The migrations create the partitions of the coming months.
+        clock::reset(BEGIN_US, 0);
         let environment = vec![
             ("LD_PRELOAD".to_owned(), library.display().to_string()),
             ("SIMULATION_CLOCK".to_owned(), shared.display().to_string()),

@@ -127,6 +127,7 @@ impl System {
         });
         self.running.insert(role, id);
         if role == Role::Api {
+            // As behind a balancer: the address stays, the process changes.
             self.world.publish(SocketAddr::from(API), Service::Process(id, API_PORT));
         }
     }
@@ -146,26 +147,35 @@ impl System {
         self.wall_offsets.insert(role, us).unwrap_or(0) != us
     }
 
-    /// Creates an account and returns its secret key.
+    /// Runs a process to its end and returns its result.
     ///
     /// # Errors
-    /// If it cannot be created.
-    pub fn create_account(&mut self) -> Result<String> {
-        let created = Arc::new(Mutex::new(None));
-        let result = Arc::clone(&created);
-        let process = self.world.start("account", 0, move || async move {
-            let account = insert_account().await;
-            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(account);
+    /// Those of `main`.
+    pub fn complete<T, M, F>(&mut self, name: &'static str, main: M) -> Result<T>
+    where
+        T: Send + 'static,
+        M: FnOnce() -> F + Send + 'static,
+        F: Future<Output = Result<T>>,
+    {
+        let completed = Arc::new(Mutex::new(None));
+        let result = Arc::clone(&completed);
+        let process = self.world.start(name, 0, move || async move {
+            let output = main().await;
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
         });
         while !self.world.has_ended(process) {
             self.world.step(u64::MAX)?;
         }
-        let account = created.lock().unwrap_or_else(PoisonError::into_inner).take();
-        account.context("the process ended early")?
+        let output = completed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        output.context("the process ended early")?
     }
 }
 
-async fn insert_account() -> Result<String> {
+/// Creates an account and returns its secret key.
+///
+/// # Errors
+/// If it cannot be created.
+pub async fn insert_account() -> Result<String> {
     let (peppers, encryption) = (config::peppers()?, config::encryption_keys()?);
     let pool = PgPool::connect(config::database_url()?.expose()).await?;
     let now = Clock::system().now();

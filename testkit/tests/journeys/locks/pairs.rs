@@ -300,26 +300,24 @@ async fn concurrent_commands_do_not_deadlock() -> Result<()> {
 }
 
 /// Attempts to provoke a deadlock.
-const ATTEMPTS: usize = 20;
+const ATTEMPTS: usize = 100;
 
-/// Proves that the previous test can fail: without the lock order, Postgres counts deadlocks. The requests still
-/// succeed, because aborted transactions are retried.
+/// Proves that the previous test can fail: without the lock order, Postgres counts deadlocks. Aborted transactions are
+/// retried, so most requests still succeed, but not one that is aborted again and again.
 #[tokio::test]
 async fn without_the_lock_order_commands_deadlock() -> Result<()> {
     let cluster = Cluster::builder().api(2).worker(1).env("DISABLED_RULES", "lock_order").start().await?;
     let db = PgPoolOptions::new().max_connections(8).connect(cluster.database_url()).await?;
     let merchant = Merchant::new(&cluster).await?;
     let templates = Templates::of(&merchant).await?;
-    let mut failures = Vec::new();
     for round in 0..ATTEMPTS {
         let fixtures = Fixtures::make(&cluster, &merchant, &db, &templates).await?;
-        failures.extend(run_pair(&fixtures, Command::DefaultCard, Command::CancelSubscriptions, round % 6).await?);
+        run_pair(&fixtures, Command::DefaultCard, Command::CancelSubscriptions, round % 6).await?;
         let counted = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
         if sqlx::query_scalar::<_, i64>(counted).fetch_one(&db).await? > 0 {
             break;
         }
     }
-    assert!(failures.is_empty(), "{failures:#?}");
     assert!(deadlocks(&cluster).await? > 0, "no deadlock in {ATTEMPTS} attempts without the lock order");
     Ok(())
 }

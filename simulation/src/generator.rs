@@ -1,0 +1,160 @@
+//! Generates the requests of a history.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::history::Request;
+use crate::random::Random;
+
+/// The tokens of the mock provider: three approved ones for each declined one.
+const TOKENS: [&str; 8] =
+    ["tok_ok", "tok_ok", "tok_ok", "tok_ok", "tok_ok", "tok_partial", "tok_declined", "tok_insufficient"];
+/// How many idempotency keys there are, so that some are repeated.
+const KEYS: u64 = 16;
+
+/// Generates requests that refer to objects of earlier ones.
+pub(crate) struct Generator {
+    random: Random,
+    /// How many objects of each kind were created.
+    created: BTreeMap<&'static str, u64>,
+    /// The request of each idempotency key.
+    of_key: BTreeMap<u64, Request>,
+}
+
+impl Generator {
+    /// A generator whose requests `random` determines.
+    pub(crate) fn new(random: Random) -> Self {
+        Self { random, created: BTreeMap::new(), of_key: BTreeMap::new() }
+    }
+
+    /// The next request. The first ones create a customer, a card and a plan, because others refer to them.
+    pub(crate) fn request(&mut self) -> Request {
+        let start = ["customer", "card", "plan"].into_iter().find(|kind| !self.created.contains_key(kind));
+        match start {
+            Some("customer") => self.customer(),
+            Some("card") => self.card("tok_ok"),
+            Some(_) => self.plan(),
+            None => self.any_request(),
+        }
+    }
+
+    fn any_request(&mut self) -> Request {
+        match self.random.below(32) {
+            0..8 => self.payment_by_token(),
+            8..11 => self.payment_by_card(),
+            11 | 12 => self.change("capture"),
+            13 | 14 => self.change("void"),
+            15..18 => self.change("refund"),
+            18 => self.customer(),
+            19 => {
+                let token = *self.pick(&TOKENS);
+                self.card(token)
+            }
+            20..23 => self.invoice(),
+            23..26 => self.schedule(),
+            26 => self.on_invoice("void", json!({})),
+            27..29 => self.subscription(),
+            29 => {
+                let path = format!("/subscriptions/{}/cancel", self.reference("subscription"));
+                post(path, json!({}))
+            }
+            30 => get(format!("/payments/{}", self.reference("payment"))),
+            _ => get(format!("/invoices/{}/attempts", self.reference("invoice"))),
+        }
+    }
+
+    fn payment_by_token(&mut self) -> Request {
+        let (token, capture) = (*self.pick(&TOKENS), !self.random.one_in(3));
+        let body = json!({"amount": self.amount(), "currency": "USD", "paymentToken": token, "capture": capture});
+        self.payment(body)
+    }
+
+    fn payment_by_card(&mut self) -> Request {
+        let body = json!({"amount": self.amount(), "currency": "USD", "paymentMethodId": self.reference("card")});
+        self.payment(body)
+    }
+
+    /// A payment, which may have a key, and then may be a repetition.
+    fn payment(&mut self, body: Value) -> Request {
+        let number = self.random.below(KEYS);
+        if !self.random.one_in(2) {
+            return self.creating("payment", "/payments", body);
+        }
+        if let Some(earlier) = self.of_key.get(&number) {
+            return Request { creates: None, ..earlier.clone() };
+        }
+        let request = Request { key: Some(format!("order-{number}")), ..self.creating("payment", "/payments", body) };
+        self.of_key.insert(number, request.clone());
+        request
+    }
+
+    fn change(&mut self, action: &str) -> Request {
+        let path = format!("/payments/{}/{action}", self.reference("payment"));
+        let partial = action == "refund" || (action == "capture" && self.random.one_in(2));
+        post(path, if partial { json!({"amount": 1 + self.random.below(2_000)}) } else { json!({}) })
+    }
+
+    fn customer(&mut self) -> Request {
+        self.creating("customer", "/customers", json!({"email": "ada@example.com", "name": "Ada Lovelace"}))
+    }
+
+    fn card(&mut self, token: &str) -> Request {
+        let body = json!({"customerId": self.reference("customer"), "paymentToken": token});
+        self.creating("card", "/payment_methods", body)
+    }
+
+    fn plan(&mut self) -> Request {
+        let interval = *self.pick(&["day", "week", "month"]);
+        let body = json!({"name": "Gold", "amount": self.amount(), "currency": "USD", "interval": interval});
+        self.creating("plan", "/plans", body)
+    }
+
+    fn invoice(&mut self) -> Request {
+        let item = json!({"description": "Hours", "quantity": 1 + self.random.below(3), "unitAmount": self.amount()});
+        let body = json!({"customerId": self.reference("customer"), "currency": "USD", "items": [item]});
+        self.creating("invoice", "/invoices", body)
+    }
+
+    fn schedule(&mut self) -> Request {
+        // From a second after the beginning of the history; most are in the past when the request arrives.
+        let at = format!("2026-01-30T22:{:02}:{:02}Z", self.random.below(2), self.random.below(60));
+        self.on_invoice("schedule", json!({"collectAt": at}))
+    }
+
+    fn on_invoice(&mut self, action: &str, body: Value) -> Request {
+        post(format!("/invoices/{}/{action}", self.reference("invoice")), body)
+    }
+
+    fn subscription(&mut self) -> Request {
+        let body = json!({"customerId": self.reference("customer"), "planId": self.reference("plan")});
+        self.creating("subscription", "/subscriptions", body)
+    }
+
+    fn creating(&mut self, kind: &'static str, path: &str, body: Value) -> Request {
+        *self.created.entry(kind).or_default() += 1;
+        Request { creates: Some(kind.to_owned()), ..post(path.to_owned(), body) }
+    }
+
+    /// A placeholder for an object of this kind; for the first one, if there is none yet.
+    fn reference(&mut self, kind: &str) -> String {
+        let count = self.created.get(kind).copied().unwrap_or(0).max(1);
+        format!("{{{kind}.{}}}", self.random.below(count))
+    }
+
+    fn amount(&mut self) -> u64 {
+        100 + self.random.below(9_900)
+    }
+
+    fn pick<'a, T>(&mut self, values: &'a [T]) -> &'a T {
+        &values[self.random.index(values.len())]
+    }
+}
+
+fn post(path: String, body: Value) -> Request {
+    Request { body: Some(body), path, key: None, creates: None }
+}
+
+fn get(path: String) -> Request {
+    Request { body: None, path, key: None, creates: None }
+}
