@@ -259,7 +259,7 @@ impl<'de> Deserialize<'de> for CurrencyCode {
     }
 }
 
-schema_is!(CurrencyCode, schema::text(&Currency::pattern(), "USD"));
+schema_is!(CurrencyCode, schema::currency_code());
 
 /// A country code, case-insensitive.
 #[derive(Clone, Copy, Debug)]

@@ -16,28 +16,10 @@ use tracing::{Instrument, error, info_span};
 
 use crate::backend::StreamBackend;
 use crate::connection::Redis;
-use crate::{Queue, Wake};
+use crate::{Queue, Timing, Wake};
 
 /// Handles a wake-up. It returns nothing, because the row contains the outcome.
 pub type Handler = Arc<dyn Fn(Wake) -> BoxFuture<'static, ()> + Send + Sync>;
-
-/// Timings of a consumer, each above zero. The default suits production; tests use shorter ones.
-#[derive(Clone, Copy, Debug)]
-pub struct Timing {
-    /// The visibility timeout: an entry not renewed for this long goes to another consumer. Must be several times
-    /// `renew_every`, and longer than stalls of Redis that should not cause redelivery.
-    pub visibility: Duration,
-    /// How often entries in flight are renewed, which lets a handler take any time.
-    pub renew_every: Duration,
-    /// How long a read waits for entries. It is also the minimum interval between attempts to reclaim entries.
-    pub block: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self { visibility: Duration::from_secs(15), renew_every: Duration::from_secs(3), block: Duration::from_secs(5) }
-    }
-}
 
 /// A queue and its handler.
 #[derive(Clone)]

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
-use crate::publisher::Pusher;
+use crate::pusher::Pusher;
 use crate::{Queue, Wake};
 
 /// Wake-ups beyond this are dropped and counted; the sweep hands out their rows.

@@ -1,37 +1,20 @@
 //! The publishing side: best effort, and never delays a request by more than a second.
 
-use std::time::Duration;
-
 use redis::aio::ConnectionLike;
-use redis::{Pipeline, RedisError, RedisResult};
+use redis::{Pipeline, RedisResult};
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::connection::Redis;
-use crate::entry::{self, ID, REQUEST_ID};
+use crate::entry::{self, ID};
 use crate::name::GROUP;
 use crate::poster::Poster;
+use crate::pusher::{PushError, Pusher, TIMEOUT, with_timeout};
 use crate::replies;
-use crate::shared::{self, Connection};
 use crate::{Queue, Wake};
 
-/// Limit of every call, whatever Redis does.
-const TIMEOUT: Duration = Duration::from_secs(1);
-/// Approximate limit of a stream. Older entries are dropped; the sweep hands out their rows.
-const STREAM_MAX: usize = 100_000;
 /// A stream without consumers that keeps one entry, to test whether Redis accepts writes.
 const PROBE: Queue = Queue::new("tried");
-
-/// Redis did not confirm the command. A lost wake-up is only delayed until the next sweep.
-#[derive(Debug, thiserror::Error)]
-pub enum PushError {
-    /// Redis is unavailable, or rejected the command.
-    #[error("Redis did not execute the command: {0}")]
-    Redis(#[from] RedisError),
-    /// Redis did not respond within a second. It may still have executed the command.
-    #[error("Redis did not respond within a second")]
-    Timeout,
-}
 
 /// The size of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,16 +34,10 @@ pub struct Publisher {
     poster: Poster,
 }
 
-/// The connection for pushes.
-#[derive(Clone)]
-pub(crate) struct Pusher {
-    redis: Connection,
-}
-
 impl Publisher {
     /// Connects at the first use, so Redis may be unavailable now. Must be called inside a Tokio runtime.
     pub fn connect(redis: &Redis) -> Self {
-        let pusher = Pusher { redis: redis.shared() };
+        let pusher = Pusher::connect(redis);
         Self { poster: Poster::start(pusher.clone()), pusher }
     }
 
@@ -129,46 +106,6 @@ impl Publisher {
     /// [`PushError`], within a second.
     pub async fn depth(&self, queue: Queue) -> Result<Depth, PushError> {
         with_timeout(depth(self.pusher.redis.clone(), queue)).await
-    }
-}
-
-impl Pusher {
-    pub(crate) async fn push(&self, wakes: &[(Queue, Wake)]) -> Result<(), PushError> {
-        if wakes.is_empty() {
-            return Ok(());
-        }
-        let mut pipeline = Pipeline::with_capacity(wakes.len());
-        for (queue, wake) in wakes {
-            pipeline.cmd("XADD").arg(queue.stream()).arg("MAXLEN").arg("~").arg(STREAM_MAX).arg("*");
-            pipeline.arg(ID).arg(wake.id.hyphenated().to_string());
-            if let Some(request_id) = wake.short_request_id() {
-                pipeline.arg(REQUEST_ID).arg(request_id);
-            }
-            pipeline.ignore();
-        }
-        self.execute(&pipeline).await
-    }
-
-    /// Tries twice: the first attempt may find that the idle connection has died, or that its server has become a
-    /// replica; the second then uses a new connection. Executing a command twice is harmless here.
-    async fn execute(&self, pipeline: &Pipeline) -> Result<(), PushError> {
-        with_timeout(async {
-            let mut redis = self.redis.clone();
-            match pipeline.exec_async(&mut redis).await {
-                Err(error) if error.is_unrecoverable_error() || shared::is_from_replica(&error) => {
-                    pipeline.exec_async(&mut redis).await
-                }
-                result => result,
-            }
-        })
-        .await
-    }
-}
-
-async fn with_timeout<T>(command: impl Future<Output = RedisResult<T>>) -> Result<T, PushError> {
-    match timeout(TIMEOUT, command).await {
-        Ok(result) => Ok(result?),
-        Err(_) => Err(PushError::Timeout),
     }
 }
 

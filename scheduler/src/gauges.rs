@@ -7,24 +7,24 @@ use domain::payment_links;
 use domain::recurring_invoices;
 use domain::subscriptions;
 use domain::webhooks::{DisabledReason, dispatch};
-use foundation::db;
+use foundation::db::{self, Db};
 use foundation::error::Result;
 use foundation::queues;
+use foundation::time::Timestamp;
 use providers::ProviderKind;
-
-use crate::schedule::Scheduler;
+use queue::Publisher;
 
 /// Open breakers read at most.
 const BREAKER_LIMIT: i64 = 10_000;
 
 /// Unfinished operations, recent anomalies, open breakers and the queues.
-pub(crate) async fn publish(scheduler: &Scheduler) -> Result<()> {
-    publish_operations(scheduler).await?;
-    publish_anomalies(scheduler).await?;
-    publish_breakers(scheduler).await?;
+pub(crate) async fn publish(db: &Db, publisher: &Publisher) -> Result<()> {
+    publish_operations(db).await?;
+    publish_anomalies(db).await?;
+    publish_breakers(db).await?;
     for queue in queues::ALL {
         // Without Redis the gauges keep their last value; Redis has alerts of its own.
-        if let Ok(depth) = scheduler.publisher.depth(queue).await {
+        if let Ok(depth) = publisher.depth(queue).await {
             metrics::gauge!("queue_waiting", "queue" => queue.name()).set(depth.waiting as f64);
             metrics::gauge!("queue_pending", "queue" => queue.name()).set(depth.pending as f64);
             metrics::gauge!("queue_oldest_age_seconds", "queue" => queue.name())
@@ -34,8 +34,8 @@ pub(crate) async fn publish(scheduler: &Scheduler) -> Result<()> {
     Ok(())
 }
 
-async fn publish_operations(scheduler: &Scheduler) -> Result<()> {
-    let backlog = operations::backlog(&scheduler.db).await?;
+async fn publish_operations(db: &Db) -> Result<()> {
+    let backlog = operations::backlog(db).await?;
     for state in [State::Ready, State::Claimed, State::Sending, State::Unknown] {
         let row = backlog.iter().find(|row| row.state == state);
         let or_zero = |value: Option<f64>| value.unwrap_or(0.0);
@@ -54,8 +54,8 @@ async fn publish_operations(scheduler: &Scheduler) -> Result<()> {
     Ok(())
 }
 
-async fn publish_anomalies(scheduler: &Scheduler) -> Result<()> {
-    let charges = engine::second_charges_last_hour(&scheduler.db).await?;
+async fn publish_anomalies(db: &Db) -> Result<()> {
+    let charges = engine::second_charges_last_hour(db).await?;
     for provider in ProviderKind::ALL {
         let row = charges.iter().find(|row| row.provider == provider);
         metrics::gauge!("payments_duplicate_charges_last_hour", "provider" => provider.name())
@@ -65,16 +65,16 @@ async fn publish_anomalies(scheduler: &Scheduler) -> Result<()> {
         metrics::gauge!("payments_reversals_refused_last_hour", "provider" => provider.name())
             .set(row.map_or(0, |row| row.kept) as f64);
     }
-    metrics::gauge!("payments_orphans_last_hour").set(engine::orphans_last_hour(&scheduler.db).await? as f64);
-    for (difference, count) in engine::open_differences(&scheduler.db).await? {
+    metrics::gauge!("payments_orphans_last_hour").set(engine::orphans_last_hour(db).await? as f64);
+    for (difference, count) in engine::open_differences(db).await? {
         metrics::gauge!("payments_book_differences_unresolved", "difference" => difference.name()).set(count as f64);
     }
     Ok(())
 }
 
 /// Open breakers by provider. Accounts are not labels, because their number is unbounded.
-async fn publish_breakers(scheduler: &Scheduler) -> Result<()> {
-    let open = operations::breakers(&scheduler.db, BREAKER_LIMIT).await?;
+async fn publish_breakers(db: &Db) -> Result<()> {
+    let open = operations::breakers(db, BREAKER_LIMIT).await?;
     for provider in ProviderKind::ALL {
         let ages = open.iter().filter(|breaker| breaker.provider == provider).map(|breaker| breaker.seconds);
         metrics::gauge!("provider_breakers_open", "provider" => provider.name()).set(ages.clone().count() as f64);
@@ -85,15 +85,14 @@ async fn publish_breakers(scheduler: &Scheduler) -> Result<()> {
 }
 
 /// The age of the oldest due billing work of each kind.
-pub(crate) async fn publish_billing(scheduler: &Scheduler) -> Result<()> {
-    let now = scheduler.clock.now();
-    let recurring = recurring_invoices::oldest_due(&scheduler.db, now).await?;
+pub(crate) async fn publish_billing(db: &Db, now: Timestamp) -> Result<()> {
+    let recurring = recurring_invoices::oldest_due(db, now).await?;
     let recurring_ms = recurring.map_or(0, |since| now.as_millisecond() - since.as_millisecond());
     for (work, seconds) in [
         ("recurring_invoices", recurring_ms as f64 / 1000.0),
-        ("subscriptions", subscriptions::oldest_due_seconds(&scheduler.db, now).await?),
-        ("collections", invoices::oldest_due_seconds(&scheduler.db, now).await?),
-        ("payment_links", payment_links::oldest_due_seconds(&scheduler.db, now).await?),
+        ("subscriptions", subscriptions::oldest_due_seconds(db, now).await?),
+        ("collections", invoices::oldest_due_seconds(db, now).await?),
+        ("payment_links", payment_links::oldest_due_seconds(db, now).await?),
     ] {
         metrics::gauge!("billing_oldest_due_age_seconds", "work" => work).set(seconds);
     }
@@ -101,8 +100,8 @@ pub(crate) async fn publish_billing(scheduler: &Scheduler) -> Result<()> {
 }
 
 /// Pending deliveries, and endpoints that receive none.
-pub(crate) async fn publish_webhooks(scheduler: &Scheduler) -> Result<()> {
-    let webhooks = dispatch::backlog(&scheduler.db).await?;
+pub(crate) async fn publish_webhooks(db: &Db) -> Result<()> {
+    let webhooks = dispatch::backlog(db).await?;
     metrics::gauge!("webhooks_pending", "state" => "due").set(webhooks.due as f64);
     metrics::gauge!("webhooks_pending", "state" => "waiting").set(webhooks.waiting as f64);
     metrics::gauge!("webhooks_oldest_due_age_seconds").set(webhooks.oldest_due_seconds);
@@ -118,8 +117,8 @@ pub(crate) async fn publish_webhooks(scheduler: &Scheduler) -> Result<()> {
 }
 
 /// The size of the database and of its largest tables.
-pub(crate) async fn publish_sizes(scheduler: &Scheduler) -> Result<()> {
-    let size = db::size(&scheduler.db).await?;
+pub(crate) async fn publish_sizes(db: &Db) -> Result<()> {
+    let size = db::size(db).await?;
     metrics::gauge!("database_bytes").set(size.bytes as f64);
     for table in size.tables {
         metrics::gauge!("database_table_bytes", "table" => table.table).set(table.bytes as f64);

@@ -204,12 +204,12 @@ impl Scheduler {
                 biased;
                 () = stopping.cancelled() => return,
                 _ = every_hour.tick() => self.run("partitions", self.maintain_partitions()).await,
-                _ = every_minute.tick() => self.run("size_figures", gauges::publish_sizes(self)).await,
+                _ = every_minute.tick() => self.run("size_figures", gauges::publish_sizes(&self.db)).await,
                 _ = every_5_seconds.tick() => {
                     self.run("forget", self.clean_up()).await;
-                    self.run("figures", gauges::publish(self)).await;
-                    self.run("billing_figures", gauges::publish_billing(self)).await;
-                    self.run("webhook_figures", gauges::publish_webhooks(self)).await;
+                    self.run("figures", gauges::publish(&self.db, &self.publisher)).await;
+                    self.run("billing_figures", gauges::publish_billing(&self.db, self.clock.now())).await;
+                    self.run("webhook_figures", gauges::publish_webhooks(&self.db)).await;
                 }
             }
         }

@@ -4,7 +4,7 @@
 use serde_json::json;
 use utoipa::openapi::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 
-use crate::money::MAX_AMOUNT;
+use crate::money::{Currency, MAX_AMOUNT};
 
 /// The schema of a field for `#[schema(schema_with = …)]`.
 pub type Field = utoipa::openapi::RefOr<utoipa::openapi::Schema>;
@@ -67,6 +67,14 @@ pub fn page() -> Field {
     ObjectBuilder::new().schema_type(Type::String).format(Some(format)).build().into()
 }
 
+/// The code of a currency in a request, in any case.
+pub fn currency_code() -> Object {
+    let letters = || 'A'..='Z';
+    let codes =
+        letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| String::from_iter([a, b, c]))));
+    text(&any_case(codes.filter(|code| code.parse::<Currency>().is_ok())), "USD")
+}
+
 /// An amount in a response.
 pub fn amount() -> Field {
     integer(0, MAX_AMOUNT).into()
@@ -103,6 +111,8 @@ macro_rules! schema_is {
 
 pub use schema_is;
 
+schema_is!(Currency, text("^[A-Z]{3}$", "USD"));
+
 macro_rules! kinds {
     ($($name:ident)*) => {$(
         /// The value of `object`.
@@ -113,3 +123,14 @@ macro_rules! kinds {
 }
 
 kinds!(address capabilities checkout_session collection_attempt customer invoice list payment payment_link payment_method plan recurring_invoice refund subscription test_clock token webhook_delivery webhook_endpoint);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pattern_of_currency_codes_matches_those_of_currencies_only() {
+        let pattern = currency_code().pattern.expect("a pattern");
+        assert!(pattern.contains("|[Uu][Ss][Dd]|") && !pattern.contains("[Xx][Xx][Xx]"));
+    }
+}

@@ -195,7 +195,7 @@ impl ChargeModel {
         }
     }
 
-    /// `outcome::finish_payment`, or `stale::late_charge` if the operation has ended.
+    /// `finish::finish_payment`, or `stale::late_charge` if the operation has ended.
     fn approved(&self, state: &mut State, charge: u8) {
         if !state.row.state.is_final() || self.has_flaw(Flaw::OverwriteFinal) {
             state.row.finish(RowState::Succeeded(charge));

@@ -3,7 +3,7 @@
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
 use crate::charge::fast_path::finish_collection;
-use crate::charge::outcome::{apply_response, finish_payment};
+use crate::charge::finish::{apply_response, finish_payment};
 use crate::charge::reversal::reverse_partial;
 use crate::charge::stale::{Recorded, stale_outcome, unexpected_response};
 use domain::accounts::{self, Mode};

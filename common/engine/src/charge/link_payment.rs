@@ -1,7 +1,7 @@
 //! The outcome of a payment for a payment link: the link is locked first, and becomes paid or open again in the same
 //! transaction.
 
-use crate::charge::outcome::{apply_response, finish_payment};
+use crate::charge::finish::{apply_response, finish_payment};
 use crate::charge::reversal::reverse_partial;
 use crate::charge::stale::{Recorded, stale_outcome};
 use domain::operations::{self, Claimed};

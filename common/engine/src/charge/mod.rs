@@ -3,6 +3,7 @@
 pub mod challenge;
 pub mod counters;
 pub mod fast_path;
+pub mod finish;
 pub mod invoice_payment;
 pub mod link_payment;
 pub mod outcome;

@@ -2,34 +2,30 @@
 //! matched by operation, not by fencing token. A charge that no payment can use is recorded and reversed, never
 //! dropped.
 
-use crate::charge::fast_path::{self, OutcomeRecord};
+use crate::charge::finish::{apply_response, finish_payment, operation_outcome, write};
 use crate::charge::invoice_payment::{charge_for_invoice, try_invoice_fast_path};
 use crate::charge::link_payment::charge_for_link;
 use crate::charge::reversal::schedule_inquiry_after_refusal;
 use crate::charge::save_card::make_default;
 use crate::charge::stale::{
-    Anomaly, Recorded, had_no_effect, no_outcome, retry_reversal, reverse, stale_change, stale_outcome,
-    unexpected_response,
+    Recorded, had_no_effect, no_outcome, retry_reversal, stale_change, stale_outcome, unexpected_response,
 };
 use std::time::Duration;
-
-use sqlx::PgConnection;
-use uuid::Uuid;
 
 use domain::accounts::Mode;
 use domain::customers;
 use domain::events::{self, EventType};
 use domain::idempotency;
-use domain::operations::{self, Claimed, OperationKind, Outcome, Retry, State, Subject};
+use domain::operations::{self, Claimed, OperationKind, Retry, Subject};
 use domain::payment_methods::{self, PaymentMethodView};
 use domain::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
 use foundation::clock::Clock;
 use foundation::db::{Db, Tx};
 use foundation::error::{Error, Result};
+use foundation::failpoint;
 use foundation::id::{PaymentId, PaymentMethodId, RefundId};
 use foundation::queues;
 use foundation::time::Timestamp;
-use foundation::{failpoint, rule_enabled};
 use providers::{Action, FailureCode, ProviderResponse};
 
 /// Interval between look-ups of a charge whose cardholder has an open challenge.
@@ -157,72 +153,6 @@ async fn record_charge(
     Ok(Recorded::written(&operation))
 }
 
-/// Records the outcome of a charge that is locked with its operation, and wakes the webhook endpoints of its event.
-pub async fn finish_payment(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    payment: &Payment,
-    response: &ProviderResponse,
-    now: Timestamp,
-) -> Result<()> {
-    let endpoints = write(tx, claimed, payment, response, now).await?;
-    for endpoint in
-        endpoints.ok_or_else(|| unexpected_response(claimed, "charge of a payment that has already ended"))?
-    {
-        tx.wake(queues::WEBHOOKS, endpoint);
-    }
-    if let ProviderResponse::Mismatched { provider_ref, total } = response {
-        reverse(tx, claimed, payment, provider_ref, *total, Anomaly::AmountMismatch, now).await?;
-    }
-    Ok(())
-}
-
-/// Records the outcome of a charge with its event and the response for replays. `None` if the payment no longer awaits
-/// an outcome.
-async fn write(
-    db: &mut PgConnection,
-    claimed: &Claimed,
-    payment: &Payment,
-    response: &ProviderResponse,
-    now: Timestamp,
-) -> Result<Option<Vec<Uuid>>> {
-    let view = PaymentView::new(payment, &[]);
-    let body = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
-    let livemode = payment.mode == Mode::Live;
-    let event = match event_for(payment).filter(|_| rule_enabled!(Event)) {
-        Some(kind) => Some(events::render(livemode, kind, &view, now)?),
-        None => None,
-    };
-    let record = OutcomeRecord { event: event.as_ref(), response: &body };
-    fast_path::finish_charge(db, claimed, payment, &operation_outcome(response), &record).await
-}
-
-/// Applies a provider's response to the payment.
-pub fn apply_response(
-    payment: &mut Payment,
-    claimed: &Claimed,
-    response: &ProviderResponse,
-    now: Timestamp,
-) -> Result<()> {
-    match response {
-        ProviderResponse::Charged { provider_ref, amount, card } => {
-            if !(1..=payment.amount_requested).contains(amount) {
-                return Err(unexpected_response(
-                    claimed,
-                    &format!("approved {amount} of {} requested", payment.amount_requested),
-                ));
-            }
-            payment.approve(provider_ref, *amount, card.as_ref(), claimed.provider, now)
-        }
-        ProviderResponse::Declined { decline, card } => payment.decline(decline, card.as_ref()),
-        ProviderResponse::Mismatched { .. } => payment.fail(FailureCode::AmountMismatch),
-        ProviderResponse::Refused { code, .. } => payment.fail(*code),
-        ProviderResponse::Challenged { .. } | ProviderResponse::Done { .. } | ProviderResponse::Stored { .. } => {
-            Err(unexpected_response(claimed, "wrong kind of response"))
-        }
-    }
-}
-
 /// Records that the cardholder must complete a challenge. The operation does not end: the payment shows where to send
 /// the cardholder, and the outcome is looked up at the provider whether or not the cardholder returns.
 async fn record_challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, clock: &Clock) -> Result<()> {
@@ -245,26 +175,6 @@ async fn record_challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, 
     failpoint!("outcome.challenged");
     tx.commit().await?;
     Ok(())
-}
-
-/// Returns the event for a payment whose charge has just ended.
-pub fn event_for(payment: &Payment) -> Option<EventType> {
-    match payment.status {
-        Status::Declined => Some(EventType::PaymentDeclined),
-        Status::Failed => Some(EventType::PaymentFailed),
-        Status::Authorized | Status::PartiallyAuthorized | Status::PendingSettlement if payment.capture => {
-            Some(EventType::PaymentCaptured)
-        }
-        Status::Authorized | Status::PartiallyAuthorized => Some(EventType::PaymentAuthorized),
-        Status::Processing
-        | Status::RequiresAction
-        | Status::PendingSettlement
-        | Status::Settled
-        | Status::PartiallyRefunded
-        | Status::Refunded
-        | Status::Cancelled
-        | Status::Expired => None,
-    }
 }
 
 /// Records a capture or a void. If the provider refused, the payment keeps its status.
@@ -384,32 +294,6 @@ pub async fn append_event(
     let livemode = payment.mode == Mode::Live;
     events::append_for_refund(tx, payment.account_id, livemode, event, &view, refund, now).await?;
     Ok(())
-}
-
-fn operation_outcome(response: &ProviderResponse) -> Outcome<'_> {
-    let outcome = |state| Outcome { state, provider_ref: None, failure: None, failure_code: None };
-    match response {
-        ProviderResponse::Charged { provider_ref, .. }
-        | ProviderResponse::Done { provider_ref }
-        | ProviderResponse::Stored { provider_ref, .. } => {
-            Outcome { provider_ref: Some(provider_ref), ..outcome(State::Succeeded) }
-        }
-        ProviderResponse::Declined { decline, .. } => Outcome {
-            failure: Some(&decline.code),
-            failure_code: Some(FailureCode::ProviderRefused),
-            ..outcome(State::Declined)
-        },
-        ProviderResponse::Refused { code, reason } => {
-            Outcome { failure: Some(reason), failure_code: Some(*code), ..outcome(State::Failed) }
-        }
-        // The charge belongs to the anomaly and its reversal, so the operation gets no provider_ref.
-        ProviderResponse::Mismatched { .. } => Outcome {
-            failure: Some("the provider charged a different amount than requested"),
-            failure_code: Some(FailureCode::AmountMismatch),
-            ..outcome(State::Failed)
-        },
-        ProviderResponse::Challenged { .. } => outcome(State::Unknown),
-    }
 }
 
 /// Records a reversal. If the provider registered it but never processed it, its reference is used up, and a new

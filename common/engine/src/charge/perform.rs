@@ -6,7 +6,8 @@ use tokio::time::error::Elapsed;
 use uuid::Uuid;
 
 use crate::charge::counters::{self, RequestOutcome};
-use crate::charge::outcome::{append_event, event_for, record_outcome};
+use crate::charge::finish::event_for;
+use crate::charge::outcome::{append_event, record_outcome};
 use domain::operations::{self, Claimed, OperationKind, PROVIDER_TIMEOUT, Retry, Subject, WhenNotProcessed};
 use domain::payments;
 use foundation::clock::Clock;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::PgPool;
 
 use super::environment::{process_clocks, providers};
+use super::finding::{Finding, Grade, MAX_NAMED, MAX_ROWS};
 use domain::invoices;
 use domain::operations::OperationKind;
 use domain::payment_links;
@@ -17,9 +18,6 @@ use foundation::error::Result;
 use foundation::id::{AccountId, OperationId, PaymentId, WebhookEndpointId};
 use foundation::time::Timestamp;
 
-/// Maximum number of rows read from a small table, and of ids listed in a finding.
-pub(super) const MAX_ROWS: i64 = 10_000;
-pub(super) const MAX_NAMED: usize = 5;
 /// Seconds after which unclaimed due work is late; ten times that is an error.
 const LATE_SECONDS: f64 = 30.0;
 /// Statements normally end four minutes ago; at this age, in seconds, they are not being read, or the provider does not
@@ -29,47 +27,6 @@ const STATEMENT_LATE_SECONDS: f64 = 900.0;
 const SCHEDULER_LATE_SECONDS: f64 = 150.0;
 /// How soon a previous secret must expire to be reported.
 const EXPIRES_WITHIN: Duration = Duration::from_secs(3 * 3600);
-
-/// Severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Grade {
-    Ok,
-    /// Check it during working hours.
-    Warn,
-    /// Act now.
-    Bad,
-}
-
-impl Grade {
-    /// Name in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Bad => "bad",
-        }
-    }
-}
-
-/// The result of a check.
-#[derive(Debug)]
-pub struct Finding {
-    pub check: &'static str,
-    pub grade: Grade,
-    pub message: String,
-    /// What to do about it; empty if nothing.
-    pub advice: &'static str,
-}
-
-impl Finding {
-    pub fn ok(check: &'static str, message: impl Into<String>) -> Self {
-        Self { check, grade: Grade::Ok, message: message.into(), advice: "" }
-    }
-
-    pub fn of(check: &'static str, grade: Grade, message: impl Into<String>, advice: &'static str) -> Self {
-        Self { check, grade, message: message.into(), advice }
-    }
-}
 
 /// Runs all checks that need only Postgres.
 ///

@@ -2,7 +2,7 @@
 
 use sqlx::PgPool;
 
-use super::doctor::{Finding, Grade, MAX_NAMED, MAX_ROWS};
+use super::finding::{Finding, Grade, MAX_NAMED, MAX_ROWS};
 use domain::operations::{self, Breaker};
 use foundation::clock::CLOCK_TOLERANCE;
 use foundation::error::Result;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use sqlx::PgPool;
 use uuid::Uuid;
 
+use super::anomalies::{self, Anomaly};
 use super::verdict::describe_payment;
 use domain::audit;
 use domain::operations::admin::{self as operations, OperationRow};
@@ -11,8 +12,7 @@ use domain::payments::{self, Payment, PaymentView};
 use domain::webhooks::DeliveryStatus;
 use foundation::error::{Error, Result};
 use foundation::id::{
-    AccountId, CollectionAttemptId, EventId, InvoiceId, KeyId, OperationId, PaymentId, WebhookDeliveryId,
-    WebhookEndpointId,
+    AccountId, CollectionAttemptId, EventId, InvoiceId, KeyId, PaymentId, WebhookDeliveryId, WebhookEndpointId,
 };
 use foundation::time::Timestamp;
 
@@ -66,7 +66,7 @@ pub async fn payment_history(db: &PgPool, id: PaymentId) -> Result<PaymentHistor
         detail: json!({"id": refund.id, "amount": refund.amount, "status": format!("{:?}", refund.status).to_lowercase(),
             "requested_by": refund.requested_by}),
     }));
-    let anomalies = anomalies(db, account, id).await?;
+    let anomalies = anomalies::of_payment(db, account, id).await?;
     timeline.extend(anomalies.iter().map(anomaly_entry));
     timeline.extend(parents(db, &payment).await?);
     let (found_events, all_events) = events(db, account, id, since).await?;
@@ -130,32 +130,10 @@ pub(super) fn requester(key: Option<KeyId>, by_system: bool, background: bool) -
     }
 }
 
-/// An unwanted charge of the payment.
-pub(super) struct Anomaly {
-    operation_id: OperationId,
-    pub(super) reversal_operation_id: OperationId,
-    pub(super) provider_ref: String,
-    pub(super) amount: i64,
-    created_at: Timestamp,
-}
-
 fn anomaly_entry(row: &Anomaly) -> TimelineEntry {
     let detail = json!({"provider_ref": row.provider_ref, "amount": row.amount, "operation": row.operation_id,
         "reversed_by": row.reversal_operation_id});
     TimelineEntry { at: row.created_at, label: "second charge", detail }
-}
-
-async fn anomalies(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Vec<Anomaly>> {
-    let operations = sqlx::query_as!(
-        Anomaly,
-        r#"SELECT a.operation_id AS "operation_id: OperationId", a.reversal_operation_id AS "reversal_operation_id: OperationId",
-                  a.provider_ref, a.amount, a.created_at
-           FROM operations o JOIN charge_anomalies a ON a.operation_id = o.id
-           WHERE o.account_id = $1 AND o.payment_id = $2 LIMIT 100"#,
-        account.uuid(),
-        payment.uuid(),
-    );
-    Ok(operations.fetch_all(db).await?)
 }
 
 struct Attempt {

@@ -1,6 +1,6 @@
 //! Describes a payment's state and what happens next.
 
-use super::payment::Anomaly;
+use super::anomalies::Anomaly;
 use domain::operations::State;
 use domain::operations::admin::OperationRow;
 use domain::payments::{Payment, Status};

@@ -4,6 +4,7 @@
 //! follow-ups, which have their own reference: the report shows it as `child_reference_id`.
 
 mod account;
+mod approval;
 mod booked;
 mod credentials;
 mod decline;

@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
+use super::approval::approved;
 use super::wire::{self, Reply, Wire};
-use super::{Credentials, card, decline, sale};
+use super::{Credentials, card, decline};
 use crate::{Card, Decline, Found, ProviderError, ProviderResponse};
 use foundation::money::Money;
 use foundation::time::Timestamp;
@@ -141,7 +142,7 @@ impl Record {
             State::Done => {
                 // Without a total, the amount is the total.
                 let total = Some(self.total_amount.as_str()).filter(|total| !total.is_empty());
-                sale::approved(self.transaction_id.clone(), self.money()?, total, self.card())?
+                approved(self.transaction_id.clone(), self.money()?, total, self.card())?
             }
             State::Pending => return Ok(Found::Pending),
             State::Declined(decline) => ProviderResponse::Declined { decline, card: self.card() },

@@ -2,13 +2,12 @@
 
 use serde::Deserialize;
 
+use super::approval::approved;
 use super::report::{self, Record, Type};
 use super::wire::{self, Refusal, Reply, Wire};
 use super::{Credentials, FieldToken, card, decline};
 use crate::{Action, Card, Found, Payer, ProviderError, ProviderResponse, Request, Source};
 use foundation::crypto::Secret;
-use foundation::money::Money;
-use foundation::rule_enabled;
 
 /// The email address of a payer who has no valid one (RFC 2606).
 const PLACEHOLDER_EMAIL: &str = "unknown@payer.invalid";
@@ -89,29 +88,6 @@ pub(super) async fn charge(
             approved(transaction_id, *money, total_amount.as_deref(), card)
         }
         Reply::Refusal(refusal) => refused(wire, account, request, &refusal, card).await,
-    }
-}
-
-/// The response for an approval: charged if the total is the requested amount, otherwise mismatched.
-///
-/// # Errors
-/// [`ProviderError::Unknown`] if the total is not an amount: it is then read from the report.
-pub(super) fn approved(
-    provider_ref: String,
-    requested: Money,
-    total: Option<&str>,
-    card: Option<Card>,
-) -> Result<ProviderResponse, ProviderError> {
-    let total = match total {
-        Some(text) => Money::from_decimal(text, requested.currency).map(|money| money.minor),
-        None => Some(requested.minor),
-    };
-    match total {
-        Some(total) if total == requested.minor || !rule_enabled!(Total) => {
-            Ok(ProviderResponse::Charged { provider_ref, amount: requested.minor, card })
-        }
-        Some(total) => Ok(ProviderResponse::Mismatched { provider_ref, total }),
-        None => Err(ProviderError::Unknown("the total is not an amount".to_owned())),
     }
 }
 
