@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 
+/// When every history begins: 2026-01-30T22:00:00Z, two hours before a month without a 31st.
+pub const BEGIN_US: u64 = 1_769_810_400_000_000;
+
 /// What the file contains; the same layout as in `preload`.
 #[repr(C)]
 struct Shared {

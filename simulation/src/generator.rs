@@ -1,11 +1,13 @@
-//! Generates the requests of a history.
+//! Generates a history from a seed.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::history::Request;
+use crate::history::{Fault, History, Request, SECOND, TimedFault, TimedRequest};
 use crate::random::Random;
+use crate::system::Role;
+use crate::world::StatementFault;
 
 /// The tokens of the mock provider: three approved ones for each declined one.
 const TOKENS: [&str; 8] =
@@ -13,8 +15,44 @@ const TOKENS: [&str; 8] =
 /// How many idempotency keys there are, so that some are repeated.
 const KEYS: u64 = 16;
 
+/// All requests and faults begin within this time.
+const DURATION: u64 = 10 * SECOND;
+const REQUESTS: usize = 50;
+const FAULTS: usize = 10;
+
+/// The history of a seed.
+pub fn generate(seed: u64) -> History {
+    let mut random = Random::new(seed ^ 0x5EED);
+    let mut times: Vec<u64> = (0..REQUESTS).map(|_| random.below(DURATION)).collect();
+    times.sort_unstable();
+    let mut generator = Generator::new(random.fork());
+    let requests = times.into_iter().map(|at| TimedRequest { at, request: generator.request() }).collect();
+    let mut faults: Vec<TimedFault> =
+        (0..FAULTS).map(|_| TimedFault { at: random.below(DURATION), fault: fault(&mut random) }).collect();
+    faults.sort_by_key(|fault| fault.at);
+    History { seed, requests, faults }
+}
+
+fn fault(random: &mut Random) -> Fault {
+    let role = Role::ALL[random.index(Role::ALL.len())];
+    let duration = [SECOND / 10, SECOND, 3 * SECOND, 12 * SECOND][random.index(4)];
+    match random.below(8) {
+        0 => Fault::Kill { role, restart: duration },
+        1..5 => {
+            let fault = StatementFault { skip: random.below(30), executed: !random.one_in(3), kills: random.one_in(2) };
+            Fault::Statement { role, fault }
+        }
+        5 => Fault::Pause { role, duration },
+        6 => Fault::Outage { redis: random.one_in(2), refused: random.one_in(2), duration },
+        _ => {
+            let offset = [-3_600, -5, -1, 1, 5, 3_600][random.index(6)] * 1_000_000;
+            Fault::WallClock { role, offset }
+        }
+    }
+}
+
 /// Generates requests that refer to objects of earlier ones.
-pub(crate) struct Generator {
+struct Generator {
     random: Random,
     /// How many objects of each kind were created.
     created: BTreeMap<&'static str, u64>,
@@ -24,12 +62,12 @@ pub(crate) struct Generator {
 
 impl Generator {
     /// A generator whose requests `random` determines.
-    pub(crate) fn new(random: Random) -> Self {
+    fn new(random: Random) -> Self {
         Self { random, created: BTreeMap::new(), of_key: BTreeMap::new() }
     }
 
     /// The next request. The first ones create a customer, a card and a plan, because others refer to them.
-    pub(crate) fn request(&mut self) -> Request {
+    fn request(&mut self) -> Request {
         let start = ["customer", "card", "plan"].into_iter().find(|kind| !self.created.contains_key(kind));
         match start {
             Some("customer") => self.customer(),

@@ -5,17 +5,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::generator::Generator;
-use crate::random::Random;
 use crate::system::Role;
 use crate::world::StatementFault;
 
 /// A second in microseconds.
 pub const SECOND: u64 = 1_000_000;
-/// All requests and faults begin within this time.
-const DURATION: u64 = 10 * SECOND;
-const REQUESTS: usize = 50;
-const FAULTS: usize = 10;
 
 /// Requests and faults.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -103,19 +97,6 @@ pub enum Fault {
 }
 
 impl History {
-    /// The history of a seed.
-    pub fn generate(seed: u64) -> Self {
-        let mut random = Random::new(seed ^ 0x5EED);
-        let mut times: Vec<u64> = (0..REQUESTS).map(|_| random.below(DURATION)).collect();
-        times.sort_unstable();
-        let mut generator = Generator::new(random.fork());
-        let requests = times.into_iter().map(|at| TimedRequest { at, request: generator.request() }).collect();
-        let mut faults: Vec<TimedFault> =
-            (0..FAULTS).map(|_| TimedFault { at: random.below(DURATION), fault: fault(&mut random) }).collect();
-        faults.sort_by_key(|fault| fault.at);
-        Self { seed, requests, faults }
-    }
-
     /// Whether requests may fail because api cannot reach Postgres.
     pub fn breaks_postgres(&self) -> bool {
         self.faults.iter().any(|step| match step.fault {
@@ -132,24 +113,6 @@ impl History {
         let mut steps: Vec<(u64, String)> = requests.chain(faults).collect();
         steps.sort();
         steps.into_iter().map(|(at, text)| format!("After {:.3} s {text}.", at as f64 / 1e6)).collect()
-    }
-}
-
-fn fault(random: &mut Random) -> Fault {
-    let role = Role::ALL[random.index(Role::ALL.len())];
-    let duration = [SECOND / 10, SECOND, 3 * SECOND, 12 * SECOND][random.index(4)];
-    match random.below(8) {
-        0 => Fault::Kill { role, restart: duration },
-        1..5 => {
-            let fault = StatementFault { skip: random.below(30), executed: !random.one_in(3), kills: random.one_in(2) };
-            Fault::Statement { role, fault }
-        }
-        5 => Fault::Pause { role, duration },
-        6 => Fault::Outage { redis: random.one_in(2), refused: random.one_in(2), duration },
-        _ => {
-            let offset = [-3_600, -5, -1, 1, 5, 3_600][random.index(6)] * 1_000_000;
-            Fault::WallClock { role, offset }
-        }
     }
 }
 

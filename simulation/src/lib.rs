@@ -3,7 +3,7 @@
 pub mod check;
 pub mod client;
 pub mod clock;
-mod generator;
+pub mod generator;
 pub mod history;
 pub mod host;
 pub mod lane;

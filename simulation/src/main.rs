@@ -12,7 +12,7 @@ use std::{env, fs};
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use serde::{Deserialize, Serialize};
-use simulation::history::History;
+use simulation::generator::generate;
 use simulation::lane::Lane;
 use simulation::run::Report;
 use simulation::shrink::shrink;
@@ -117,7 +117,7 @@ fn run_lane(options: &Options, number: u64) -> Result<()> {
         if end.is_some_and(|end| Instant::now() >= end) {
             break;
         }
-        let report = lane.run(&History::generate(seed), None)?;
+        let report = lane.run(&generate(seed), None)?;
         println!("{}", serde_json::to_string(&Line { seed, report })?);
     }
     Ok(())
@@ -127,7 +127,7 @@ fn run_lane(options: &Options, number: u64) -> Result<()> {
 fn run_one(options: &Options) -> Result<()> {
     let history = match &options.history {
         Some(path) => serde_json::from_slice(&fs::read(path)?).context("--history")?,
-        None => History::generate(options.seed.context("--seed")?),
+        None => generate(options.seed.context("--seed")?),
     };
     let lane = Lane::start()?;
     let report = lane.run(&history, options.trace.as_deref())?;

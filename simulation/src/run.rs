@@ -17,7 +17,7 @@ use crate::history::{Fault, History, SECOND};
 use crate::random::Random;
 use crate::receiver::{self, Receiver};
 use crate::servers::Servers;
-use crate::system::{BEGIN_US, POSTGRES, REDIS, Role, System, insert_account};
+use crate::system::{POSTGRES, REDIS, Role, System, insert_account};
 use crate::world::{Outage, Service};
 
 /// The time for all due work to complete after the last fault has ended.
@@ -79,7 +79,7 @@ pub fn run(history: &History, servers: &Servers, metrics: MetricsHandle, lines: 
     agenda.heal(&mut system)?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let quiet = agenda.wait_until_quiet(&mut system, || runtime.block_on(check::is_quiet(&servers.database_url())))?;
-    let virtual_us = clock::now_us() - BEGIN_US;
+    let virtual_us = clock::now_us() - clock::BEGIN_US;
     let trace = system.world.end()?;
     let responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
     let evidence = Evidence { history, responses: &responses, acknowledged: receiver.acknowledged() };

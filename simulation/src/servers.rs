@@ -11,7 +11,6 @@ use testkit::{postgres, redis};
 use tokio::runtime::Builder;
 
 use crate::clock;
-use crate::system::BEGIN_US;
 use crate::world::{PostgresServer, RedisServer};
 
 /// The name of the database that a history uses.
@@ -58,7 +57,7 @@ impl Servers {
         fs::copy(preload_library()?, &library).context("the library for Postgres and Redis is not built")?;
         clock::create(&shared)?;
         // The migrations create the partitions of the coming months.
-        clock::reset(BEGIN_US, 0);
+        clock::reset(clock::BEGIN_US, 0);
         let environment = vec![
             ("LD_PRELOAD".to_owned(), library.display().to_string()),
             ("SIMULATION_CLOCK".to_owned(), shared.display().to_string()),

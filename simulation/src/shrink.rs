@@ -41,10 +41,11 @@ fn without(history: &History, start: usize, size: usize) -> History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generator::generate;
 
     #[test]
     fn only_the_steps_that_the_failure_needs_remain() {
-        let history = History::generate(1);
+        let history = generate(1);
         let (fault, request) = (history.faults[3].at, history.requests[17].at);
         let fails = |history: &History| {
             Ok(history.faults.iter().any(|step| step.at == fault)

@@ -26,9 +26,6 @@ pub const REDIS: ([u8; 4], u16) = ([10, 0, 0, 2], 6379);
 pub const API: ([u8; 4], u16) = ([10, 0, 0, 3], 80);
 const API_PORT: u16 = 8080;
 
-/// When every history begins: 2026-01-30T22:00:00Z, two hours before a month without a 31st.
-pub const BEGIN_US: u64 = 1_769_810_400_000_000;
-
 /// A process of the deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum Role {
@@ -98,7 +95,7 @@ impl System {
     /// # Errors
     /// If Postgres or Redis refuses the simulator's connections.
     pub fn new(seed: u64, servers: &Servers, metrics: MetricsHandle) -> Result<Self> {
-        clock::reset(BEGIN_US, seed);
+        clock::reset(clock::BEGIN_US, seed);
         let (postgres, redis) = servers.ports();
         let services = BTreeMap::from([
             (SocketAddr::from(POSTGRES), Service::Postgres(postgres)),
