@@ -34,7 +34,8 @@ pub struct Report {
     pub violations: Vec<String>,
     /// How often each status was returned.
     pub statuses: BTreeMap<String, u64>,
-    /// The faults that took effect, by name.
+    /// The faults that began, by name. One that concerns a process that is down, or a statement that is never sent, has
+    /// no effect.
     pub faults: BTreeMap<String, u64>,
     /// The events on the virtual network.
     pub events: u64,

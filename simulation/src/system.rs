@@ -107,7 +107,7 @@ impl System {
 
     /// Starts a process, or does nothing if it runs.
     pub fn start(&mut self, role: Role) {
-        if self.running.get(&role).is_some_and(|id| !self.world.has_ended(*id)) {
+        if self.process(role).is_some() {
             return;
         }
         let metrics = self.metrics.clone();

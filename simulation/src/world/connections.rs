@@ -1,12 +1,13 @@
 //! The connections of all processes, and what happens on them.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::server::{PostgresServer, RedisServer, read_available, write_all};
+use super::server::{PostgresServer, RedisServer, read_available};
 use super::{Action, ConnectionId, Outage, ProcessId, Service, StatementFault, World};
 use crate::clock;
 use crate::host::Opened;
@@ -160,7 +161,7 @@ impl World {
                 let bytes = std::mem::take(&mut connection.outgoing);
                 self.trace.record("http", &id, &bytes);
                 let process = *process;
-                if stream.as_mut().is_none_or(|stream| write_all(stream, &bytes).is_err()) {
+                if stream.as_mut().is_none_or(|stream| stream.write_all(&bytes).is_err()) {
                     *stream = None;
                 }
                 self.mark_ready(process);
@@ -293,7 +294,7 @@ impl World {
         let bytes = std::mem::take(&mut connection.incoming);
         self.trace.record("deliver", &id, &bytes);
         let is_last = matches!(connection.server, Server::Process { stream: None, .. });
-        connection.closed |= write_all(&mut connection.client, &bytes).is_err() || is_last;
+        connection.closed |= connection.client.write_all(&bytes).is_err() || is_last;
         let process = connection.process;
         self.mark_ready(process);
         self.remove_closed()

@@ -1,9 +1,8 @@
 //! The simulator's connections to Postgres and Redis.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -25,15 +24,6 @@ pub(super) fn read_available(stream: &mut impl Read, into: &mut Vec<u8>) -> bool
             Err(error) => return matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
         }
     }
-}
-
-/// Writes everything to a socket that does not block, whose reader is not running. Its buffer is large enough for the
-/// messages of a simulation.
-///
-/// # Errors
-/// If the other end is closed or the buffer is full.
-pub(super) fn write_all(stream: &mut UnixStream, bytes: &[u8]) -> io::Result<()> {
-    stream.write_all(bytes)
 }
 
 /// Whether something can be read within `limit`.
