@@ -60,11 +60,12 @@ async fn a_charge_slower_than_the_lease_is_made_once() -> Result<()> {
 async fn a_worker_paused_while_sending_charges_once() -> Result<()> {
     let mut cluster = own_cluster().await?;
     let merchants = [
-        merchant_of_class(&cluster, "A", "4000").await?,
-        merchant_of_class(&cluster, "B", "4000").await?,
-        merchant_of_class(&cluster, "C", "4000").await?,
+        merchant_of_class(&cluster, "A", "12000").await?,
+        merchant_of_class(&cluster, "B", "12000").await?,
+        merchant_of_class(&cluster, "C", "12000").await?,
     ];
     let stopping = async {
+        // The mock books after half the latency, which leaves six seconds to pause the worker.
         for merchant in &merchants {
             eventually("a request in flight", async || Ok((merchant.books.in_flight().await? == 1).then_some(())))
                 .await?;
@@ -72,6 +73,7 @@ async fn a_worker_paused_while_sending_charges_once() -> Result<()> {
         cluster.worker(0).pause()?;
         for merchant in &merchants {
             assert_eq!(merchant.books.charges().await?, 0, "the worker is paused before the provider books the charge");
+            merchant.mock(&cluster, &["--latency-ms", "0"]).await?;
         }
         cluster.add(ProcessKind::Worker).await.map(drop)
     };
