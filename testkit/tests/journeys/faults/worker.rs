@@ -10,7 +10,7 @@ use crate::support::{Books, Merchant, created, eventually, id, ok, sale};
 async fn of_each_class(cluster: &Cluster) -> Result<[Merchant; 3]> {
     let [a, b, c] = [Merchant::new(cluster).await?, Merchant::new(cluster).await?, Merchant::new(cluster).await?];
     for (merchant, class) in [(&a, "A"), (&b, "B"), (&c, "C")] {
-        merchant.mock(cluster, &["--latency-ms", "4000", "--class", class]).await?;
+        merchant.mock(cluster, &["--latency-ms", "8000", "--class", class]).await?;
     }
     Ok([a, b, c])
 }
