@@ -68,21 +68,10 @@ pub struct Evidence<'a> {
     pub acknowledged: BTreeMap<String, u64>,
 }
 
-/// What is not final yet.
-const UNFINISHED: &str = "SELECT (SELECT count(*) FROM payments WHERE status = 'processing')
+/// Counts what is not final yet.
+pub const UNFINISHED: &str = "SELECT (SELECT count(*) FROM payments WHERE status = 'processing')
     + (SELECT count(*) FROM webhook_pending)
     + (SELECT count(*) FROM operations WHERE state NOT IN ('succeeded', 'failed', 'declined'))";
-
-/// Whether all work is finished.
-///
-/// # Errors
-/// If the database cannot be read.
-pub async fn is_quiet(database_url: &str) -> Result<bool> {
-    let mut db = PgConnection::connect(database_url).await?;
-    let unfinished: i64 = sqlx::query_scalar(UNFINISHED).fetch_one(&mut db).await?;
-    db.close().await?;
-    Ok(unfinished == 0)
-}
 
 /// Returns a sentence for each violation.
 ///

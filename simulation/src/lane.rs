@@ -7,6 +7,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::process::exit;
+use std::thread::available_parallelism;
 
 use anyhow::{Context as _, Result, bail};
 use foundation::telemetry;
@@ -22,12 +23,13 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Starts the servers.
+    /// Starts the servers. The lane with this number shares a processor with them, since only one of them ever runs.
     ///
     /// # Errors
     /// If one of them does not start.
     #[allow(unsafe_code)]
-    pub fn start() -> Result<Self> {
+    pub fn start(number: usize) -> Result<Self> {
+        pin(number);
         let servers = Servers::start()?;
         // SAFETY: a lane has one thread.
         unsafe { system::configure(&servers) };
@@ -39,7 +41,8 @@ impl Lane {
     /// # Errors
     /// If the child process fails.
     #[allow(unsafe_code)]
-    pub fn run(&self, history: &History, trace: Option<&Path>) -> Result<Report> {
+    pub fn run(&mut self, history: &History, trace: Option<&Path>) -> Result<Report> {
+        self.servers.reset()?;
         let (mut reader, writer) = pipe()?;
         // SAFETY: a lane has one thread, so the child may do anything.
         match unsafe { libc::fork() } {
@@ -60,20 +63,23 @@ impl Lane {
                 // SAFETY: waits for the child above.
                 unsafe { libc::waitpid(child, &raw mut status, 0) };
                 if status != 0 {
+                    self.servers.forget_backends();
                     bail!("seed {}: the process of the history failed ({status})", history.seed);
                 }
-                serde_json::from_slice(&report).context("the report of the history")
+                let mut report: Report = serde_json::from_slice(&report).context("the report of the history")?;
+                self.servers.provide_backends(report.backends.drain(..).collect())?;
+                Ok(report)
             }
             _ => Err(io::Error::last_os_error()).context("fork"),
         }
     }
 
-    fn run_as_child(&self, history: &History, trace: Option<&Path>, mut report: File) -> Result<()> {
+    fn run_as_child(&mut self, history: &History, trace: Option<&Path>, mut report: File) -> Result<()> {
         if std::env::var("RUST_LOG").is_ok() {
             telemetry::init_logs();
         }
         let metrics = telemetry::init_metrics()?;
-        let (outcome, lines) = run(history, &self.servers, metrics, trace.is_some())?;
+        let (outcome, lines) = run(history, &mut self.servers, metrics, trace.is_some())?;
         if let Some(path) = trace {
             fs::write(path, lines.join("\n"))?;
         }
@@ -92,5 +98,19 @@ fn pipe() -> Result<(File, File)> {
             return Err(io::Error::last_os_error()).context("pipe");
         }
         Ok((File::from(OwnedFd::from_raw_fd(ends[0])), File::from(OwnedFd::from_raw_fd(ends[1]))))
+    }
+}
+
+/// Restricts this process and those that it starts to one processor. A message is then passed without waking another
+/// processor, which takes longer than most of the work.
+#[allow(unsafe_code)]
+fn pin(number: usize) {
+    let processors = available_parallelism().map_or(1, usize::from);
+    // SAFETY: a set of processors is valid if it is zero, and the number is smaller than its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(number % processors.min(libc::CPU_SETSIZE as usize), &mut set);
+        // Only speed depends on it.
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
     }
 }

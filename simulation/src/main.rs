@@ -110,7 +110,7 @@ fn spawn_lane(options: &Options, first: u64, lane: u64) -> Result<Child> {
 
 /// Runs every `lanes`th seed and prints a line for each.
 fn run_lane(options: &Options, number: u64) -> Result<()> {
-    let lane = Lane::start()?;
+    let mut lane = Lane::start(number as usize)?;
     let end = options.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     let first = options.first.context("--first")?;
     for seed in (first..first + options.seeds).skip(number as usize).step_by(options.lanes as usize) {
@@ -129,7 +129,7 @@ fn run_one(options: &Options) -> Result<()> {
         Some(path) => serde_json::from_slice(&fs::read(path)?).context("--history")?,
         None => generate(options.seed.context("--seed")?),
     };
-    let lane = Lane::start()?;
+    let mut lane = Lane::start(0)?;
     let report = lane.run(&history, options.trace.as_deref())?;
     println!("{}", serde_json::to_string_pretty(&report)?);
     if report.violations.is_empty() {

@@ -43,6 +43,9 @@ pub struct Report {
     pub virtual_us: u64,
     /// Real time in microseconds.
     pub real_us: u64,
+    /// How many processes of Postgres were used at once, by startup packet.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub backends: Vec<(Vec<u8>, usize)>,
 }
 
 /// Something that happens at a virtual time.
@@ -53,13 +56,17 @@ enum Due {
     EndOutage(bool),
 }
 
-/// Runs `history`. `lines` keeps the events as text.
+/// Runs `history` with empty servers. `lines` keeps the events as text.
 ///
 /// # Errors
 /// If Postgres or Redis fails.
-pub fn run(history: &History, servers: &Servers, metrics: MetricsHandle, lines: bool) -> Result<(Report, Vec<String>)> {
+pub fn run(
+    history: &History,
+    servers: &mut Servers,
+    metrics: MetricsHandle,
+    lines: bool,
+) -> Result<(Report, Vec<String>)> {
     let began = Instant::now();
-    servers.reset()?;
     let mut system = System::new(history.seed, servers, metrics)?;
     system.world.trace.lines = lines.then(Vec::new);
     let receiver = Receiver::new(Random::new(history.seed));
@@ -78,12 +85,12 @@ pub fn run(history: &History, servers: &Servers, metrics: MetricsHandle, lines: 
 
     receiver.heal();
     agenda.heal(&mut system)?;
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let quiet = agenda.wait_until_quiet(&mut system, || runtime.block_on(check::is_quiet(&servers.database_url())))?;
+    let quiet = agenda.wait_until_quiet(&mut system)?;
     let virtual_us = clock::now_us() - clock::BEGIN_US;
-    let trace = system.world.end()?;
+    let (trace, backends) = system.world.end()?;
     let responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
     let evidence = Evidence { history, responses: &responses, acknowledged: receiver.acknowledged() };
+    let runtime = Builder::new_current_thread().enable_all().build()?;
     let mut violations = runtime.block_on(check::check(&evidence, &servers.database_url()))?;
     if !quiet {
         violations.push("work is unfinished three days after the last fault".to_owned());
@@ -96,6 +103,7 @@ pub fn run(history: &History, servers: &Servers, metrics: MetricsHandle, lines: 
         events: trace.events,
         virtual_us,
         real_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+        backends: backends.needed().iter().map(|(startup, count)| (startup.clone(), *count)).collect(),
     };
     Ok((report, trace.lines.unwrap_or_default()))
 }
@@ -147,14 +155,14 @@ impl Agenda {
         Ok(())
     }
 
-    /// Runs until `is_quiet` or for [`QUIET_LIMIT`]. The longer it takes, the more time passes between two checks, and
-    /// the later timers may fire. Returns whether it is quiet.
-    fn wait_until_quiet(&mut self, system: &mut System, is_quiet: impl Fn() -> Result<bool>) -> Result<bool> {
+    /// Runs until all work is finished or for [`QUIET_LIMIT`]. The longer it takes, the more time passes between two
+    /// checks, and the later timers may fire. Returns whether all work is finished.
+    fn wait_until_quiet(&mut self, system: &mut System) -> Result<bool> {
         let (limit, mut interval) = (clock::now_us() + QUIET_LIMIT, FIRST_QUIET_CHECK);
         while clock::now_us() < limit {
-            system.world.drift_us = interval / 4;
             self.run_until(system, clock::now_us() + interval)?;
-            if is_quiet()? {
+            system.world.drift_us = interval;
+            if system.world.observer.query(check::UNFINISHED)? == ["0"] {
                 return Ok(true);
             }
             interval += interval / 2;

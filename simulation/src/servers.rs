@@ -1,24 +1,34 @@
 //! The real Postgres and Redis of one lane of simulations, in virtual time.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::process;
 
 use anyhow::{Context as _, Result};
-use sqlx::{Connection as _, Executor as _, PgConnection};
 use testkit::{postgres, redis};
 use tokio::runtime::Builder;
 
 use crate::clock;
-use crate::world::{PostgresServer, RedisServer};
+use crate::world::{Backend, Backends, Login, RedisServer};
 
 /// The name of the database that a history uses.
 const DATABASE: &str = "history";
-const TEMPLATE: &str = "migrated";
+
+/// Without the triggers that protect the audit log, and without notices.
+const AS_REPLICA: &str = "SET session_replication_role = replica; SET client_min_messages = warning";
+
+/// The tables that were written to.
+const WRITTEN: &str = "SELECT oid::regclass FROM pg_class WHERE relkind = 'r' AND pg_relation_size(oid) > 0
+    AND relnamespace <> ALL ('{pg_catalog,information_schema}'::regnamespace[])";
 
 /// A running Postgres and Redis.
 pub struct Servers {
+    login: Login,
+    admin: Backend,
+    /// Taken by the process of a history.
+    backends: Option<Backends>,
     // Dropped in this order: the files are removed last.
     postgres: testkit::Postgres,
     redis: testkit::Redis,
@@ -68,30 +78,60 @@ impl Servers {
             let postgres = testkit::Postgres::start(&directory.0.join("postgres"), options).await?;
             let options = redis::Options { environment, ..redis::Options::default() };
             let redis = testkit::Redis::start(&directory.0.join("redis"), options).await?;
-            postgres.ensure_database(TEMPLATE).await?;
-            migrations::run(&postgres.url(TEMPLATE)).await?;
+            postgres.ensure_database(DATABASE).await?;
+            migrations::run(&postgres.url(DATABASE)).await?;
             anyhow::Ok((postgres, redis))
         })?;
-        Ok(Self { postgres, redis, _directory: directory })
+        let url = url::Url::parse(&postgres.url(DATABASE))?;
+        let password = url.password().context("a password")?.to_owned();
+        let login = Login { port: postgres.port(), user: url.username().to_owned(), password };
+        let mut admin = Backend::log_in(&login, DATABASE)?;
+        admin.query(AS_REPLICA)?;
+        let backends = Some(Backends::new(login.clone()));
+        Ok(Self { login, admin, backends, postgres, redis, _directory: directory })
     }
 
-    /// Makes an empty database for a history, and empties Redis.
+    /// Empties Postgres and Redis for a history.
     ///
     /// # Errors
     /// If Postgres or Redis fails.
-    pub fn reset(&self) -> Result<()> {
-        // A runtime of its own: a child process must not share one with its parent.
-        Builder::new_current_thread().enable_all().build()?.block_on(async {
-            let mut admin = PgConnection::connect(&self.postgres.url("postgres")).await?;
-            admin.execute(sqlx::AssertSqlSafe(format!("DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)"))).await?;
-            let create = format!("CREATE DATABASE {DATABASE} TEMPLATE {TEMPLATE} STRATEGY file_copy");
-            admin.execute(sqlx::AssertSqlSafe(create)).await?;
-            admin.close().await
-        })?;
+    pub fn reset(&mut self) -> Result<()> {
+        self.truncate()?;
+        self.backends.as_mut().context("backends")?.discard_plans()?;
         let mut redis = self.redis_connection()?;
         redis.call(b"*1\r\n$8\r\nFLUSHALL\r\n")?;
         redis.call(b"*2\r\n$6\r\nSCRIPT\r\n$5\r\nFLUSH\r\n")?;
         Ok(())
+    }
+
+    /// Truncating a table, unlike deleting its rows, leaves it as if it had never been written.
+    fn truncate(&mut self) -> Result<()> {
+        let written = self.admin.query(WRITTEN)?;
+        if !written.is_empty() {
+            self.admin.query(&format!("TRUNCATE {} CASCADE", written.join(", ")))?;
+        }
+        Ok(())
+    }
+
+    /// The processes of Postgres that a history uses, and a connection to observe it.
+    ///
+    /// # Errors
+    /// If Postgres refuses the connection.
+    pub fn take_backends(&mut self) -> Result<(Backends, Backend)> {
+        Ok((self.backends.take().context("backends")?, Backend::log_in(&self.login, DATABASE)?))
+    }
+
+    /// Starts the processes of Postgres that a history has needed, for the following ones.
+    ///
+    /// # Errors
+    /// If Postgres refuses a connection.
+    pub fn provide_backends(&mut self, needed: BTreeMap<Vec<u8>, usize>) -> Result<()> {
+        self.backends.as_mut().context("backends")?.provide(&needed)
+    }
+
+    /// Closes all connections; a history has left them in an unknown state.
+    pub fn forget_backends(&mut self) {
+        self.backends = Some(Backends::new(self.login.clone()));
     }
 
     /// `postgres://…` of the history's database.
@@ -107,15 +147,6 @@ impl Servers {
     /// The ports of Postgres and Redis.
     pub fn ports(&self) -> (u16, u16) {
         (self.postgres.port(), self.redis.port())
-    }
-
-    /// A connection of the simulator's own to Postgres.
-    ///
-    /// # Errors
-    /// If Postgres refuses it.
-    pub fn postgres_connection(&self) -> Result<PostgresServer> {
-        let url = url::Url::parse(&self.database_url())?;
-        PostgresServer::log_in(self.postgres.port(), url.username(), url.password().context("a password")?)
     }
 
     /// A connection of the simulator's own to Redis.

@@ -82,6 +82,7 @@ pub unsafe fn configure(servers: &Servers) {
         ("API_BIND", "127.0.0.1:8080"),
         ("METRICS_BIND", "127.0.0.1:9090"),
         ("WEBHOOK_ALLOW_LOOPBACK", "true"),
+        ("DATABASE_POOL", "4"),
     ];
     for (name, value) in variables {
         // SAFETY: the caller's promise.
@@ -94,14 +95,15 @@ impl System {
     ///
     /// # Errors
     /// If Postgres or Redis refuses the simulator's connections.
-    pub fn new(seed: u64, servers: &Servers, metrics: MetricsHandle) -> Result<Self> {
+    pub fn new(seed: u64, servers: &mut Servers, metrics: MetricsHandle) -> Result<Self> {
         clock::reset(clock::BEGIN_US, seed);
-        let (postgres, redis) = servers.ports();
+        let (_, redis) = servers.ports();
         let services = BTreeMap::from([
-            (SocketAddr::from(POSTGRES), Service::Postgres(postgres)),
+            (SocketAddr::from(POSTGRES), Service::Postgres),
             (SocketAddr::from(REDIS), Service::Redis(redis)),
         ]);
-        let world = World::new(seed, services, servers.postgres_connection()?, servers.redis_connection()?);
+        let (backends, observer) = servers.take_backends()?;
+        let world = World::new(seed, services, backends, observer, servers.redis_connection()?);
         Ok(Self { world, metrics, running: BTreeMap::new(), wall_offsets: BTreeMap::new() })
     }
 

@@ -2,12 +2,15 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::server::{PostgresServer, RedisServer, read_available};
+use super::postgres::{PostgresServer, Sent};
+use super::redis::RedisServer;
+use super::stream::{read_available, readable};
 use super::{Action, ConnectionId, Outage, ProcessId, Service, StatementFault, World};
 use crate::clock;
 use crate::host::Opened;
@@ -28,11 +31,7 @@ pub(super) struct Connection {
 }
 
 enum Server {
-    /// `busy` while a statement waits for a lock.
-    Postgres {
-        server: PostgresServer,
-        busy: bool,
-    },
+    Postgres(PostgresServer),
     Redis(RedisServer),
     /// Another process; `None` once it has closed the connection.
     Process {
@@ -45,14 +44,14 @@ impl Connection {
     pub(super) fn blocked_until(&self) -> Option<u64> {
         match &self.server {
             Server::Redis(server) => server.blocked_until,
-            Server::Postgres { .. } | Server::Process { .. } => None,
+            Server::Postgres(_) | Server::Process { .. } => None,
         }
     }
 
     /// Whether the service can receive a request.
     fn has_request(&self) -> bool {
         match &self.server {
-            Server::Postgres { server, busy } => !busy && server.request(&self.outgoing).is_some(),
+            Server::Postgres(server) => server.request(&self.outgoing).is_some(),
             Server::Redis(_) => !self.outgoing.is_empty() && redis::value(&self.outgoing).is_some(),
             Server::Process { .. } => !self.outgoing.is_empty(),
         }
@@ -63,8 +62,17 @@ impl Connection {
         !self.incoming.is_empty() || matches!(self.server, Server::Process { stream: None, .. })
     }
 
+    /// The sockets with which a process sends: as the one that has connected, and as the one that has accepted.
+    fn sockets_of(&self, id: ProcessId) -> [Option<RawFd>; 2] {
+        let accepted = match &self.server {
+            Server::Process { process, stream: Some(stream) } if *process == id => Some(stream.as_raw_fd()),
+            Server::Process { .. } | Server::Postgres(_) | Server::Redis(_) => None,
+        };
+        [(self.process == id).then(|| self.client.as_raw_fd()), accepted]
+    }
+
     fn is_waiting_for_lock(&self) -> bool {
-        matches!(self.server, Server::Postgres { busy: true, .. })
+        matches!(&self.server, Server::Postgres(server) if server.is_frozen())
     }
 }
 
@@ -93,7 +101,7 @@ impl World {
             return Ok(());
         }
         let server = match self.services.get(&opened.to) {
-            Some(Service::Postgres(port)) => Server::Postgres { server: PostgresServer::connect(*port)?, busy: false },
+            Some(Service::Postgres) => Server::Postgres(PostgresServer::default()),
             Some(Service::Redis(port)) => Server::Redis(RedisServer::connect(*port)?),
             Some(Service::Process(to, port)) => {
                 let from = SocketAddr::from(([10, 0, 1, process.to_le_bytes()[0]], 40_000));
@@ -121,12 +129,18 @@ impl World {
 
     /// Reads what a process has sent on its own connections, and on those of others to it.
     pub(super) fn receive_from(&mut self, id: ProcessId) {
+        let sockets = self.connections.values().flat_map(|connection| connection.sockets_of(id));
+        let readable = readable(sockets.into_iter().flatten());
+        if readable.is_empty() {
+            return;
+        }
         for connection in self.connections.values_mut() {
-            if connection.process == id {
+            let [client, accepted] = connection.sockets_of(id);
+            if client.is_some_and(|fd| readable.contains(&fd)) {
                 connection.closed |= !read_available(&mut connection.client, &mut connection.outgoing);
             }
-            if let Server::Process { process, stream } = &mut connection.server
-                && *process == id
+            if accepted.is_some_and(|fd| readable.contains(&fd))
+                && let Server::Process { stream, .. } = &mut connection.server
                 && let Some(open) = stream
                 && !read_available(open, &mut connection.incoming)
             {
@@ -139,7 +153,7 @@ impl World {
         self.pass_latency()?;
         let connection = self.connections.get_mut(&id).context("a connection")?;
         match &mut connection.server {
-            Server::Postgres { server, .. } => {
+            Server::Postgres(server) => {
                 let length = server.request(&connection.outgoing).context("a request")?;
                 let request: Vec<u8> = connection.outgoing.drain(..length).collect();
                 self.forward_to_postgres(id, &request)?;
@@ -178,10 +192,11 @@ impl World {
         let process = connection.process;
         let fault = self.processes.get_mut(&process).and_then(|process| next_fault(&mut process.fault));
         if fault.is_none_or(|fault| fault.executed) {
-            let Server::Postgres { server, busy } = &mut connection.server else { bail!("not Postgres") };
-            server.send(request)?;
-            *busy = true;
-            self.await_postgres(id)?;
+            let Server::Postgres(server) = &mut connection.server else { bail!("not Postgres") };
+            match server.send(request, &mut self.backends)? {
+                Sent::Answered(response) => self.receive_from_postgres(id, response)?,
+                Sent::Pending => self.await_postgres(id)?,
+            }
         }
         self.locks_changed |= self.connections.values().any(Connection::is_waiting_for_lock);
         let Some(fault) = fault else { return Ok(()) };
@@ -198,30 +213,35 @@ impl World {
     /// case the server's process is stopped, so that of several waiting processes only one continues at a time.
     fn await_postgres(&mut self, id: ConnectionId) -> Result<()> {
         let connection = self.connections.get_mut(&id).context("a connection")?;
-        let Server::Postgres { server, busy } = &mut connection.server else { bail!("not Postgres") };
+        let Server::Postgres(server) = &mut connection.server else { bail!("not Postgres") };
         loop {
-            if let Some(mut response) = server.response() {
-                postgres::mask(&mut response);
-                self.trace.record("response", &id, &response);
-                // The server closes the connection after a fatal error.
-                connection.closed |= response.is_empty();
-                connection.incoming.extend(response);
-                *busy = false;
-                return Ok(());
+            if let Some(response) = server.response()? {
+                return self.receive_from_postgres(id, response);
             }
-            if is_blocked(&mut self.postgres, server.pid)? {
+            if server.waits_for_lock(&mut self.observer)? {
                 self.trace.record("blocked", &id, &[]);
                 return server.freeze(true);
             }
         }
     }
 
+    fn receive_from_postgres(&mut self, id: ConnectionId, mut response: Vec<u8>) -> Result<()> {
+        postgres::mask(&mut response);
+        self.trace.record("response", &id, &response);
+        let connection = self.connections.get_mut(&id).context("a connection")?;
+        // The server closes the connection at the client's request, and after a fatal error.
+        connection.closed |= response.is_empty();
+        connection.incoming.extend(response);
+        Ok(())
+    }
+
     /// The statements that waited for a lock and have got it.
     pub(super) fn find_unfrozen(&mut self) -> Result<Vec<ConnectionId>> {
         let mut unfrozen = Vec::new();
         for (id, connection) in &self.connections {
-            if let Server::Postgres { server, busy: true } = &connection.server
-                && !is_blocked(&mut self.postgres, server.pid)?
+            if let Server::Postgres(server) = &connection.server
+                && server.is_frozen()
+                && !server.waits_for_lock(&mut self.observer)?
             {
                 unfrozen.push(*id);
             }
@@ -231,7 +251,7 @@ impl World {
 
     /// Lets a statement continue that has got its lock.
     pub(super) fn unfreeze(&mut self, id: ConnectionId) -> Result<()> {
-        if let Some(Connection { server: Server::Postgres { server, .. }, .. }) = self.connections.get(&id) {
+        if let Some(Connection { server: Server::Postgres(server), .. }) = self.connections.get_mut(&id) {
             server.freeze(false)?;
         }
         self.locks_changed = true;
@@ -254,10 +274,10 @@ impl World {
             let Some(connection) = self.connections.remove(&id) else { continue };
             self.mark_ready(connection.process);
             match connection.server {
-                Server::Postgres { server, busy } => {
+                Server::Postgres(server) => {
                     self.unfrozen.retain(|unfrozen| *unfrozen != id);
                     self.locks_changed = true;
-                    server.end(&mut self.postgres, busy)?;
+                    server.end(&mut self.backends)?;
                 }
                 Server::Process { process, .. } => self.mark_ready(process),
                 Server::Redis(_) => {}
@@ -299,12 +319,6 @@ impl World {
         self.mark_ready(process);
         self.remove_closed()
     }
-}
-
-/// Whether the process of the server waits for a lock.
-fn is_blocked(postgres: &mut PostgresServer, pid: u32) -> Result<bool> {
-    let blocking = postgres.query(&format!("SELECT cardinality(pg_blocking_pids({pid}))"))?;
-    Ok(blocking.first().is_some_and(|count| count != "0"))
 }
 
 /// Counts a request, and returns the fault if it is due.

@@ -1,7 +1,10 @@
 //! The simulator: it lets one process run at a time, and otherwise decides by the seed what happens next.
 
+mod backend;
 mod connections;
-mod server;
+mod postgres;
+mod redis;
+mod stream;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -13,8 +16,10 @@ use crate::clock;
 use crate::host::{Host, Idle};
 use crate::random::Random;
 use crate::trace::Trace;
+pub use backend::{Backend, Login};
 use connections::Connection;
-pub use server::{PostgresServer, RedisServer};
+pub use postgres::Backends;
+pub use redis::RedisServer;
 
 /// The longest time that a message takes, in microseconds.
 const MAX_LATENCY_US: u64 = 400;
@@ -26,8 +31,8 @@ type ConnectionId = u32;
 /// What processes connect to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Service {
-    /// The real Postgres on this port of 127.0.0.1.
-    Postgres(u16),
+    /// The real Postgres.
+    Postgres,
     /// The real Redis on this port of 127.0.0.1.
     Redis(u16),
     /// The listener on this port of a process.
@@ -96,7 +101,9 @@ pub struct World {
     connections: BTreeMap<ConnectionId, Connection>,
     last_process: ProcessId,
     last_connection: ConnectionId,
-    postgres: PostgresServer,
+    backends: Backends,
+    /// A connection of the simulator's own.
+    pub observer: Backend,
     redis: RedisServer,
     /// Whether a transaction may have released locks since `unfrozen` was computed.
     locks_changed: bool,
@@ -111,11 +118,12 @@ pub struct World {
 }
 
 impl World {
-    /// A world without processes. `postgres` and `redis` are connections of the simulator's own.
+    /// A world without processes. `observer` and `redis` are connections of the simulator's own.
     pub fn new(
         seed: u64,
         services: BTreeMap<SocketAddr, Service>,
-        postgres: PostgresServer,
+        backends: Backends,
+        observer: Backend,
         redis: RedisServer,
     ) -> Self {
         Self {
@@ -126,7 +134,8 @@ impl World {
             connections: BTreeMap::new(),
             last_process: 0,
             last_connection: 0,
-            postgres,
+            backends,
+            observer,
             redis,
             locks_changed: false,
             unfrozen: Vec::new(),
@@ -238,11 +247,11 @@ impl World {
         Ok(())
     }
 
-    /// Kills every process and returns what has happened.
+    /// Kills every process and returns what has happened, and the processes of Postgres.
     ///
     /// # Errors
     /// If Postgres or Redis fails.
-    pub fn end(mut self) -> Result<Trace> {
+    pub fn end(mut self) -> Result<(Trace, Backends)> {
         let all: Vec<ProcessId> = self.processes.keys().copied().collect();
         for id in all {
             self.kill(id)?;
@@ -250,7 +259,7 @@ impl World {
         for process in std::mem::take(&mut self.processes).into_values() {
             process.host.join();
         }
-        Ok(self.trace)
+        Ok((self.trace, self.backends))
     }
 
     /// A process runs until it is idle; then the simulator reads what it has sent.

@@ -1,0 +1,232 @@
+//! The server's end of a simulated connection to Postgres.
+//!
+//! A new process of Postgres takes milliseconds to start, and again as long to parse and plan the statements it is sent.
+//! So a process whose connection was closed serves a later connection with an equal startup packet and keeps its
+//! prepared statements. The client notices nothing: a statement that is prepared already gets the same response.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::backend::{Backend, Login};
+use crate::wire::postgres::{message, messages, request, split_text};
+
+/// The server processes that no connection uses.
+#[derive(Debug)]
+pub struct Backends {
+    login: Login,
+    /// By startup packet.
+    idle: BTreeMap<Vec<u8>, Vec<Numbered>>,
+    /// How many processes each startup packet has needed at once.
+    needed: BTreeMap<Vec<u8>, usize>,
+}
+
+/// The lowest free one is used first, so that it does not matter how many there are.
+type Numbered = (usize, Backend);
+
+impl Backends {
+    /// None so far.
+    pub fn new(login: Login) -> Self {
+        Self { login, idle: BTreeMap::new(), needed: BTreeMap::new() }
+    }
+
+    /// How many processes each startup packet has needed at once.
+    pub fn needed(&self) -> &BTreeMap<Vec<u8>, usize> {
+        &self.needed
+    }
+
+    /// Starts processes until there are as many.
+    ///
+    /// # Errors
+    /// If Postgres refuses a connection.
+    pub fn provide(&mut self, needed: &BTreeMap<Vec<u8>, usize>) -> Result<()> {
+        for (startup, count) in needed {
+            let idle = self.idle.entry(startup.clone()).or_default();
+            for number in idle.len()..*count {
+                idle.push((number, Backend::open(&self.login, startup)?));
+            }
+            self.needed.insert(startup.clone(), *count);
+        }
+        Ok(())
+    }
+
+    /// Every process forgets how it planned its statements, which may depend on the tables' sizes. One that has ended
+    /// is replaced.
+    ///
+    /// # Errors
+    /// If Postgres refuses a connection.
+    pub fn discard_plans(&mut self) -> Result<()> {
+        for (startup, idle) in &mut self.idle {
+            for (_, backend) in idle {
+                if backend.query("DISCARD PLANS").is_err() {
+                    *backend = Backend::open(&self.login, startup)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, startup: &[u8]) -> Result<Numbered> {
+        let idle = self.idle.entry(startup.to_vec()).or_default();
+        if let Some(lowest) = (0..idle.len()).min_by_key(|index| idle[*index].0) {
+            let (number, mut backend) = idle.swap_remove(lowest);
+            if backend.prepared.is_empty() {
+                backend.read_prepared()?;
+            }
+            return Ok((number, backend));
+        }
+        let needed = self.needed.entry(startup.to_vec()).or_default();
+        *needed += 1;
+        Ok((*needed - 1, Backend::open(&self.login, startup)?))
+    }
+}
+
+/// The server's end of a simulated connection.
+#[derive(Debug, Default)]
+pub(super) struct PostgresServer {
+    startup: Vec<u8>,
+    backend: Option<Numbered>,
+    /// The backend's name of each statement that the client has prepared.
+    names: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// What the response begins with, if the backend sends only the rest of it.
+    prefix: Vec<u8>,
+    /// The statement that the request prepares.
+    preparing: Option<Vec<u8>>,
+    /// Whether the backend is stopped while it waits for a lock.
+    frozen: bool,
+}
+
+/// What became of a request.
+pub(super) enum Sent {
+    /// The response is known.
+    Answered(Vec<u8>),
+    /// The backend responds.
+    Pending,
+}
+
+impl PostgresServer {
+    /// The length of the first request in `bytes`, if the server can receive one.
+    pub(super) fn request(&self, bytes: &[u8]) -> Option<usize> {
+        if self.frozen { None } else { request(bytes, !self.startup.is_empty()) }
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// Sends a request. Empty if the server closes the connection.
+    ///
+    /// # Errors
+    /// If Postgres fails.
+    pub(super) fn send(&mut self, request: &[u8], backends: &mut Backends) -> Result<Sent> {
+        if self.startup.is_empty() {
+            self.startup = request.to_vec();
+            let backend = self.backend.insert(backends.take(request)?);
+            return Ok(Sent::Answered(backend.1.greeting[0].clone()));
+        }
+        let (_, backend) = self.backend.as_mut().context("a backend")?;
+        match request[0] {
+            b'p' => return Ok(Sent::Answered(backend.greeting[1].clone())),
+            b'X' => return Ok(Sent::Answered(Vec::new())),
+            _ => {}
+        }
+        self.preparing = None;
+        let mut rewritten = Vec::with_capacity(request.len());
+        for (kind, contents) in messages(request) {
+            let (name, rest) = match kind {
+                b'P' => split_text(contents).context("a statement")?,
+                b'D' if contents[0] == b'S' => split_text(&contents[1..]).context("a statement")?,
+                b'B' => {
+                    let (portal, rest) = split_text(contents).context("a portal")?;
+                    ensure!(portal.is_empty(), "named portals are not simulated");
+                    split_text(rest).context("a statement")?
+                }
+                // Statements that a client closes stay prepared.
+                _ => (&[][..], contents),
+            };
+            if name.is_empty() {
+                rewritten.extend(message(kind, contents));
+                continue;
+            }
+            if kind == b'P' {
+                let shared = statement_name(rest);
+                self.names.insert(name.to_vec(), shared.clone());
+                self.preparing = Some(shared);
+            }
+            let shared = self.names.get(name).context("the statement was not prepared")?;
+            match kind {
+                b'P' if backend.prepared.contains_key(shared) && backend.status() != b'E' => {
+                    self.prefix = message(b'1', &[])
+                }
+                b'P' => rewritten.extend(message(kind, &[shared, &b"\0"[..], rest].concat())),
+                b'D' => match backend.prepared.get(shared) {
+                    Some(Some(description)) if backend.status() != b'E' => self.prefix.extend(description),
+                    _ => rewritten.extend(message(kind, &[b"S", &shared[..], b"\0", rest].concat())),
+                },
+                _ => rewritten.extend(message(kind, &[&b"\0"[..], shared, b"\0", rest].concat())),
+            }
+        }
+        // A request without statements is a test whether the connection is alive.
+        if rewritten == message(b'S', &[]) {
+            self.prefix.extend(message(b'Z', &[backend.status()]));
+            return Ok(Sent::Answered(std::mem::take(&mut self.prefix)));
+        }
+        backend.send(&rewritten)?;
+        Ok(Sent::Pending)
+    }
+
+    /// The response, or `None` if the statement is still running.
+    ///
+    /// # Errors
+    /// If the server has not received a request.
+    pub(super) fn response(&mut self) -> Result<Option<Vec<u8>>> {
+        let (_, backend) = self.backend.as_mut().context("a backend")?;
+        let Some(response) = backend.response() else { return Ok(None) };
+        let response = [std::mem::take(&mut self.prefix), response].concat();
+        if let Some(name) = self.preparing.take()
+            && messages(&response).any(|(kind, _)| kind == b'1')
+        {
+            let described = messages(&response).filter(|(kind, _)| matches!(kind, b't' | b'T' | b'n'));
+            let description: Vec<u8> = described.flat_map(|(kind, contents)| message(kind, contents)).collect();
+            backend.prepared.insert(name, (!description.is_empty()).then_some(description));
+        }
+        Ok(Some(response))
+    }
+
+    /// Whether the statement waits for a lock. `observer` is another connection.
+    ///
+    /// # Errors
+    /// If Postgres fails.
+    pub(super) fn waits_for_lock(&self, observer: &mut Backend) -> Result<bool> {
+        self.backend.as_ref().context("a backend")?.1.waits_for_lock(observer)
+    }
+
+    /// Stops or continues the backend, whose statement waits for a lock.
+    ///
+    /// # Errors
+    /// If the backend has ended.
+    pub(super) fn freeze(&mut self, frozen: bool) -> Result<()> {
+        self.frozen = frozen;
+        self.backend.as_ref().context("a backend")?.1.freeze(frozen)
+    }
+
+    /// Ends the connection: its transaction is rolled back before anything else happens.
+    ///
+    /// # Errors
+    /// If Postgres fails.
+    pub(super) fn end(self, backends: &mut Backends) -> Result<()> {
+        let Some((number, mut backend)) = self.backend else { return Ok(()) };
+        if backend.reset(self.frozen)? {
+            backends.idle.entry(self.startup).or_default().push((number, backend));
+        }
+        Ok(())
+    }
+}
+
+/// The name of a statement: a function of its text and the types of its parameters.
+fn statement_name(text_and_types: &[u8]) -> Vec<u8> {
+    let mut hasher = DefaultHasher::new();
+    text_and_types.hash(&mut hasher);
+    format!("s{:016x}", hasher.finish()).into_bytes()
+}
