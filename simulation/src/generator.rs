@@ -16,7 +16,7 @@ const TOKENS: [&str; 8] =
 const KEYS: u64 = 16;
 
 /// All requests and faults begin within this time.
-const DURATION: u64 = 10 * SECOND;
+const DURATION: u64 = 4 * SECOND;
 const REQUESTS: usize = 50;
 const FAULTS: usize = 10;
 

@@ -23,7 +23,7 @@ use crate::world::{Outage, Service};
 /// The time for all due work to complete after the last fault has ended.
 const QUIET_LIMIT: u64 = 3 * 86_400 * SECOND;
 /// When the simulator first looks for unfinished work.
-const FIRST_QUIET_CHECK: u64 = 20 * SECOND;
+const FIRST_QUIET_CHECK: u64 = 5 * SECOND;
 
 /// The result of a history.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -1,10 +1,12 @@
 //! The real Postgres and Redis of one lane of simulations, in virtual time.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::fs::{self, DirBuilder};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
-use std::process;
+use std::path::{Path, PathBuf};
+use std::{env, mem, process};
 
 use anyhow::{Context as _, Result};
 use testkit::{postgres, redis};
@@ -15,6 +17,19 @@ use crate::world::{Backend, Backends, Login, RedisServer};
 
 /// The name of the database that a history uses.
 const DATABASE: &str = "history";
+
+/// Nothing happens by itself, and truncating a table is cheap.
+const SETTINGS: [&str; 6] = [
+    "autovacuum=off",
+    "checkpoint_timeout=1d",
+    "max_connections=100",
+    "max_wal_senders=0",
+    "shared_buffers=16MB",
+    "wal_level=minimal",
+];
+
+/// Space for the files of one lane.
+const NEEDED_SPACE: u64 = 1 << 30;
 
 /// Without the triggers that protect the audit log, and without notices.
 const AS_REPLICA: &str = "SET session_replication_role = replica; SET client_min_messages = warning";
@@ -41,7 +56,9 @@ struct Directory(PathBuf);
 impl Directory {
     /// A new one. The ids that Postgres gives to types depend on what was there before.
     fn create() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("simulation-{}", process::id()));
+        let memory = Path::new("/dev/shm");
+        let parent = if free_space(memory) >= NEEDED_SPACE { memory.to_owned() } else { env::temp_dir() };
+        let path = parent.join(format!("simulation-{}", process::id()));
         if path.exists() {
             fs::remove_dir_all(&path)?;
         }
@@ -74,7 +91,11 @@ impl Servers {
         ];
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (postgres, redis) = runtime.block_on(async {
-            let options = postgres::Options { environment: environment.clone(), ..postgres::Options::default() };
+            let options = postgres::Options {
+                environment: environment.clone(),
+                settings: SETTINGS.map(String::from).to_vec(),
+                ..postgres::Options::default()
+            };
             let postgres = testkit::Postgres::start(&directory.0.join("postgres"), options).await?;
             let options = redis::Options { environment, ..redis::Options::default() };
             let redis = testkit::Redis::start(&directory.0.join("redis"), options).await?;
@@ -165,4 +186,15 @@ impl Servers {
 /// The library is built into the same folder as this program.
 fn preload_library() -> Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("libpreload.so"))
+}
+
+/// How many bytes of files the file system at `path` has room for; 0 if there is none.
+#[allow(unsafe_code)]
+fn free_space(path: &Path) -> u64 {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return 0 };
+    // SAFETY: a valid path; the structure is valid if it is zero.
+    unsafe {
+        let mut space: libc::statvfs = mem::zeroed();
+        if libc::statvfs(path.as_ptr(), &raw mut space) == 0 { space.f_bavail * space.f_frsize } else { 0 }
+    }
 }

@@ -36,6 +36,8 @@ pub struct Options {
     pub port: Option<u16>,
     /// Accept TLS connections too, with a certificate of [`tls::AUTHORITY`].
     pub tls: bool,
+    /// More settings, such as `wal_level=minimal`.
+    pub settings: Vec<String>,
 }
 
 /// A running Postgres, killed when dropped and when the process that started it dies.
@@ -55,6 +57,7 @@ struct Launch {
     durable: bool,
     port: u16,
     tls: bool,
+    settings: Vec<String>,
 }
 
 /// Where a Postgres requested in `directory` really stores its data: for root it runs as another user, who must be able
@@ -87,6 +90,7 @@ impl Postgres {
             durable: options.durable,
             port: 0,
             tls: options.tls,
+            settings: options.settings,
         };
         launch.initialize()?;
         if launch.tls {
@@ -257,6 +261,7 @@ impl Launch {
         if !self.durable {
             settings.extend(["fsync=off", "full_page_writes=off", "autovacuum_naptime=600"].map(String::from));
         }
+        settings.extend_from_slice(&self.settings);
         settings
     }
 
