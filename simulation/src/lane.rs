@@ -10,7 +10,7 @@ use std::process::exit;
 use std::thread::available_parallelism;
 
 use anyhow::{Context as _, Result, bail};
-use foundation::telemetry;
+use foundation::telemetry::{self, MetricsHandle};
 
 use crate::history::History;
 use crate::run::{Report, run};
@@ -20,6 +20,7 @@ use crate::system;
 /// Runs histories.
 pub struct Lane {
     servers: Servers,
+    metrics: MetricsHandle,
 }
 
 impl Lane {
@@ -33,7 +34,7 @@ impl Lane {
         let servers = Servers::start()?;
         // SAFETY: a lane has one thread.
         unsafe { system::configure(&servers) };
-        Ok(Self { servers })
+        Ok(Self { servers, metrics: telemetry::init_metrics()? })
     }
 
     /// Runs a history. Writes its events to the file `trace`, if there is one.
@@ -78,8 +79,7 @@ impl Lane {
         if std::env::var("RUST_LOG").is_ok() {
             telemetry::init_logs();
         }
-        let metrics = telemetry::init_metrics()?;
-        let (outcome, lines) = run(history, &mut self.servers, metrics, trace.is_some())?;
+        let (outcome, lines) = run(history, &mut self.servers, self.metrics.clone(), trace.is_some())?;
         if let Some(path) = trace {
             fs::write(path, lines.join("\n"))?;
         }

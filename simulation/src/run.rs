@@ -165,7 +165,7 @@ impl Agenda {
             if system.world.observer.query(check::UNFINISHED)? == ["0"] {
                 return Ok(true);
             }
-            interval += interval / 2;
+            interval *= 3;
         }
         Ok(false)
     }

@@ -1,6 +1,8 @@
 //! OpenAPI schemas that cannot be derived from a Rust type, such as patterns and enumerations. They appear in
 //! `/openapi.json` (docs/architecture.md, OpenAPI document).
 
+use std::sync::LazyLock;
+
 use serde_json::json;
 use utoipa::openapi::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 
@@ -69,10 +71,13 @@ pub fn page() -> Field {
 
 /// The code of a currency in a request, in any case.
 pub fn currency_code() -> Object {
-    let letters = || 'A'..='Z';
-    let codes =
-        letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| String::from_iter([a, b, c]))));
-    text(&any_case(codes.filter(|code| code.parse::<Currency>().is_ok())), "USD")
+    static PATTERN: LazyLock<String> = LazyLock::new(|| {
+        let letters = || 'A'..='Z';
+        let codes =
+            letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| String::from_iter([a, b, c]))));
+        any_case(codes.filter(|code| code.parse::<Currency>().is_ok()))
+    });
+    text(&PATTERN, "USD")
 }
 
 /// An amount in a response.

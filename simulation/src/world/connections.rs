@@ -308,8 +308,17 @@ impl World {
         Ok(())
     }
 
+    /// Delivers everything that services have sent.
+    pub(super) fn deliver_all(&mut self) -> Result<()> {
+        for action in self.actions() {
+            if let Action::Deliver(connection) = action {
+                self.deliver(connection)?;
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn deliver(&mut self, id: ConnectionId) -> Result<()> {
-        self.pass_latency()?;
         let connection = self.connections.get_mut(&id).context("a connection")?;
         let bytes = std::mem::take(&mut connection.incoming);
         self.trace.record("deliver", &id, &bytes);

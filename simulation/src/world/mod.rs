@@ -186,7 +186,10 @@ impl World {
         }
         match actions[self.random.index(actions.len())] {
             Action::Forward(connection) => self.forward(connection),
-            Action::Deliver(connection) => self.deliver(connection),
+            Action::Deliver(connection) => {
+                self.pass_latency()?;
+                self.deliver(connection)
+            }
             Action::Unfreeze(connection) => self.unfreeze(connection),
         }
     }
@@ -281,7 +284,9 @@ impl World {
         let blocked = self.connections.values().filter_map(Connection::blocked_until);
         let next = timers.chain(blocked).min().unwrap_or(until);
         let late = if self.drift_us == 0 { 0 } else { self.random.below(self.drift_us) };
-        self.advance(next.saturating_add(late).min(until))
+        self.advance(next.saturating_add(late).min(until))?;
+        // A process that wakes late finds what has arrived meanwhile.
+        if late > 0 { self.deliver_all() } else { Ok(()) }
     }
 
     /// Moves the time. Redis gets the time at which a blocked command gives up, because it would otherwise notice that
