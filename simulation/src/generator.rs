@@ -30,13 +30,14 @@ pub fn generate(seed: u64) -> History {
     let mut faults: Vec<TimedFault> =
         (0..FAULTS).map(|_| TimedFault { at: random.below(DURATION), fault: fault(&mut random) }).collect();
     faults.sort_by_key(|fault| fault.at);
-    History { seed, requests, faults }
+    let class = ['A', 'B', 'C'][random.index(3)];
+    History { seed, class, requests, faults }
 }
 
 fn fault(random: &mut Random) -> Fault {
     let role = Role::ALL[random.index(Role::ALL.len())];
     let duration = [SECOND / 10, SECOND, 3 * SECOND, 12 * SECOND][random.index(4)];
-    match random.below(8) {
+    match random.below(11) {
         0 => Fault::Kill { role, restart: duration },
         1..5 => {
             let fault = StatementFault { skip: random.below(30), executed: !random.one_in(3), kills: random.one_in(2) };
@@ -44,6 +45,9 @@ fn fault(random: &mut Random) -> Fault {
         }
         5 => Fault::Pause { role, duration },
         6 => Fault::Outage { redis: random.one_in(2), refused: random.one_in(2), duration },
+        7 => Fault::LostResponses { count: 1 + random.below(3) as u32 },
+        8 => Fault::Provider { latency_ms: Some([300, 3_000, 36_000][random.index(3)]), duration },
+        9 => Fault::Provider { latency_ms: None, duration },
         _ => {
             let offset = [-3_600, -5, -1, 1, 5, 3_600][random.index(6)] * 1_000_000;
             Fault::WallClock { role, offset }

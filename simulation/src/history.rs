@@ -16,6 +16,8 @@ pub const SECOND: u64 = 1_000_000;
 pub struct History {
     /// Determines the order of everything else.
     pub seed: u64,
+    /// What the provider does with a repeated reference: `A`, `B` or `C` (docs/charging.md, recovery classes).
+    pub class: char,
     /// By time.
     pub requests: Vec<TimedRequest>,
     /// By time.
@@ -94,6 +96,18 @@ pub enum Fault {
         /// How many microseconds it is ahead.
         offset: i64,
     },
+    /// The provider drops its next responses.
+    LostResponses {
+        /// How many.
+        count: u32,
+    },
+    /// The provider is slow, or processes nothing.
+    Provider {
+        /// The duration of each request in milliseconds; none if it processes nothing.
+        latency_ms: Option<u32>,
+        /// For how many microseconds.
+        duration: u64,
+    },
 }
 
 impl History {
@@ -102,7 +116,11 @@ impl History {
         self.faults.iter().any(|step| match step.fault {
             Fault::Outage { redis, .. } => !redis,
             Fault::Statement { role, .. } => role == Role::Api,
-            Fault::Kill { .. } | Fault::Pause { .. } | Fault::WallClock { .. } => false,
+            Fault::Kill { .. }
+            | Fault::Pause { .. }
+            | Fault::WallClock { .. }
+            | Fault::LostResponses { .. }
+            | Fault::Provider { .. } => false,
         })
     }
 

@@ -54,6 +54,7 @@ enum Due {
     Fault(Fault),
     Restart(Role),
     EndOutage(bool),
+    EndProviderFault,
 }
 
 /// Runs `history` with empty servers. `lines` keeps the events as text.
@@ -71,6 +72,7 @@ pub fn run(
     system.world.trace.lines = lines.then(Vec::new);
     let receiver = Receiver::new(Random::new(history.seed));
     let (mut agenda, key) = (Agenda::new(), prepare(&mut system, receiver.clone())?);
+    system.configure_provider(&format!("recovery_class = '{}'", history.class))?;
 
     let responses: Responses = Arc::new(Mutex::new(vec![None; history.requests.len()]));
     let (requests, kept) = (history.requests.clone(), Arc::clone(&responses));
@@ -191,6 +193,7 @@ impl Agenda {
         match due {
             Due::Restart(role) => system.start(role),
             Due::EndOutage(redis) => system.world.set_outage(address(redis), None)?,
+            Due::EndProviderFault => system.configure_provider("latency_ms = 0, refuse = false")?,
             Due::Fault(fault) => self.begin(system, fault)?,
         }
         Ok(())
@@ -228,6 +231,18 @@ impl Agenda {
                 system.set_wall_offset(role, offset);
                 "wall clock"
             }
+            Fault::LostResponses { count } => {
+                system.configure_provider(&format!("lose_answers = {count}"))?;
+                "lost responses"
+            }
+            Fault::Provider { latency_ms, duration } => {
+                system.configure_provider(&match latency_ms {
+                    Some(latency_ms) => format!("latency_ms = {latency_ms}"),
+                    None => "refuse = true".to_owned(),
+                })?;
+                self.add(clock::now_us() + duration, Due::EndProviderFault);
+                "provider"
+            }
         };
         *self.faults.entry(name.to_owned()).or_default() += 1;
         Ok(())
@@ -235,6 +250,7 @@ impl Agenda {
 
     /// Ends what no fault ends by itself.
     fn heal(&mut self, system: &mut System) -> Result<()> {
+        system.configure_provider("lose_answers = 0")?;
         for role in Role::ALL {
             if system.set_wall_offset(role, 0)
                 && let Some(process) = system.process(role)

@@ -146,6 +146,17 @@ impl System {
         self.wall_offsets.insert(role, us).unwrap_or(0) != us
     }
 
+    /// Changes settings of the mock provider, such as `latency_ms = 300`.
+    ///
+    /// # Errors
+    /// If Postgres fails.
+    pub fn configure_provider(&mut self, settings: &str) -> Result<()> {
+        let observer = &mut self.world.observer;
+        observer.query("INSERT INTO mock.accounts (id) SELECT id FROM provider_accounts ON CONFLICT DO NOTHING")?;
+        observer.query(&format!("UPDATE mock.accounts SET {settings}"))?;
+        Ok(())
+    }
+
     /// Runs a process to its end and returns its result.
     ///
     /// # Errors
