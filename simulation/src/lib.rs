@@ -7,6 +7,7 @@ pub mod generator;
 pub mod history;
 pub mod host;
 pub mod lane;
+pub mod lanes;
 pub mod random;
 pub mod receiver;
 pub mod run;

@@ -1,20 +1,18 @@
 //! `simulate`: runs histories and reports what they violate.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio, exit};
-use std::sync::mpsc;
-use std::thread;
+use std::process::exit;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use serde::{Deserialize, Serialize};
+use foundation::proof::Rule;
 use simulation::generator::generate;
 use simulation::lane::Lane;
-use simulation::run::Report;
+use simulation::lanes::{Job, Line};
 use simulation::shrink::shrink;
 
 /// Runs api, worker, scheduler and clients in virtual time, with faults, and checks that no money is lost.
@@ -38,6 +36,10 @@ struct Options {
     /// Write the events of the history to this file. Needs --seed or --history.
     #[arg(long)]
     trace: Option<PathBuf>,
+    /// Disable each of these rules of the protocol (`all`, or names separated by commas), and search for a history in
+    /// which that does harm.
+    #[arg(long)]
+    mutants: Option<String>,
     /// How many histories run at the same time.
     #[arg(long, default_value_t = 2)]
     lanes: u64,
@@ -46,49 +48,63 @@ struct Options {
     lane: Option<u64>,
 }
 
-/// What a lane prints for each history.
-#[derive(Deserialize, Serialize)]
-struct Line {
-    seed: u64,
-    report: Report,
-}
-
 fn main() -> Result<()> {
     let options = Options::parse();
-    if let Some(lane) = options.lane {
-        return run_lane(&options, lane);
-    }
     if options.seed.is_some() || options.history.is_some() {
         return run_one(&options);
     }
     let first = options.first.map_or_else(random_seed, Ok)?;
-    println!("{} histories from seed {first}, {} at a time", options.seeds, options.lanes);
-    let began = Instant::now();
-    let mut children = Vec::new();
-    let (sender, lines) = mpsc::channel();
-    for lane in 0..options.lanes {
-        let mut child = spawn_lane(&options, first, lane)?;
-        let output = child.stdout.take().context("a pipe")?;
-        let sender = sender.clone();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let _ = sender.send(line);
-            }
-        });
-        children.push(child);
+    let limit = options.minutes.map(|minutes| Duration::from_secs(60 * minutes));
+    let job = Job { seeds: first..first + options.seeds, lanes: options.lanes, limit, disabled: None };
+    match (options.lane, &options.mutants) {
+        (Some(lane), _) => job.run_lane(lane),
+        (None, Some(names)) => run_mutants(&job, names),
+        (None, None) => run_all(&job),
     }
-    drop(sender);
-    let mut summary = Summary::default();
-    for line in lines {
-        summary.add(&serde_json::from_str(&line).context("a lane's report")?);
-    }
-    summary.print(began.elapsed());
-    let lanes_ended = children.iter_mut().all(|child| child.wait().is_ok_and(|status| status.success()));
-    exit(i32::from(!lanes_ended || !summary.failed.is_empty()));
 }
 
 fn random_seed() -> Result<u64> {
     Ok(u64::from(getrandom::u32()?))
+}
+
+fn run_all(job: &Job) -> Result<()> {
+    println!("{} histories from seed {}, {} at a time", job.seeds.end - job.seeds.start, job.seeds.start, job.lanes);
+    let began = Instant::now();
+    let mut summary = Summary::default();
+    job.run(|line| {
+        summary.add(&line);
+        ControlFlow::Continue(())
+    })?;
+    summary.print(began.elapsed());
+    exit(i32::from(!summary.failed.is_empty()));
+}
+
+/// Disables one rule after the other, and searches for a history in which that does harm.
+fn run_mutants(job: &Job, names: &str) -> Result<()> {
+    let chosen = |rule: &&Rule| names == "all" || names.split(',').any(|name| name == rule.name());
+    let rules: Vec<&Rule> = Rule::ALL.iter().filter(chosen).collect();
+    ensure!(!rules.is_empty(), "--mutants takes `all` or names of rules, separated by commas");
+    let mut missed = Vec::new();
+    for rule in rules {
+        let (began, mut histories, mut found) = (Instant::now(), 0, None);
+        Job { disabled: Some(rule.name()), ..job.clone() }.run(|line| {
+            histories += 1;
+            match line.report.violations.into_iter().next() {
+                Some(violation) => {
+                    found = Some(format!("seed {}: {violation}", line.seed));
+                    ControlFlow::Break(())
+                }
+                None => ControlFlow::Continue(()),
+            }
+        })?;
+        let (name, seconds) = (rule.name(), began.elapsed().as_secs());
+        println!("{name:<16} {histories:>5} histories {seconds:>4} s  {}", found.as_deref().unwrap_or("NOT CAUGHT"));
+        if found.is_none() {
+            missed.push(name);
+        }
+    }
+    ensure!(missed.is_empty(), "not caught: {}", missed.join(", "));
+    Ok(())
 }
 
 /// Where failing histories are written.
@@ -96,31 +112,6 @@ fn directory() -> Result<PathBuf> {
     let folder = env::current_exe()?.parent().and_then(Path::parent).context("the build folder")?.join("simulation");
     fs::create_dir_all(&folder)?;
     Ok(folder)
-}
-
-fn spawn_lane(options: &Options, first: u64, lane: u64) -> Result<Child> {
-    let mut command = Command::new(env::current_exe()?);
-    command.args(["--lane", &lane.to_string(), "--lanes", &options.lanes.to_string()]);
-    command.args(["--first", &first.to_string(), "--seeds", &options.seeds.to_string()]);
-    if let Some(minutes) = options.minutes {
-        command.args(["--minutes", &minutes.to_string()]);
-    }
-    command.stdout(Stdio::piped()).spawn().context("a lane")
-}
-
-/// Runs every `lanes`th seed and prints a line for each.
-fn run_lane(options: &Options, number: u64) -> Result<()> {
-    let mut lane = Lane::start(number as usize)?;
-    let end = options.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
-    let first = options.first.context("--first")?;
-    for seed in (first..first + options.seeds).skip(number as usize).step_by(options.lanes as usize) {
-        if end.is_some_and(|end| Instant::now() >= end) {
-            break;
-        }
-        let report = lane.run(&generate(seed), None)?;
-        println!("{}", serde_json::to_string(&Line { seed, report })?);
-    }
-    Ok(())
 }
 
 /// Runs one history; if it fails, finds the shortest one that fails.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{env, mem, process};
 
 use anyhow::{Context as _, Result};
+use testkit::chaos::dropped_constraints;
 use testkit::{postgres, redis};
 use tokio::runtime::Builder;
 
@@ -108,6 +109,11 @@ impl Servers {
         let login = Login { port: postgres.port(), user: url.username().to_owned(), password };
         let mut admin = Backend::log_in(&login, DATABASE)?;
         admin.query(AS_REPLICA)?;
+        for rule in env::var("DISABLED_RULES").iter().flat_map(|rules| rules.split(',')) {
+            for statement in dropped_constraints(rule) {
+                admin.query(statement)?;
+            }
+        }
         let backends = Some(Backends::new(login.clone()));
         Ok(Self { login, admin, backends, postgres, redis, _directory: directory })
     }

@@ -34,6 +34,7 @@ use std::{fs, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 
+pub use self::mutants::dropped_constraints;
 use self::{
     config::SystemConfig,
     mutants::Mutant,

@@ -240,6 +240,11 @@ pub(super) const ALL: &[Mutant] = &[
     ),
 ];
 
+/// Statements that remove constraints which would reject what happens without this rule.
+pub fn dropped_constraints(rule: &str) -> &'static [&'static str] {
+    ALL.iter().find(|mutant| mutant.rule == rule).map_or(&[], |mutant| mutant.config.dropped_constraints)
+}
+
 /// The mutants with these comma-separated names, or `all`, or `none`.
 pub(super) fn named(names: &str) -> Result<Vec<&'static Mutant>> {
     match names {
