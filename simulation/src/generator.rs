@@ -19,6 +19,8 @@ const KEYS: u64 = 16;
 const DURATION: u64 = 4 * SECOND;
 const REQUESTS: usize = 50;
 const FAULTS: usize = 10;
+/// A paused worker loses what it has claimed.
+const PAST_LEASE: u64 = 40 * SECOND;
 
 /// The history of a seed.
 pub fn generate(seed: u64) -> History {
@@ -43,7 +45,7 @@ fn fault(random: &mut Random) -> Fault {
             let fault = StatementFault { skip: random.below(30), executed: !random.one_in(3), kills: random.one_in(2) };
             Fault::Statement { role, fault }
         }
-        5 => Fault::Pause { role, duration },
+        5 => Fault::Pause { role, duration: random.of(&[duration, PAST_LEASE]) },
         6 => Fault::Outage { redis: random.one_in(2), refused: random.one_in(2), duration },
         7 => Fault::LostResponses { count: 1 + random.below(3) as u32 },
         8 => Fault::Provider { latency_ms: Some([300, 3_000, 36_000][random.index(3)]), duration },

@@ -8,7 +8,6 @@ pub mod history;
 pub mod host;
 pub mod lane;
 pub mod lanes;
-pub mod random;
 pub mod receiver;
 pub mod run;
 pub mod servers;
@@ -17,3 +16,5 @@ pub mod system;
 pub mod trace;
 pub mod wire;
 pub mod world;
+
+pub use testkit::random;

@@ -26,6 +26,7 @@ pub mod fuzz;
 pub mod postgres;
 pub mod prometheus;
 pub mod proxy;
+pub mod random;
 pub mod receiver;
 pub mod redis;
 pub mod sandbox;

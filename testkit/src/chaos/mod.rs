@@ -20,7 +20,6 @@ mod load;
 mod modifiers;
 mod mutants;
 mod quiet;
-mod random;
 mod report;
 mod run;
 mod schedule;

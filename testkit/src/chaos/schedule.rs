@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{config::SystemConfig, fault::Fault, random::Random};
+use super::{config::SystemConfig, fault::Fault};
+use crate::random::Random;
 
 const WORKERS: usize = SystemConfig::FULL.size.workers;
 
@@ -60,7 +61,7 @@ pub(super) const LONG: Duration = Duration::from_secs(300);
 /// Rounds of all kinds in random order, until the load ends. Long faults come first in a round, so that they end with
 /// the load. A stopped worker, whose late send every run must see, occurs twice in each round.
 pub(super) fn steps(plan: &Plan, left_out: &BTreeMap<Fault, String>) -> Vec<Step> {
-    let mut random = Random::new(plan.seed, 1);
+    let mut random = Random::stream(plan.seed, 1);
     let mut kinds: Vec<Fault> = Fault::ALL
         .map(|(fault, _)| fault)
         .into_iter()

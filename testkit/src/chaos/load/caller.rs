@@ -15,9 +15,9 @@ use crate::{
     Client,
     chaos::{
         journal::Entry,
-        random::Random,
         shop::{ORIGIN, Shop},
     },
+    random::Random,
 };
 
 /// Longer than the API waits for a worker.

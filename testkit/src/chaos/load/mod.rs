@@ -19,7 +19,8 @@ use anyhow::Result;
 use tokio::{task::JoinSet, time::sleep};
 
 use self::{caller::Caller, state::LoadState};
-use super::{random::Random, shop::ShopKind};
+use super::shop::ShopKind;
+use crate::random::Random;
 
 #[derive(Clone, Copy, Debug)]
 enum Role {
@@ -53,7 +54,7 @@ pub(super) fn start(load: &Arc<LoadState>, seed: u64) -> Result<JoinSet<()>> {
     for (index, shop) in load.shops.iter().enumerate() {
         for role in roles(shop.kind) {
             stream += 1;
-            let caller = Caller::new(load, index, Random::new(seed, stream))?;
+            let caller = Caller::new(load, index, Random::stream(seed, stream))?;
             clients.spawn(run_client(caller, *role));
         }
     }

@@ -10,7 +10,6 @@ use super::{
     caller::{Caller, Response},
     cards::{self, CardBehavior, Customer},
 };
-use crate::chaos::random::Random;
 
 /// The id of a card that does not exist.
 const UNKNOWN_CARD: &str = "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV";
@@ -67,7 +66,7 @@ async fn pay_with_key(caller: &mut Caller, body: Value) -> Option<Response> {
         let mut others: Vec<Caller> = Vec::new();
         for _ in 0..5 {
             let mut other = caller.clone();
-            other.random = Random::new(caller.random.below(u64::MAX), 5);
+            other.random = caller.random.fork();
             others.push(other);
         }
         let [a, b, c, d, e] = others.get_disjoint_mut([0, 1, 2, 3, 4]).ok()?;
