@@ -97,7 +97,7 @@ pub async fn close_undeliverable(db: &PgPool) -> Result<u64> {
 ///
 /// # Errors
 /// Only the database's.
-pub async fn close_forgotten(db: &PgPool) -> Result<u64> {
+pub async fn close_expired(db: &PgPool) -> Result<u64> {
     let done = by_endpoint!(
         query,
         ", forgotten AS (
