@@ -1,4 +1,4 @@
-//! The API process: stateless, so any number can run behind a load balancer. It writes intents to Postgres, posts their
+//! The API process: stateless, so any number can run behind a load balancer. It writes intents to Postgres, pushes their
 //! ids to Redis and waits, up to a timeout, for a worker's reply.
 
 mod app;

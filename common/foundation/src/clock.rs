@@ -82,7 +82,7 @@ impl Clock {
         }
     }
 
-    /// Whether this process may start work that moves money. If the last measurement says no, measures again, because
+    /// Whether this process may start work that moves money. If the last measurement does not permit it, measures again, because
     /// the machine may have been suspended or its clock may have been set since.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Operations: one row per request to a provider that can move money, with its lease, fencing token and state.
 //!
-//! `ready → claimed → sending → succeeded | declined | failed | unknown` (docs/architecture.md, "The way a charge goes").
-//! Leases use the database's `clock_timestamp()`: `now()` stands still while a transaction waits for a lock, and the
+//! `ready → claimed → sending → succeeded | declined | failed | unknown` (docs/architecture.md, "Path of a charge").
+//! Leases use the database's `clock_timestamp()`: `now()` does not advance while a transaction waits for a lock, and the
 //! clocks of processes differ.
 
 pub mod admin;

@@ -303,7 +303,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
 }
 
 /// Confirms a refusal of a request that was sent again: the earlier request may have caused it ("already captured"), so
-/// the provider is asked once more before the refusal is believed.
+/// the provider is asked once more before the refusal is accepted.
 async fn confirm_refusal(provider: &dyn Provider, claimed: &Claimed, result: SendResult) -> SendResult {
     if !matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
         return result;

@@ -39,7 +39,7 @@ pub fn unexpected_response(claimed: &Claimed, what: &str) -> Error {
 }
 
 /// Whether the response says only that this one request had no effect. An approval, or a decline that the provider has
-/// recorded, is a fact about the operation, whichever request reports it.
+/// recorded, concerns the operation, whichever request reports it.
 pub fn had_no_effect(claimed: &Claimed, response: &ProviderResponse) -> bool {
     match response {
         ProviderResponse::Refused { .. } => true,

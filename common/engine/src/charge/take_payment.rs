@@ -50,7 +50,7 @@ pub enum TakenPayment {
     Earlier(PaymentId),
 }
 
-/// Writes the intent of a payment. Ids are generated beforehand, so that the whole can run again after a COMMIT without
+/// Writes the intent of a payment. Ids are generated beforehand, so that the write can be repeated after a COMMIT without
 /// response.
 ///
 /// # Errors
