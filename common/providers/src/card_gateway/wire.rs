@@ -127,7 +127,7 @@ impl Wire {
         };
         match response.status {
             200 => read(&response.body),
-            // The statuses by which the gateway rejects a request unread (docs/gateway.md, Every answer).
+            // The statuses by which the gateway rejects a request unread (docs/gateway.md, Every response).
             status @ (404 | 405 | 408 | 413 | 415 | 429) => Err(ProviderError::unavailable(format!("HTTP {status}"))),
             status => Err(ProviderError::Unknown(format!("HTTP {status}"))),
         }
