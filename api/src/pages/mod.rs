@@ -42,7 +42,7 @@ use crate::app::App;
 use crate::elements::CardFieldConfig;
 use crate::error::ApiError;
 use crate::html::Text;
-use crate::request_context::client_address;
+use crate::request_layer::client_address;
 use crate::retry;
 use crate::waiting::{self, Waiting};
 

@@ -1,6 +1,5 @@
 //! `ctl`, the operators' command line, against real processes.
 
-mod attribution;
 mod audit;
 mod capacity;
 mod doctor;
@@ -8,6 +7,7 @@ mod metrics;
 mod output;
 mod reconciliation;
 mod replay;
+mod requesting_keys;
 mod resolve;
 mod resolve_billing;
 mod resolve_verified;
