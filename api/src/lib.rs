@@ -1,5 +1,5 @@
-//! The API process: stateless, so any number can run behind a load balancer. It writes intents to Postgres, pushes their
-//! ids to Redis and waits, up to a timeout, for a worker's reply.
+//! The API process: stateless, so any number can run behind a load balancer. It writes intents to Postgres, pushes
+//! their ids to Redis and waits, up to a timeout, for a worker's reply.
 
 mod app;
 mod body;

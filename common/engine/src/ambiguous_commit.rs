@@ -71,12 +71,12 @@ impl AmbiguousCommit {
         Ok(None)
     }
 
-    /// Handles a failed attempt whose intent was not found: returns when the attempt should be repeated with the same ids,
-    /// or returns the error if the intent is known not to exist and retrying has not helped.
+    /// Handles a failed attempt whose intent was not found: returns when the attempt should be repeated with the same
+    /// ids, or returns the error if the intent is known not to exist and retrying has not helped.
     pub async fn retry_or_fail(&mut self, error: Error) -> Result<()> {
         let (is_lost, is_transient) = classify(&error);
         // An error reported by the server settles this attempt. A pending COMMIT of an earlier attempt can make this
-        // one time out on its locks, which says nothing about how the earlier one ends.
+        // one time out on its locks, which does not show how the earlier one ends.
         self.in_doubt = (self.committing && is_lost) || (self.in_doubt && (is_lost || is_transient));
         self.committing = false;
         if !self.in_doubt && (!is_lost || self.paused >= GIVE_UP_AFTER) {

@@ -262,7 +262,7 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
     }
 }
 
-/// Sends the request again. A failure of this request says nothing about an earlier one, which may still arrive.
+/// Sends the request again. A failure of this request does not settle an earlier one, which may still arrive.
 async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
     operations::sending_again(db, claimed).await?;
     failpoint!("perform.resending");

@@ -50,7 +50,7 @@ pub struct Claimed {
 /// within [`crate::webhooks::START_WINDOW`] therefore starts none after the deletion was acknowledged.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn claim(db: &PgPool, capacity: &[(WebhookEndpointId, i64)]) -> Result<Vec<Claimed>> {
     let (endpoints, free): (Vec<Uuid>, Vec<i64>) = capacity.iter().map(|(id, free)| (id.uuid(), *free)).unzip();
     Ok(sqlx::query_as!(
@@ -93,7 +93,7 @@ pub async fn claim(db: &PgPool, capacity: &[(WebhookEndpointId, i64)]) -> Result
 /// Releases claimed deliveries that were not attempted: they are due as before.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn release(db: &PgPool, claimed: &[Claimed]) -> Result<()> {
     let mut claimed: Vec<&Claimed> = claimed.iter().collect();
     claimed.sort_by_key(|claimed| claimed.id);

@@ -28,7 +28,7 @@ pub const MAX_FAILURE_GAP: Duration = Duration::from_secs(27 * 3600);
 /// late failure is stored as a separate delivery with its own id.
 ///
 /// # Errors
-/// Only the database's; then nothing was recorded.
+/// Database errors only; then nothing was recorded.
 pub async fn record(db: &Db, attempts: &[Attempted], now: Timestamp) -> Result<()> {
     if attempts.is_empty() {
         return Ok(());
