@@ -65,7 +65,7 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let baseline = baseline::per_second(cluster.database_url(), directory.path(), COMPARISON_CLIENTS, seconds).await?;
     let ratio = at_32 / baseline;
     println!(
-        "baseline: pgbench writes the same rows and commits {baseline:.0} times per second with {COMPARISON_CLIENTS} clients"
+        "baseline: pgbench writes the same rows and commits {baseline:.0} times/s with {COMPARISON_CLIENTS} clients"
     );
     println!("ratio with {COMPARISON_CLIENTS} clients: {ratio:.2}");
     let cpu_ms = cpu_at_32.values().sum::<f64>() * 1000.0;
