@@ -1,6 +1,6 @@
 //! Operations: one row per request to a provider that can move money, with its lease, fencing token and state.
 //!
-//! `ready → claimed → sending → succeeded | declined | failed | unknown` (docs/architecture.md, "Path of a charge").
+//! `ready → claimed → sending → succeeded | declined | failed | unknown` (docs/architecture.md, "The way a charge goes").
 //! Leases use the database's `clock_timestamp()`: `now()` does not advance while a transaction waits for a lock, and
 //! the clocks of processes differ.
 
