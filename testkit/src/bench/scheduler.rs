@@ -61,9 +61,7 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     }
     let baseline = baseline::per_second(cluster.database_url(), directory.path(), BASELINE_CLIENTS, seconds).await?;
     let ratio = collected / baseline;
-    println!(
-        "collected {collected:.0} of {DUE} due invoices per second; baseline {baseline:.0}/s; ratio {ratio:.2}"
-    );
+    println!("collected {collected:.0} of {DUE} due invoices per second; baseline {baseline:.0}/s; ratio {ratio:.2}");
     let row =
         |what: String, ours, baseline, goal| Row { bench: "scheduler", what, ours, baseline: Some(baseline), goal };
     let rows = vec![
