@@ -1,6 +1,6 @@
 //! Request bodies: JSON objects of bounded size. Each error names its field.
 //!
-//! The field types are strict. Their errors say what is expected and never repeat the value.
+//! The field types are strict. Their errors name what is expected and never repeat the value.
 
 mod cadence;
 mod calendar;

@@ -84,7 +84,7 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "permission_denied", message)
     }
 
-    /// 429. The headers say when to retry.
+    /// 429. The headers state when to retry.
     pub(crate) fn rate_limited(limit: RateLimitDecision) -> Self {
         let message = "too many requests; see Retry-After";
         Self { limit: Some(limit), ..Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message) }

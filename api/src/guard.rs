@@ -23,7 +23,7 @@ use crate::app::App;
 use crate::body::{self, MAX_BODY};
 use crate::error::{ApiError, ApiResult};
 use crate::limits::RateLimitDecision;
-use crate::request_context::{RequestContext, client_address};
+use crate::request_layer::{RequestContext, client_address};
 use crate::{retry, signing};
 
 /// The key that a route requires.

@@ -1,5 +1,5 @@
-//! The API process: stateless, so any number can run behind a load balancer. It writes intents to Postgres, posts their
-//! ids to Redis and waits, up to a timeout, for a worker's reply.
+//! The API process: stateless, so any number can run behind a load balancer. It writes intents to Postgres, pushes
+//! their ids to Redis and waits, up to a timeout, for a worker's reply.
 
 mod app;
 mod body;
@@ -14,8 +14,8 @@ mod openapi;
 mod pages;
 mod path;
 mod query;
-mod request_context;
 mod request_id;
+mod request_layer;
 mod retry;
 mod routes;
 mod signing;

@@ -1,5 +1,5 @@
 //! The operator's command line: accounts, keys, webhook endpoints, the mock's faults and the card gateway's accounts.
-//! It prints text, or one JSON object with `--json`. It needs only the database, so it can run beside any number of
+//! It prints text, or one JSON object with `--json`. It needs only the database, so it can run next to any number of
 //! processes.
 
 mod accounts;
@@ -111,7 +111,7 @@ enum CoreCommand {
     /// Due work and its delay: collections, billing cycles, payment links, operations.
     #[command(subcommand)]
     Due(incidents::Due),
-    /// Re-encrypt with the current key whatever an old key encrypted. Exits with 1 if anything remains.
+    /// Re-encrypt with the current key everything that an old key encrypted. Exits with 1 if anything remains.
     Reencrypt(reencrypt::Reencrypt),
     /// Check the system's health: connections, migrations, clocks, stuck work, endpoints. Exits with 0 (ok), 1 (warn)
     /// or 2 (bad).

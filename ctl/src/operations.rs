@@ -201,7 +201,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             let (reason, mut tx) = (operator::operator_text("reason", &reason)?, ctl.begin().await?);
             let account = admin::withhold(&mut tx, id).await?;
             tx.commit(&entry("operations.withhold", account, id, json!({"reason": reason}))).await?;
-            Ok(Output::new(vec![("id", json!(id)), ("account", json!(account)), ("waits_for", json!("a person"))]))
+            Ok(Output::new(vec![("id", json!(id)), ("account", json!(account)), ("waits_for", json!("an operator"))]))
         }
         Command::Resolve(args) => resolve(ctl, args).await,
     }
@@ -268,8 +268,8 @@ async fn resolve(ctl: &Ctl, args: Resolve) -> Result<Output> {
 
 pub(crate) fn operation(row: &OperationRow) -> Output {
     let waits = match (row.needs_manual_review(), row.finished_at) {
-        (true, _) => Some("a person"),
-        (false, None) => Some("the next turn"),
+        (true, _) => Some("an operator"),
+        (false, None) => Some("the next attempt"),
         (false, Some(_)) => None,
     };
     Output::new(vec![

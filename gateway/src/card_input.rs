@@ -14,7 +14,7 @@ pub enum Encoding {
     /// Plain, or as a proxy number.
     Plain,
     Encrypted,
-    /// The caller did not tell, so the number is read both ways.
+    /// The caller did not specify which, so both are tried.
     Unknown,
 }
 

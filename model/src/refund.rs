@@ -1,4 +1,4 @@
-//! Refunds (`providers/card_gateway/follow_up.rs`) at two kinds of providers.
+//! Refunds (`common/providers/src/card_gateway/follow_up.rs`) at two kinds of providers.
 //!
 //! The first accepts a reference for each refund, like our card gateway: it refuses a repeated reference before any
 //! other check, and its report contains the references. The second has no references for refunds, like an earlier

@@ -1,4 +1,4 @@
-//! A row of `operations`, and the statements of `common/domain/src/operations/store` that change it. Each is one atomic step,
+//! A row of `operations`, and the statements in `common/domain/src/operations` that change it. Each is one atomic step,
 //! because each is one SQL statement.
 
 /// The state of an operation: `operations::State` without `claimed`, which charges do not use.
@@ -76,7 +76,7 @@ impl Row {
         Self { state, leased: false, requests_expired: false, not_found: 0, manual_review: false }
     }
 
-    /// `store::claim`. The caller moves the fencing token to the claiming worker.
+    /// `operations::claim`. The caller moves the fencing token to the claiming worker.
     pub fn claim(&mut self) -> Option<Claim> {
         if !self.state.is_open() || self.leased {
             return None;
@@ -93,7 +93,7 @@ impl Row {
         Some(claim)
     }
 
-    /// `store::sending_again`. Returns whether the claim is still the latest and the row is not final.
+    /// `operations::sending_again`. Returns whether the claim is still the latest and the row is not final.
     pub fn sending_again(&mut self, fenced: bool, reset_look_ups: bool) -> bool {
         if !fenced || self.state.is_final() {
             return false;
@@ -107,7 +107,7 @@ impl Row {
         true
     }
 
-    /// `store::leave_unknown`: only for the latest claim, and only if the row is not final.
+    /// `operations::leave_unknown`: only for the latest claim, and only if the row is not final.
     pub fn leave_unknown(&mut self, fenced: bool, manual_review: bool, found_nothing: bool) {
         if fenced && !self.state.is_final() {
             self.state = State::Unknown;
@@ -117,14 +117,14 @@ impl Row {
         }
     }
 
-    /// `store::breaker::requeue`: only for the latest claim, and only if the only request certainly had no effect.
+    /// `operations::requeue`: only for the latest claim, and only if the only request certainly had no effect.
     pub fn requeue(&mut self, fenced: bool) {
         if fenced && !self.state.is_final() && self.state != State::Absent {
             *self = Self::new(State::Ready);
         }
     }
 
-    /// `store::finish`, and its counterpart in `flows/fast_path.rs`.
+    /// `operations::finish`, and its counterpart in `charge/fast_path.rs`.
     pub fn finish(&mut self, state: State) {
         *self = Self::new(state);
     }

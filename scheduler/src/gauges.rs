@@ -1,5 +1,5 @@
-//! Gauges of the whole system, for dashboards and alerts. They are read from the tables, so no process's end loses
-//! them.
+//! Gauges of the whole system, for dashboards and alerts. They are read from the tables, so the end of a process
+//! loses none.
 
 use domain::invoices;
 use domain::operations::{self, State};

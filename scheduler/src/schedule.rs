@@ -240,7 +240,7 @@ impl Scheduler {
 
     async fn hand_out_operations(&self) -> Result<()> {
         // Without Redis workers poll Postgres: at once if they notice the outage too, otherwise when work is overdue.
-        // Operations claimed here and not pushed would be delayed until their next turn, and their clients with them.
+        // Operations claimed here and not pushed would be delayed until they are due again, and so would their clients.
         if !self.redis_is_up().await {
             return Ok(());
         }
@@ -376,7 +376,7 @@ impl Scheduler {
 
     async fn close_undeliverable_webhooks(&self) -> Result<()> {
         batches(CLOSE_BATCHES_PER_TICK, CLOSING_BATCH, || dispatch::close_undeliverable(&self.db)).await?;
-        batches(CLOSE_BATCHES_PER_TICK, CLOSING_BATCH, || dispatch::close_forgotten(&self.db)).await
+        batches(CLOSE_BATCHES_PER_TICK, CLOSING_BATCH, || dispatch::close_expired(&self.db)).await
     }
 
     async fn run_recurring_invoices(&self, stopping: &CancellationToken) -> Result<()> {
@@ -404,7 +404,7 @@ impl Scheduler {
         if let Err(error) = self.publisher.push(queue, wakes).await {
             tracing::warn!(
                 queue = queue.name(), count = wakes.len(), %error,
-                "could not push to the queue; handed out again at the next turn"
+                "could not push to the queue; handed out again when due"
             );
         }
         Ok(())

@@ -16,7 +16,7 @@ pub struct GatewayAccount {
     pub username: String,
     /// Authenticates every operation.
     pub api_key: String,
-    /// 16 characters: encrypts card numbers and signs the tokens of capture fields.
+    /// 16 characters: encrypts card numbers and signs the tokens of card fields.
     pub secret_key: String,
     /// When the previous keys stop working, as printed by `gateway account rotate-keys`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

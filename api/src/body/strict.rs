@@ -3,7 +3,7 @@
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::Value;
 
-/// Converts a JSON value with `read`; if it returns `None`, the error says what was expected.
+/// Converts a JSON value with `read`; if it returns `None`, the error names what was expected.
 pub(super) fn strict<'de, T, D: Deserializer<'de>>(
     from: D,
     expected: &'static str,

@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::html::{self, Style, Text};
 use crate::path::Path;
-use crate::request_context::client_address;
+use crate::request_layer::client_address;
 
 static STYLE: LazyLock<Style> = LazyLock::new(|| Style::new(&[include_str!("field.css"), INPUTS_STYLE]));
 

@@ -3,7 +3,6 @@
 
 pub(crate) mod doc;
 mod errors;
-mod examples;
 mod fields;
 pub(crate) mod operations;
 mod page;
@@ -22,6 +21,8 @@ use crate::error::ErrorBody;
 use crate::guard::Access;
 
 const CACHE: &str = "public, max-age=300";
+/// An example of each object, by schema name; testkit/tests/openapi validates them against their schemas.
+const EXAMPLES: &str = include_str!("examples.json");
 
 /// The two routes, which are public and not part of /v1.
 pub(crate) fn router(endpoints: &mut [Endpoint], public_url: &str) -> Router<App> {
@@ -78,8 +79,9 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
         detail["properties"]["code"]["enum"] = json!(errors::codes());
     });
 
-    for (name, example) in examples::all() {
-        components.entry(name.to_owned()).and_modify(|schema| schema["examples"] = json!([example]));
+    let examples: Map<String, Value> = serde_json::from_str(EXAMPLES).expect("the embedded file is a JSON object");
+    for (name, example) in examples {
+        components.entry(name).and_modify(|schema| schema["examples"] = json!([example]));
     }
 
     let mut paths = Map::new();

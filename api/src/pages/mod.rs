@@ -42,7 +42,7 @@ use crate::app::App;
 use crate::elements::CardFieldConfig;
 use crate::error::ApiError;
 use crate::html::Text;
-use crate::request_context::client_address;
+use crate::request_layer::client_address;
 use crate::retry;
 use crate::waiting::{self, Waiting};
 
@@ -130,7 +130,7 @@ async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result
     // 0 never matches the displayed total, so an invalid number is rejected.
     let total = form::value(&fields, "amount").map(|amount| amount.parse().unwrap_or(0));
     let submission = PaySubmission { token: &card, tips: tip_selected, total };
-    // The address of a load balancer says nothing about the payer.
+    // The address of a load balancer does not identify the payer.
     let payer_address = is_public(payer).then(|| payer.to_string());
     let origin = Origin { payer_address, ..app.origin(None) };
     match engine::pay_page(&app.db, address, submission, &origin, &app.encryption, app.clock.now()).await {
@@ -140,7 +140,7 @@ async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result
             let payment = waiting::outcome(app, Waiting::new(waiter), *payment).await;
             payment_response(app, address, sender, &payment).await
         }
-        // Already paid or expired: the page says which.
+        // Already paid or expired: the page shows which.
         Ok(PayOutcome::Refused(_)) => Ok(sender.response(StatusCode::OK, Reply::GoTo(token))),
         Ok(PayOutcome::TotalChanged) => {
             let message = "The amount has changed. Nothing was charged; please check the new amount before you pay.";

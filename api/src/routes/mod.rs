@@ -31,7 +31,7 @@ use crate::error::ApiError;
 use crate::guard::Access::{AnySecret, Browser, Secret, TestSecret};
 use crate::openapi::{self, operations as docs};
 use crate::pages;
-use crate::request_context;
+use crate::request_layer;
 use crate::retry;
 
 /// Every operation of /v1, with its required access and its documentation.
@@ -105,7 +105,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 pub(crate) fn register_failures_metrics() {
     for endpoint in endpoints() {
         for status in ["401", "429", "500"] {
-            request_context::requests(&endpoint.method.to_uppercase(), endpoint.path, status).increment(0);
+            request_layer::requests(&endpoint.method.to_uppercase(), endpoint.path, status).increment(0);
         }
     }
     for outcome in ["again", "given_up"] {
@@ -126,7 +126,7 @@ pub(crate) fn router(app: App) -> Router {
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
         // The limit is enforced where bodies are read; axum's own would return a different error body.
         .layer(DefaultBodyLimit::disable())
-        .layer(CatchPanicLayer::custom(request_context::panicked))
-        .layer(from_fn_with_state(app.clone(), request_context::wrap))
+        .layer(CatchPanicLayer::custom(request_layer::panicked))
+        .layer(from_fn_with_state(app.clone(), request_layer::wrap))
         .with_state(app)
 }

@@ -146,7 +146,7 @@ pub async fn exchange(
     Ok(Issued { text: Secret::new(text), expires_at })
 }
 
-/// Reads a token of this provider account's capture field; `None` for anything else. The token is signed, so the
+/// Reads a token of this provider account's card field; `None` for anything else. The token is signed, so the
 /// provider is not queried.
 async fn field_token(
     db: &mut PgConnection,
@@ -205,7 +205,7 @@ pub fn test_token(to: impl Into<Recipient>, token: &str) -> Option<SpentToken> {
     })
 }
 
-/// Spends a token within the transaction of its payment: a rollback makes it usable again. A token of a capture field
+/// Spends a token within the transaction of its payment: a rollback makes it usable again. A token of a card field
 /// may also be spent directly, without an exchange, for as long as a payment token would be valid.
 ///
 /// # Errors

@@ -126,7 +126,7 @@ fn render_for_refund(
 /// commit wakes the deliveries.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn append(
     tx: &mut Tx,
     account: AccountId,
@@ -141,7 +141,7 @@ pub async fn append(
 /// As [`append`], for an event about one refund of a payment.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn append_for_refund(
     tx: &mut Tx,
     account: AccountId,
@@ -184,7 +184,7 @@ const LOCK_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// database's clock, because that of a process may be wrong.
 ///
 /// # Errors
-/// Only the database's, for example if a table could not be locked. The other tables are processed nevertheless.
+/// Database errors only, for example if a table could not be locked. The other tables are processed nevertheless.
 pub async fn ensure_partitions(db: &PgPool) -> Result<i32> {
     let mut created = Ok(0);
     for table in PARTITIONED_TABLES {

@@ -44,7 +44,7 @@ impl Connector {
         // Divided among the addresses, so that an unresponsive one leaves time for the next.
         tcp.set_connect_timeout(Some(timeout));
         // Without this, hyper would wait forever to write a request to a receiver that reads nothing, even after the
-        // caller gave up or the response arrived.
+        // timeout or the response.
         #[cfg(target_os = "linux")]
         tcp.set_tcp_user_timeout(Some(timeout));
         Self { tcp, tls: TlsConnector::from(tls), reach, timeout }

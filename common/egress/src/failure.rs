@@ -104,7 +104,7 @@ impl ExchangeError {
         } else if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
             Some(Self::new(FailureKind::Connect, "the connection was closed before the response was complete"))
         } else {
-            // An error of the socket or of the body's framing: its source says which.
+            // An error of the socket or of the body's framing: its source tells them apart.
             None
         }
     }

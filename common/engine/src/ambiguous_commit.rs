@@ -15,14 +15,14 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub struct AmbiguousCommit {
     /// The current attempt has sent a COMMIT.
     committing: bool,
-    /// An earlier attempt sent a COMMIT that was never answered. It may still be pending in its backend and take effect
+    /// An earlier attempt sent a COMMIT that got no response. It may still be pending in its backend and take effect
     /// at any time, for example while a standby is unreachable.
     in_doubt: bool,
     paused: Duration,
 }
 
 impl AmbiguousCommit {
-    /// Sends a COMMIT, or a statement that commits by itself, and remembers that it was sent.
+    /// Sends a COMMIT, or a statement that commits by itself, and records that it was sent.
     pub async fn send<T, E: Into<Error>>(&mut self, commit: impl Future<Output = Result<T, E>>) -> Result<T> {
         self.committing = true;
         let result = commit.await.map_err(Into::into);
@@ -49,8 +49,8 @@ impl AmbiguousCommit {
         }
     }
 
-    /// Handles the result of an attempt. Returns what was written, even after a failed attempt; `None` when the whole
-    /// must run again with the same ids. A wrong error would make the merchant create a second one.
+    /// Handles the result of an attempt. Returns what was written, even after a failed attempt; `None` if the attempt
+    /// must be repeated with the same ids. A wrong error would make the merchant create a second one.
     ///
     /// # Errors
     /// The attempt's error, if the intent is known not to exist and retrying has not helped.
@@ -71,12 +71,12 @@ impl AmbiguousCommit {
         Ok(None)
     }
 
-    /// Handles a failed attempt whose intent was not found: returns when the whole should run again with the same ids,
-    /// or returns the error if the intent is known not to exist and retrying has not helped.
+    /// Handles a failed attempt whose intent was not found: returns when the attempt should be repeated with the same
+    /// ids, or returns the error if the intent is known not to exist and retrying has not helped.
     pub async fn retry_or_fail(&mut self, error: Error) -> Result<()> {
         let (is_lost, is_transient) = classify(&error);
         // An error reported by the server settles this attempt. A pending COMMIT of an earlier attempt can make this
-        // one time out on its locks, which says nothing about how the earlier one ends.
+        // one time out on its locks, which does not show how the earlier one ends.
         self.in_doubt = (self.committing && is_lost) || (self.in_doubt && (is_lost || is_transient));
         self.committing = false;
         if !self.in_doubt && (!is_lost || self.paused >= GIVE_UP_AFTER) {

@@ -1,4 +1,4 @@
-//! The use cases that span several resources. A flow begins and commits its own transactions: state, event and follow-up
+//! The use cases that span several resources. Each begins and commits its own transactions: state, event and follow-up
 //! work are committed together or not at all, and no provider is called inside a transaction.
 
 pub mod ambiguous_commit;

@@ -65,7 +65,7 @@ impl Clock {
     /// Measures the database's time.
     ///
     /// # Errors
-    /// Only the database's.
+    /// Database errors only.
     pub async fn synchronize(&self, db: &mut PgConnection) -> sqlx::Result<()> {
         let Source::Process(process) = &*self.0 else { return Ok(()) };
         let sent = Instant::now();
@@ -82,8 +82,8 @@ impl Clock {
         }
     }
 
-    /// Whether this process may start work that moves money. If the last measurement says no, measures again, because
-    /// the machine may have been suspended or its clock may have been set since.
+    /// Whether this process may start work that moves money. If the last measurement does not permit it, measures
+    /// again, because the machine may have been suspended or its clock may have been set since.
     ///
     /// # Errors
     /// [`ClockError`] if the clocks differ by more than [`CLOCK_TOLERANCE`], or no measurement was possible.

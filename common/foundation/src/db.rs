@@ -125,7 +125,7 @@ impl Db {
     /// Begins a transaction that can wake other processes after its commit.
     ///
     /// # Errors
-    /// Only the database's.
+    /// Database errors only.
     pub async fn begin(&self) -> Result<Tx, sqlx::Error> {
         let inner = begin(&self.pool).await?;
         Ok(Tx { inner, publisher: self.publisher.clone(), wakes: Vec::new() })
@@ -182,7 +182,7 @@ impl Tx {
     /// Rolls back at once. Dropping the transaction instead holds its locks until the pool rolls it back.
     ///
     /// # Errors
-    /// Only the database's.
+    /// Database errors only.
     pub async fn rollback(self) -> Result<(), sqlx::Error> {
         self.inner.rollback().await
     }

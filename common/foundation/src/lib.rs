@@ -1,4 +1,4 @@
-//! What every other crate builds on, and what knows nothing of payments: ids, money, time, calendar, configuration,
+//! What every other crate builds on, independent of payments: ids, money, time, calendar, configuration,
 //! cryptography, the database, the server, and telemetry.
 
 pub mod actor;

@@ -22,7 +22,7 @@ pub const CLOCKS: Queue = Queue::new("clocks");
 /// Every queue, for metrics.
 pub const ALL: [Queue; 6] = [MONEY, COLLECTIONS, INQUIRIES, RECONCILIATIONS, WEBHOOKS, CLOCKS];
 
-/// Registers the counters of failed and dropped wake-ups at zero, in a process that posts them.
+/// Registers the counters of failed and dropped wake-ups at zero, in a process that pushes them.
 pub fn register_posts_metrics() {
     metrics::counter!("queue_posts_failed_total").increment(0);
     for queue in ALL {

@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn not_supported_wins_over_unavailable() {
+    fn not_supported_takes_precedence_over_unavailable() {
         let connected = Connected::ALL;
         let unsupported = vec!["payments.create".into()];
         let grants = Grants { entitlements: Some(vec![]), unsupported, forbidden: vec![], connected };

@@ -53,7 +53,7 @@ pub enum Cause {
     Unavailable,
     /// The provider does not accept the account's credentials, so it processes no request of the account.
     Credentials,
-    /// The account is not set up for this request, for example for its currency. Says nothing about other requests.
+    /// The account is not set up for this request, for example for its currency. Other requests are not affected.
     Setup,
 }
 
@@ -78,8 +78,8 @@ impl Cause {
 /// The request has no usable response.
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
-    /// This request certainly had no effect: it was not sent, or was rejected unread. Says nothing about an earlier
-    /// request.
+    /// This request certainly had no effect: it was not sent, or was rejected unread. An earlier request may have
+    /// had one.
     #[error("not processed: {reason}")]
     NotProcessed {
         /// Why, for the protocol.

@@ -383,7 +383,7 @@ pub enum ChargeStatus {
     Voided,
 }
 
-/// A provider adapter. Each passes the suite in `providers/contract.rs`.
+/// A provider adapter. Each passes the suite in `common/providers/src/contract.rs`.
 pub trait Provider: Send + Sync + 'static {
     /// The recovery class for this kind of operation.
     fn recovery(

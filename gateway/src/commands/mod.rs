@@ -70,7 +70,7 @@ pub struct Scope {
 /// Subcommands of `audit`.
 #[derive(Subcommand)]
 pub enum Audit {
-    /// List operators' actions, newest first, or with --after oldest first. "more" tells whether the limit cut the
+    /// List operators' actions, newest first, or with --after oldest first. "more" is true if the limit truncated the
     /// list.
     List {
         /// Only records after this id, oldest first and without those of the last minute, for copies. 0 starts at the

@@ -106,7 +106,7 @@ const OPERATIONS: [Operation; 11] = [
     Operation { script: "account.php", fallback: Code::Unknown, handler: |call| Box::pin(account::show(call)) },
 ];
 
-/// Registers the counters of the watched codes at 0, so that the first increment shows as a rise.
+/// Registers the counters of the watched codes at 0, so that the first increment is visible.
 pub fn register_metrics() {
     const WATCHED: [Code; 8] = [
         Code::Username,
@@ -244,7 +244,7 @@ async fn authenticate(app: &App, from: IpAddr, form: &Form) -> Result<Account> {
     account
 }
 
-/// Applies the caller's `valid_until`: if the caller was suspended before sending and others have given up on the
+/// Applies the caller's `valid_until`: if the caller was suspended before sending and others no longer wait for the
 /// request, the late request has no effect.
 fn apply_valid_until(app: &App, form: &Form, deadline: Deadline) -> Result<Deadline> {
     const NAME: &str = "valid_until";

@@ -22,7 +22,7 @@ const BROWSER_BURST_SECONDS: u32 = 10;
 const FAILURE_BURST_SECONDS: u32 = 20;
 /// Burst size in minutes of the rate.
 const USER_FAILURE_BURST_MINUTES: u32 = 3;
-/// Accepted keys remembered at most; the set is cleared when it is full.
+/// Maximum number of accepted keys in memory; the set is cleared when it is full.
 const MAX_KNOWN_KEYS: usize = 10_000;
 
 /// The configured rates.

@@ -27,7 +27,7 @@ fn printed<S: serde::Serializer>(id: &TransactionId, serializer: S) -> Result<S:
     serializer.collect_str(id)
 }
 
-/// Unfinished transactions, the one whose recovery is due first at the top.
+/// Unfinished transactions, in the order in which their recovery is due.
 ///
 /// # Errors
 /// Database errors.

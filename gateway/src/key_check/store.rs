@@ -1,4 +1,4 @@
-//! SQL of the data on which keys are checked.
+//! SQL of the data that keys are checked against.
 
 use sqlx::PgPool;
 

@@ -20,7 +20,7 @@ pub struct TransactionStatus {
 
 impl Processor {
     /// Finishes a transaction that is in state `from`, and returns its status. If another caller has finished it
-    /// already, that outcome stands.
+    /// already, that outcome is kept.
     ///
     /// # Errors
     /// Database errors. A transaction in progress then stays so, and recovery finishes it.
@@ -87,7 +87,7 @@ fn settles_at(transaction: &store::LockedTransaction, approved: bool, now: Times
     settles.then(|| zone.date_at(now).plus_days(1).map_or(Timestamp::MAX, |day| zone.beginning_of(day)))
 }
 
-/// Registers the counters at 0, so that the first increment shows as a rise.
+/// Registers the counters at 0, so that the first increment is visible.
 pub fn register_metrics() {
     for kind in TransactionKind::ALL {
         for state in [State::Approved, State::Declined, State::Failed] {

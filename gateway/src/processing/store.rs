@@ -380,7 +380,8 @@ pub(super) async fn confirm(db: &PgPool, id: TransactionId) -> Result<Option<Con
     Ok(Some(ConfirmedCharge { number: charge.number, zip_code: charge.details.0.billing.zip_code }))
 }
 
-/// Claims due rows and postpones their next attempt, so that a row whose claimant dies is retried after that interval.
+/// Claims due rows and postpones their next attempt, so that a row is retried after that interval if the process that
+/// claimed it dies.
 pub(super) async fn claim_due(db: &PgPool, limit: i64) -> Result<Vec<(TransactionId, State)>, sqlx::Error> {
     let rows = sqlx::query!(
         r#"UPDATE gateway.transactions SET recover_at = clock_timestamp() + interval '15 seconds'

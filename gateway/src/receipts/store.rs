@@ -74,7 +74,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Claims due receipts and postpones their next attempt. If the claimant dies, the receipt is retried after that
+/// Claims due receipts and postpones their next attempt. If that process dies, the receipt is retried after that
 /// interval, which is longer than sending takes.
 pub(super) async fn claim_due(db: &PgPool, limit: i64) -> Result<Vec<DueReceipt>, sqlx::Error> {
     sqlx::query_as!(

@@ -1,7 +1,7 @@
-//! Benchmarks of the whole system: real processes, a Postgres with `fsync` on, and a floor measured on the same machine
-//! in the same run. The main figures are ratios: absolute figures of a shared machine mean little.
+//! Benchmarks of the whole system: real processes, a Postgres with `fsync` on, and a baseline measured on the same
+//! machine in the same run. The main figures are ratios: absolute figures of a shared machine mean little.
 
-mod floor;
+mod baseline;
 pub mod hop;
 mod load;
 mod payments;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::{
-    floor, hop,
+    baseline, hop,
     load::{self, Exchange},
     report::{self, Goal, Report, Row},
     size,
@@ -15,7 +15,7 @@ use super::{
 use crate::{Cluster, ProcessKind, TempDir};
 
 const CLIENTS: [usize; 4] = [1, 8, 32, 64];
-/// The number of clients for the comparison with the floor.
+/// The number of clients for the comparison with the baseline.
 const COMPARISON_CLIENTS: usize = 32;
 const WARM_UP: Duration = Duration::from_secs(2);
 
@@ -62,19 +62,19 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let hops = hop::milliseconds(&cluster.redis.url()).await?;
     let (hop_p50, hop_p99) = (hop::percentile(&hops, 50), hop::percentile(&hops, 99));
     println!("queue alone, from push to handler, one at a time: p50 {hop_p50:.3} ms, p99 {hop_p99:.3} ms");
-    let floor = floor::per_second(cluster.database_url(), directory.path(), COMPARISON_CLIENTS, seconds).await?;
-    let ratio = at_32 / floor;
+    let baseline = baseline::per_second(cluster.database_url(), directory.path(), COMPARISON_CLIENTS, seconds).await?;
+    let ratio = at_32 / baseline;
     println!(
-        "floor: pgbench writes the same rows and commits {floor:.0} times per second with {COMPARISON_CLIENTS} clients"
+        "baseline: pgbench writes the same rows and commits {baseline:.0} times/s with {COMPARISON_CLIENTS} clients"
     );
     println!("ratio with {COMPARISON_CLIENTS} clients: {ratio:.2}");
     let cpu_ms = cpu_at_32.values().sum::<f64>() * 1000.0;
-    let row = |what: String, ours, floor, goal| Row { bench: "payments", what, ours, floor, goal };
+    let row = |what: String, ours, baseline, goal| Row { bench: "payments", what, ours, baseline, goal };
     let rows = vec![
         row(
             format!("payments/s with {COMPARISON_CLIENTS} clients, vs. pgbench"),
             at_32,
-            Some(floor),
+            Some(baseline),
             Goal::AtLeast(0.5),
         ),
         row(format!("CPU ms per payment with {COMPARISON_CLIENTS} clients"), cpu_ms, None, Goal::None),
@@ -82,7 +82,7 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
         row("p50 ms of a queue hop".to_owned(), hop_p50, None, Goal::AtMost(2.0)),
     ];
     let details = json!({
-        "bench": "payments", "seconds": seconds, "loads": loads, "floor_per_second": floor, "ratio": ratio,
+        "bench": "payments", "seconds": seconds, "loads": loads, "baseline_per_second": baseline, "ratio": ratio,
         "cpu_seconds_per_payment_by_process": cpu_at_32, "memory_mib": memory, "bytes_a_payment": bytes, "queue_hop_p50_ms": hop_p50,
         "queue_hop_p99_ms": hop_p99,
     });

@@ -11,7 +11,7 @@ use ulid::Ulid;
 use uuid::Uuid;
 
 use super::{
-    floor,
+    baseline,
     load::{self, Exchange},
     payments::measured_processes,
     report::{Goal, Report, Row},
@@ -53,12 +53,13 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     large.write(&mut db, FEW, MANY - FEW).await?;
     let many = large.measure(&mut cluster, &mut db, seconds).await?;
     let of_small = small.measure(&mut cluster, &mut db, seconds).await?;
-    let floor = floor::reads_per_second(cluster.database_url(), directory.path(), CLIENTS, seconds).await?;
+    let baseline = baseline::reads_per_second(cluster.database_url(), directory.path(), CLIENTS, seconds).await?;
 
     println!("{:<40}{:>10}{:>10}{:>11}{:>11}{:>11}", "CPU ms per read", FEW, MANY, "small", "reads/s", "p50 ms");
     let (mut rows, mut reads) = (Vec::new(), Vec::new());
-    let mut row =
-        |what: String, ours, floor, goal| rows.push(Row { bench: "reads", what, ours, floor: Some(floor), goal });
+    let mut row = |what: String, ours, baseline, goal| {
+        rows.push(Row { bench: "reads", what, ours, baseline: Some(baseline), goal })
+    };
     for (((what, few), (_, many)), (_, of_small)) in few.iter().zip(&many).zip(&of_small) {
         let (of_few, of_many, small) = (few.cpu_ms, many.cpu_ms, of_small.cpu_ms);
         println!("{what:<40}{of_few:>10.3}{of_many:>10.3}{small:>11.3}{:>11.0}{:>11.2}", many.per_second, many.p50_ms);
@@ -70,8 +71,8 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
         }));
     }
     let retrieved = many.first().context("no reads were measured")?.1.per_second;
-    row(format!("GET a payment/s with {CLIENTS} clients, vs. pgbench"), retrieved, floor, Goal::None);
-    let details = json!({ "bench": "reads", "seconds": seconds, "reads": reads, "floor_per_second": floor });
+    row(format!("GET a payment/s with {CLIENTS} clients, vs. pgbench"), retrieved, baseline, Goal::None);
+    let details = json!({ "bench": "reads", "seconds": seconds, "reads": reads, "baseline_per_second": baseline });
     Ok(Report { rows, details, ..Report::default() })
 }
 

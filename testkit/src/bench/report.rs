@@ -1,10 +1,10 @@
-//! The results of benchmarks as one table: our figure, the floor of the same run, and whether the goal is met.
+//! The results of benchmarks as one table: our figure, the baseline of the same run, and whether the goal is met.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Value, json};
 
-/// The goal for a ratio, or for a figure without a floor.
+/// The goal for a ratio, or for a figure without a baseline.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Goal {
     AtLeast(f64),
@@ -38,19 +38,20 @@ pub(super) struct Row {
     pub(super) what: String,
     pub(super) ours: f64,
     /// If set, the goal applies to the ratio of `ours` to it; otherwise to `ours`.
-    pub(super) floor: Option<f64>,
+    pub(super) baseline: Option<f64>,
     pub(super) goal: Goal,
 }
 
 impl Row {
     fn goal_value(&self) -> f64 {
-        self.floor.map_or(self.ours, |floor| self.ours / floor)
+        self.baseline.map_or(self.ours, |baseline| self.ours / baseline)
     }
 
     fn json(&self) -> Value {
         json!({
-            "bench": self.bench, "what": self.what, "ours": self.ours, "floor": self.floor,
-            "ratio": self.floor.map(|floor| self.ours / floor), "goal": self.goal.text(), "met": self.goal.met(self.goal_value()),
+            "bench": self.bench, "what": self.what, "ours": self.ours, "baseline": self.baseline,
+            "ratio": self.baseline.map(|baseline| self.ours / baseline), "goal": self.goal.text(),
+            "met": self.goal.met(self.goal_value()),
         })
     }
 }
@@ -73,13 +74,13 @@ impl Report {
 pub(super) fn table(rows: &[Row]) -> String {
     let widest = rows.iter().map(|row| row.what.chars().count()).max().unwrap_or(0);
     let mut text =
-        format!("{:<10}{:<widest$}{:>10}{:>10}{:>8}  {:<9}met\n", "bench", "what", "ours", "floor", "ratio", "goal");
+        format!("{:<10}{:<widest$}{:>10}{:>10}{:>8}  {:<9}met\n", "bench", "what", "ours", "baseline", "ratio", "goal");
     for row in rows {
-        let floor = row.floor.map(format_figure).unwrap_or_default();
-        let ratio = row.floor.map(|floor| format!("{:.2}", row.ours / floor)).unwrap_or_default();
+        let baseline = row.baseline.map(format_figure).unwrap_or_default();
+        let ratio = row.baseline.map(|baseline| format!("{:.2}", row.ours / baseline)).unwrap_or_default();
         let met = row.goal.met(row.goal_value()).map_or("", |met| if met { "yes" } else { "NO" });
         let (bench, what, ours, goal) = (row.bench, &row.what, format_figure(row.ours), row.goal.text());
-        let _ = writeln!(text, "{bench:<10}{what:<widest$}{ours:>10}{floor:>10}{ratio:>8}  {goal:<9}{met}");
+        let _ = writeln!(text, "{bench:<10}{what:<widest$}{ours:>10}{baseline:>10}{ratio:>8}  {goal:<9}{met}");
     }
     text
 }

@@ -1,5 +1,5 @@
 //! `bench scheduler`: the cost of a tick when nothing is due, with few and with very many scheduled invoices; and the
-//! rate at which many due invoices are collected, compared with the floor of payments.
+//! rate at which many due invoices are collected, compared with the baseline of payments.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use sqlx::{Connection, PgConnection};
 use tokio::time::sleep;
 
-use super::floor;
+use super::baseline;
 use super::report::{Goal, Report, Row};
 use crate::{Cluster, ProcessKind, TempDir};
 
@@ -17,8 +17,8 @@ const SCHEDULERS: usize = 4;
 const FEW: i64 = 10_000;
 const MANY: i64 = 1_000_000;
 const DUE: i64 = 100_000;
-/// The clients of the floor, as in `bench payments`.
-const FLOOR_CLIENTS: usize = 32;
+/// The clients of the baseline, as in `bench payments`.
+const BASELINE_CLIENTS: usize = 32;
 /// How long ticks are counted.
 const TICK_DURATION: Duration = Duration::from_secs(10);
 /// The ticks that query for due work every second.
@@ -59,19 +59,18 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
         let process = if kind == ProcessKind::Worker { cluster.worker(0) } else { cluster.scheduler(0) };
         process.kill9()?;
     }
-    let floor = floor::per_second(cluster.database_url(), directory.path(), FLOOR_CLIENTS, seconds).await?;
-    let ratio = collected / floor;
-    println!(
-        "collected {collected:.0} of {DUE} due invoices per second; floor of payments {floor:.0}/s; ratio {ratio:.2}"
-    );
-    let row = |what: String, ours, floor, goal| Row { bench: "scheduler", what, ours, floor: Some(floor), goal };
+    let baseline = baseline::per_second(cluster.database_url(), directory.path(), BASELINE_CLIENTS, seconds).await?;
+    let ratio = collected / baseline;
+    println!("collected {collected:.0} of {DUE} due invoices per second; baseline {baseline:.0}/s; ratio {ratio:.2}");
+    let row =
+        |what: String, ours, baseline, goal| Row { bench: "scheduler", what, ours, baseline: Some(baseline), goal };
     let rows = vec![
         row(format!("ms per tick, {MANY} vs. {FEW} invoices"), many, few, Goal::AtMost(1.5)),
-        row("invoices/s collected, vs. pgbench".to_owned(), collected, floor, Goal::None),
+        row("invoices/s collected, vs. pgbench".to_owned(), collected, baseline, Goal::None),
     ];
     let details = json!({
         "bench": "scheduler", "tick_ms_of_10_thousand": few, "tick_ms_of_1_million": many, "tick_ratio": many / few,
-        "invoices_per_second": collected, "floor_per_second": floor, "ratio": ratio,
+        "invoices_per_second": collected, "baseline_per_second": baseline, "ratio": ratio,
     });
     Ok(Report { rows, details, ..Report::default() })
 }

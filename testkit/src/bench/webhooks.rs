@@ -76,7 +76,7 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let rows = loads.iter().filter(|load| load["clients"] == CLIENTS).map(|load| {
         let what = format!("webhooks/s, {} endpoints, vs. a bare client", load["endpoints"]);
         let ours = load["deliveries_per_second"].as_f64().unwrap_or(f64::NAN);
-        Row { bench: "webhooks", what, ours, floor: Some(bare_client), goal: Goal::None }
+        Row { bench: "webhooks", what, ours, baseline: Some(bare_client), goal: Goal::None }
     });
     let rows = rows.collect();
     let details = json!({

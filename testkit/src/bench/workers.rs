@@ -67,11 +67,11 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
         }));
         rows.push(if count == 1 {
             let what = format!("payments/s of 1 worker, {IN_FLIGHT} at a time of {LATENCY_MS} ms");
-            Row { bench: "workers", what, ours: per_second, floor: Some(single_worker_limit), goal: Goal::None }
+            Row { bench: "workers", what, ours: per_second, baseline: Some(single_worker_limit), goal: Goal::None }
         } else {
             let goal = Goal::AtLeast(MIN_SCALING * count as f64);
             let what = format!("payments/s of {count} workers, vs. 1");
-            Row { bench: "workers", what, ours: per_second, floor: Some(single_worker), goal }
+            Row { bench: "workers", what, ours: per_second, baseline: Some(single_worker), goal }
         });
     }
     let details = json!({

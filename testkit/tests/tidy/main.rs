@@ -142,7 +142,7 @@ fn what_resources_share_uses_no_resource() {
     verdict("paths within the domain", seen, 50, &wrong);
 }
 
-/// SQL stands beside the types and rules that it serves, not in a layer of its own.
+/// SQL is in the files of the types and rules that it serves, not in a separate layer.
 #[test]
 fn common_has_no_store_modules() {
     let paths: Vec<_> = rust_files().map(|(path, _)| path).filter(|path| path.starts_with("common/")).collect();
@@ -151,7 +151,7 @@ fn common_has_no_store_modules() {
 }
 
 #[test]
-fn every_statement_of_sql_stands_in_common() {
+fn all_sql_of_the_programs_is_in_common() {
     let (mut seen, mut wrong) = (0, Vec::new());
     for (path, text) in rust_files() {
         if !["api/", "worker/", "scheduler/", "ctl/", "queue/"].iter().any(|program| path.starts_with(program)) {

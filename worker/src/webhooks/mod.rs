@@ -364,7 +364,7 @@ fn rejects_row(error: &Error) -> bool {
     code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
 }
 
-/// The output of the future; pending for ever without one.
+/// The output of the future; pending forever without one.
 async fn poll_some<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
     match future {
         Some(future) => future.await,

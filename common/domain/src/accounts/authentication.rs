@@ -21,7 +21,7 @@ const MAX_KEYS: usize = 10_000;
 /// Why a key was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// Malformed, unknown or revoked: the client is not told which.
+    /// Malformed, unknown or revoked: the response does not distinguish them.
     #[error("the API key is not valid")]
     Refused,
     /// Postgres failed, so the key could not be checked.

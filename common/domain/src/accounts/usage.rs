@@ -19,7 +19,7 @@ pub(super) struct UsageRecorder {
 
 impl UsageRecorder {
     /// Records uses in this database until it is dropped.
-    #[expect(clippy::disallowed_methods, reason = "may be lost with the process: the next use of the key is noted")]
+    #[expect(clippy::disallowed_methods, reason = "may be lost with the process: the next use of the key is recorded")]
     pub(super) fn new(db: PgPool) -> Self {
         let (sender, receiver) = unbounded_channel();
         tokio::spawn(record_all(db, receiver));

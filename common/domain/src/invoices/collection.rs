@@ -37,7 +37,7 @@ impl Failure<'static> {
     /// Only part of the amount was authorized; the authorization is reversed.
     pub const PARTIAL: Self = Self { code: "partial_authorization", kind: DeclineType::Soft };
 
-    /// A payment that failed without a decline. Soft: the failure says nothing about the card.
+    /// A payment that failed without a decline. Soft: the card did not cause the failure.
     pub const fn of(code: FailureCode) -> Self {
         let code = match code {
             FailureCode::ProviderRefused => "processing_error",

@@ -38,7 +38,7 @@ pub async fn retry_waiting_for_card(
              WHERE i.account_id = $1 AND i.customer_id = $2 AND i.status = 'scheduled' AND i.next_attempt_at IS NULL
                AND NOT EXISTS (SELECT 1 FROM collection_attempts t
                                WHERE t.account_id = $1 AND t.invoice_id = i.id AND t.status = 'processing')),
-         -- In the order of their ids, for others lock several of them too.
+         -- In the order of ids, because other transactions lock several of them too.
          held AS MATERIALIZED (
              SELECT locked.id FROM unnest(ARRAY(SELECT id FROM waiting ORDER BY id)) AS w (id)
              CROSS JOIN LATERAL (SELECT i.id FROM invoices i

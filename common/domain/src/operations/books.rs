@@ -179,8 +179,8 @@ pub struct PaymentRecord {
     pub operations: Vec<RecordedOperation>,
 }
 
-/// Reads a payment with its operations. `ended_before` is an instant of the database's clock: the payment is at rest if
-/// all its operations ended before it. `None` if the payment has no operation.
+/// Reads a payment with its operations. `ended_before` is an instant of the database's clock. `None` if the payment has
+/// no operation.
 ///
 /// # Errors
 /// Database errors only.

@@ -2,7 +2,7 @@
 //!
 //! After a few unprocessed operations in a row, only an occasional probe is sent. Deferred operations are sent at a
 //! bounded rate once the provider processes requests again. Only requests that certainly had no effect count: a lost
-//! response says nothing about the next request.
+//! response does not mean that the next request would fail.
 
 use std::time::Duration;
 

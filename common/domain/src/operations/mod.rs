@@ -1,8 +1,8 @@
 //! Operations: one row per request to a provider that can move money, with its lease, fencing token and state.
 //!
 //! `ready → claimed → sending → succeeded | declined | failed | unknown` (docs/architecture.md, "The way a charge goes").
-//! Leases use the database's `clock_timestamp()`: `now()` stands still while a transaction waits for a lock, and the
-//! clocks of processes differ.
+//! Leases use the database's `clock_timestamp()`: `now()` does not advance while a transaction waits for a lock, and
+//! the clocks of processes differ.
 
 pub mod admin;
 pub mod books;

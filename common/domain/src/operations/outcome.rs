@@ -49,7 +49,7 @@ pub struct Outcome<'a> {
     pub failure_code: Option<FailureCode>,
 }
 
-/// Writes the outcome of an operation, regardless of the fence: a late worker's known result is a fact.
+/// Writes the outcome of an operation, regardless of the fence: an outcome that a late worker knows is still true.
 ///
 /// # Errors
 /// Database errors only.

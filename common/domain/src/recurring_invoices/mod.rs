@@ -1,5 +1,5 @@
 //! Recurring invoices: create invoices on the dates of a cadence. The invoices record which cycles have been billed, so
-//! finding the next cycle needs both tables and is done by a flow.
+//! finding the next cycle needs both tables and is done in `engine`.
 
 mod change;
 mod creation;

@@ -1,5 +1,5 @@
 //! Subscriptions: a customer pays a plan in each billing cycle. Each cycle creates an invoice, which is collected
-//! immediately (`flows/run_subscriptions.rs`).
+//! immediately (`engine::run_due_subscriptions`).
 
 mod cycles;
 mod status;

@@ -2,7 +2,7 @@
 //!
 //! A clock is an offset to the real time, so it keeps running. While it is being advanced it is frozen and moves from
 //! one due instant to the next. The worker that advances it holds a lease and sends its fencing token with every step
-//! ([`engine::advance_clock`]).
+//! (`engine::advance_clock`).
 
 mod view;
 

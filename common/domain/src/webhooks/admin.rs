@@ -35,7 +35,7 @@ pub struct EndpointRow {
 /// The endpoints of one account, or of all accounts, newest first. Deleted endpoints are left out.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn list(db: &PgPool, account: Option<AccountId>) -> Result<Vec<EndpointRow>> {
     Ok(sqlx::query_as!(
         EndpointRow,
@@ -71,7 +71,7 @@ pub struct EndpointBacklog {
 /// endpoint and due time.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn backlog(db: &PgPool, account: Option<AccountId>, limit: i64) -> Result<Vec<EndpointBacklog>> {
     let rows = sqlx::query_as!(
         EndpointBacklog,

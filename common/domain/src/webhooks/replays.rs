@@ -48,7 +48,7 @@ struct EventDeliveries {
 }
 
 /// The first delivery of each matching event, oldest first, with the endpoint's account. Events past the retention
-/// period are left out. The account of an endpoint, for operators.
+/// period are left out.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown endpoint; [`Error::Invalid`] if the time range has too many events.

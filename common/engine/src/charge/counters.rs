@@ -1,5 +1,5 @@
 //! Registers counters with value 0 at start. Prometheus computes an increase only between two scrapes, so a counter
-//! created by its first event would hide that event, and a counter that never fired would look unmonitored.
+//! created by its first event would hide that event, and a counter without events would be missing.
 
 use std::sync::OnceLock;
 

@@ -1,8 +1,8 @@
 //! The fast path of a payment: one statement, and so one round trip, for the intent, one for the outcome, and one for
 //! the outcome of a collection that pays its invoice.
 //!
-//! They write what the separate commands of each slice write, under the same constraints. Everything else (a retry, a
-//! late response, a recovery) goes through those commands.
+//! They write the same rows as the separate commands of each resource, under the same constraints. Retries, late
+//! responses and recovery use those commands.
 
 use sqlx::PgConnection;
 use uuid::Uuid;

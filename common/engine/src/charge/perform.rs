@@ -262,7 +262,7 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
     }
 }
 
-/// Sends the request again. A failure of this request says nothing about an earlier one, which may still arrive.
+/// Sends the request again. A failure of this request does not settle an earlier one, which may still arrive.
 async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
     operations::sending_again(db, claimed).await?;
     failpoint!("perform.resending");
@@ -303,7 +303,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
 }
 
 /// Confirms a refusal of a request that was sent again: the earlier request may have caused it ("already captured"), so
-/// the provider is asked once more before the refusal is believed.
+/// the provider is asked once more before the refusal is accepted.
 async fn confirm_refusal(provider: &dyn Provider, claimed: &Claimed, result: SendResult) -> SendResult {
     if !matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
         return result;

@@ -34,7 +34,7 @@ pub fn is_unwanted_partial(payment: &Payment) -> bool {
 }
 
 /// Handles a refused void or refund: the charge may have settled, or the provider may be unavailable. A partial charge
-/// must be returned anyway, so an inquiry is scheduled, and its result decides how to retry (`flows/inquire.rs`).
+/// must be returned anyway, so an inquiry is scheduled, and its result decides how to retry (`reconcile/inquire.rs`).
 pub fn schedule_inquiry_after_refusal(payment: &mut Payment, now: Timestamp) {
     if is_unwanted_partial(payment) {
         payment.inquiry_at = Some(now.plus(INQUIRY_DELAY));

@@ -38,8 +38,8 @@ pub fn unexpected_response(claimed: &Claimed, what: &str) -> Error {
     Error::internal(format!("{}: unexpected response: {what}", claimed.id))
 }
 
-/// Whether the response says only that this one request had no effect. An approval, or a decline that the provider has
-/// recorded, is a fact about the operation, whichever request reports it.
+/// Whether the response means only that this one request had no effect. An approval, or a decline that the provider has
+/// recorded, concerns the operation, whichever request reports it.
 pub fn had_no_effect(claimed: &Claimed, response: &ProviderResponse) -> bool {
     match response {
         ProviderResponse::Refused { .. } => true,
@@ -53,7 +53,7 @@ pub fn had_no_effect(claimed: &Claimed, response: &ProviderResponse) -> bool {
     }
 }
 
-/// Whether another worker has claimed the operation since, and this response says nothing about that worker's request.
+/// Whether another worker has claimed the operation since, and this response does not cover that worker's request.
 pub fn is_superseded(claimed: &Claimed, operation: &Locked, response: &ProviderResponse) -> bool {
     let superseded = had_no_effect(claimed, response) && operation.fence != claimed.fence && rule_enabled!(Fence);
     if superseded {

@@ -50,8 +50,8 @@ pub enum TakenPayment {
     Earlier(PaymentId),
 }
 
-/// Writes the intent of a payment. Ids are generated beforehand, so that the whole can run again after a COMMIT without
-/// response.
+/// Writes the intent of a payment. Ids are generated beforehand, so that the write can be repeated after a COMMIT
+/// without response.
 ///
 /// # Errors
 /// 422 for an unknown or expired token, a card that cannot be charged, a currency that its provider does not support,

@@ -1,4 +1,4 @@
-//! A provider's statements and look-ups beside our rows.
+//! Compares a provider's statements and look-ups with our rows.
 
 pub mod books;
 pub mod inquire;

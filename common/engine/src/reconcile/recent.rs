@@ -10,7 +10,7 @@ use providers::ProviderKind;
 
 /// The counted period.
 const PERIOD: Duration = Duration::from_secs(3600);
-/// A reversal refused longer than this after the charge is not counted; [`super::examine`] still reports it.
+/// A reversal refused longer than this after the charge is not counted; `ctl doctor` still reports it.
 const MAX_AGE: Duration = Duration::from_secs(30 * 86400);
 /// Maximum number of anomalies read.
 const MAX_ROWS: i64 = 10_000;

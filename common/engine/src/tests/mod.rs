@@ -1,4 +1,4 @@
-//! Tests of flows at chosen times, each on its own database.
+//! Tests of use cases at chosen times, each on its own database.
 
 mod billed_days;
 mod clocks;

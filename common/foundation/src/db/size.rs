@@ -29,7 +29,7 @@ pub struct TableSize {
 /// Reads the size of the database. The cost depends on the number of tables and files.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn size(db: &PgPool) -> Result<Size> {
     let bytes = sqlx::query_scalar!(r#"SELECT pg_database_size(current_database()) AS "bytes!""#).fetch_one(db).await?;
     // A table that is dropped concurrently has no size, hence the coalesce.

@@ -8,7 +8,7 @@ pub use switch::{FailpointAction, Rule, clock_offset_seconds, failpoint_action, 
 use crate::error::{Error, Result};
 
 /// Whether a rule of the protocol is enabled; in a release build all are. What a disabled rule leaves out or does instead
-/// stands at this place only.
+/// is determined only where this macro is used.
 #[macro_export]
 macro_rules! rule_enabled {
     ($rule:ident) => {

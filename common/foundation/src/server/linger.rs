@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long the client may be silent before the connection is closed.
+/// How long the client may be idle before the connection is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the client may keep sending in total.
 const TIMEOUT: Duration = Duration::from_secs(30);

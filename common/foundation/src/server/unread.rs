@@ -1,5 +1,5 @@
 //! The part of a request's body that its handler has not read. That part must be read before the connection can carry
-//! another request; otherwise the connection must be closed, and the response must say so.
+//! another request; otherwise the connection must be closed, and the response must announce that.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};

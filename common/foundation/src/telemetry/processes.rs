@@ -52,7 +52,7 @@ pub struct RunningProcess {
 /// The running processes, ordered by name.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn running_processes(db: &PgPool) -> Result<Vec<RunningProcess>> {
     let rows = sqlx::query_as!(
         RunningProcess,

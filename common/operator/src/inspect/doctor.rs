@@ -95,13 +95,13 @@ async fn manual_review(db: &PgPool) -> Result<Finding> {
     );
     let rows = rows.fetch_all(db).await?;
     if rows.is_empty() {
-        return Ok(Finding::ok("waiting for a person", "nothing"));
+        return Ok(Finding::ok("manual review", "nothing"));
     }
     let describe =
         |id: OperationId, kind: OperationKind, account: AccountId| format!("{id} ({} of {account})", kind.name());
     let named: Vec<_> = rows.iter().take(MAX_NAMED).map(|row| describe(row.id, row.kind, row.account_id)).collect();
     Ok(Finding::of(
-        "waiting for a person",
+        "manual review",
         Grade::Bad,
         format!("{} unknown outcomes: {}", rows.len(), named.join(", ")),
         "ctl operations list --unknown; ask the provider for each reference; ctl operations resolve",

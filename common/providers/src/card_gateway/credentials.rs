@@ -121,7 +121,7 @@ impl CredentialsCache {
 
     /// # Errors
     /// [`ProviderError::NotProcessed`] if there are none: nothing can be sent. [`ProviderError::Unknown`] if our
-    /// database cannot be read: that says nothing about the operation, which is looked up and retried later.
+    /// database cannot be read: an earlier request may have arrived, so the operation is looked up and retried later.
     pub(super) async fn of(&self, account: ProviderAccountId) -> std::result::Result<Arc<Credentials>, ProviderError> {
         let missing = |why: String| ProviderError::credentials(format!("the credentials of {account}: {why}"));
         let cached = self.entries.lock().unwrap_or_else(PoisonError::into_inner).get(&account).cloned();

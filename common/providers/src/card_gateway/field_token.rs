@@ -1,4 +1,4 @@
-//! The token that the gateway's capture field gives a browser. It contains the displayable details of the card and is
+//! The token that the gateway's card field gives a browser. It contains the displayable details of the card and is
 //! signed with the account's secret key, so it can be verified without a request (docs/gateway.md, What browsers use).
 
 use base64::Engine as _;
@@ -37,7 +37,7 @@ struct Payload {
 }
 
 impl FieldToken {
-    /// Verifies and reads a token of this account's capture field; `None` for any other text. A token signed with the
+    /// Verifies and reads a token of this account's card field; `None` for any other text. A token signed with the
     /// previous secret key must have been created before that key ended. An attacker who knows the previous key can
     /// forge that time but gains nothing: the gateway has the card and knows the tokens that it created.
     pub fn verify(text: &str, account: &Credentials) -> Option<Self> {

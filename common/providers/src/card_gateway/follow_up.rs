@@ -1,4 +1,4 @@
-//! FollowUp-ups of a charge: capture, void, refund. Each has its own reference, which the gateway accepts once. The
+//! Follow-ups of a charge: capture, void, refund. Each has its own reference, which the gateway accepts once. The
 //! report shows them as children of the charge: `reference_id` is the charge's reference, `child_reference_id` their
 //! own.
 

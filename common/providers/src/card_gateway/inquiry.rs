@@ -1,4 +1,4 @@
-//! The status of a charge. The report says whether it was voided. Settlement and expiry are computed by the account's
+//! The status of a charge. The report shows whether it was voided. Settlement and expiry are computed by the account's
 //! clock, because a test account's clock may be ahead of the gateway's.
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! The statement: all successful transactions of the report since an instant, oldest first. The report is paged and
-//! newest first, so the first page to read is searched for, and reader goes from there to the newest page.
+//! newest first, so the first page to read is searched for, and reading continues to the newest page.
 
 use std::collections::HashSet;
 

@@ -84,7 +84,7 @@ impl GatewayFixture {
     }
 }
 
-/// The form that a capture field submits.
+/// The form that a card field submits.
 fn field_form(account: &GatewayAccount, number: &str) -> String {
     let credentials = Credentials::parse(&serde_json::to_string(account).expect("JSON")).expect("credentials");
     url::form_urlencoded::Serializer::new(String::new())
@@ -431,7 +431,7 @@ async fn the_statement_reads_every_page_oldest_first() {
     assert_eq!(rest.last().map(|line| line.reference.as_str()), Some("op_229"));
 }
 
-/// A worker that was paused before it sends, and continues after others have given up on its request, has no effect.
+/// A request that a paused worker sends after its deadline has no effect.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_after_their_deadline_are_not_processed() {
     let fixture = GatewayFixture::new(&[]).await;

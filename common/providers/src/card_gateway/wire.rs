@@ -54,7 +54,7 @@ impl Refusal {
     ///
     /// # Errors
     /// [`ProviderError::Unknown`] if the operation may have had an effect; [`ProviderError::NotProcessed`] if this
-    /// request had none, for a reason that says nothing about other requests with the same reference.
+    /// request had none, for a reason that does not apply to other requests with the same reference.
     pub(super) fn response(&self) -> Result<ProviderResponse, ProviderError> {
         match self.code.as_str() {
             "UN" => Err(ProviderError::Unknown(self.reason())),
@@ -127,7 +127,7 @@ impl Wire {
         };
         match response.status {
             200 => read(&response.body),
-            // The statuses by which the gateway rejects a request unread (docs/gateway.md, Every answer).
+            // The statuses by which the gateway rejects a request unread (docs/gateway.md, Every response).
             status @ (404 | 405 | 408 | 413 | 415 | 429) => Err(ProviderError::unavailable(format!("HTTP {status}"))),
             status => Err(ProviderError::Unknown(format!("HTTP {status}"))),
         }

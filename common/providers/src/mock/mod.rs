@@ -100,7 +100,7 @@ impl Provider for Mock {
         .boxed()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a provider goes on although the caller has hung up")]
+    #[expect(clippy::disallowed_methods, reason = "a provider executes a request even if its caller disconnects")]
     fn execute(&self, request: Request) -> BoxFuture<'_, Result<ProviderResponse, ProviderError>> {
         let served = tokio::spawn(self.clone().serve(request));
         async move { served.await.unwrap_or_else(|_| Err(ProviderError::Unknown("the task of the mock failed".into()))) }.boxed()

@@ -1,5 +1,5 @@
 //! The checker. Its input is what was requested, what the providers recorded, what the endpoints received and what the
-//! API returns. It knows nothing about how the service works.
+//! API returns. It does not depend on how the service works.
 
 mod billing;
 mod calendar;
@@ -8,12 +8,12 @@ mod completion;
 mod fields;
 mod finding;
 mod payments;
+mod processes;
 mod reconciliation;
 mod requested;
-mod service;
 #[cfg(test)]
 mod tests;
-mod timing;
+mod too_early;
 mod webhooks;
 
 pub(super) use self::finding::Finding;
@@ -41,15 +41,15 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
         webhooks::events_reach_every_endpoint(evidence),
         webhooks::redeliveries_are_identical(evidence),
         completion::no_work_left(evidence),
-        service::no_secrets_leaked(evidence),
-        service::no_unexpected_exits(evidence),
+        processes::no_secrets_leaked(evidence),
+        processes::no_unexpected_exits(evidence),
     ]
 }
 
 /// The invariants that previous releases may violate: see [`crate::chaos::fault::Fault::NEWLY_SUPPORTED`].
 pub(super) fn check_current_release(evidence: &Evidence) -> Vec<Finding> {
     vec![
-        timing::nothing_early(evidence),
+        too_early::nothing_early(evidence),
         completion::due_invoices_are_paid(evidence),
         completion::failed_attempts_were_declined(evidence),
         completion::refunds_and_reversals_are_made(evidence),
@@ -57,10 +57,10 @@ pub(super) fn check_current_release(evidence: &Evidence) -> Vec<Finding> {
         reconciliation::records_agree(evidence),
         reconciliation::child_references_are_unique(evidence),
         webhooks::failed_payments_are_announced(evidence),
-        service::internal_errors_are_explained(evidence),
-        service::no_deadlocks(evidence),
-        service::no_nested_transactions(evidence),
-        service::wrong_clocks_are_reported(evidence),
-        service::few_rejected_requests(evidence),
+        processes::internal_errors_are_explained(evidence),
+        processes::no_deadlocks(evidence),
+        processes::no_nested_transactions(evidence),
+        processes::wrong_clocks_are_reported(evidence),
+        processes::few_rejected_requests(evidence),
     ]
 }

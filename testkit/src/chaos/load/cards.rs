@@ -100,7 +100,7 @@ pub(super) async fn single_use_token(caller: &mut Caller) -> Option<String> {
     response["paymentToken"].as_str().map(str::to_owned)
 }
 
-/// The token of a card entered in the gateway's capture field.
+/// The token of a card entered in the gateway's card field.
 async fn field_token(caller: &mut Caller, behavior: CardBehavior) -> Option<String> {
     let number = match behavior {
         CardBehavior::Approves | CardBehavior::Partial => test_cards::APPROVES,

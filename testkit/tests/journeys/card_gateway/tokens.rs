@@ -1,4 +1,4 @@
-//! Tokens of the capture field, exchanged or sent directly: each pays once, and only for its account.
+//! Tokens of the card field, exchanged or sent directly: each pays once, and only for its account.
 
 use anyhow::Result;
 use serde_json::json;

@@ -64,7 +64,7 @@ async fn doctor_finds_each_problem_in_the_data() -> Result<()> {
     lose_responses(&merchant, &cluster, "1").await?;
     let review = async {
         let operation = manual_review(&cluster, &merchant).await?;
-        let report = wait_for_finding(&cluster, "waiting for a person", "bad").await?;
+        let report = wait_for_finding(&cluster, "manual review", "bad").await?;
         assert!(report.to_string().contains(&operation), "{report}");
         let query = sqlx::query(
             "UPDATE operations SET last_sent_at = last_sent_at - interval '1 minute' WHERE state = 'unknown'",

@@ -1,6 +1,5 @@
 //! `ctl`, the operators' command line, against real processes.
 
-mod attribution;
 mod audit;
 mod capacity;
 mod doctor;
@@ -8,6 +7,7 @@ mod metrics;
 mod output;
 mod reconciliation;
 mod replay;
+mod requesting_keys;
 mod resolve;
 mod resolve_billing;
 mod resolve_verified;
@@ -31,7 +31,7 @@ async fn manual_reviews(cluster: &Cluster, merchant: &Merchant, count: usize) ->
     eventually("operations that need manual review", async || {
         let listed = cluster.ctl(&["operations", "list", "--unknown", "--account", &merchant.account.id]).await?;
         let rows = listed["operations"].as_array().context("a list")?;
-        let rows: Vec<_> = rows.iter().filter(|row| row["waits_for"] == "a person").cloned().collect();
+        let rows: Vec<_> = rows.iter().filter(|row| row["waits_for"] == "an operator").cloned().collect();
         Ok((rows.len() == count).then_some(rows))
     })
     .await

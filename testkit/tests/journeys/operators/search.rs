@@ -143,9 +143,9 @@ async fn operations_can_be_held_and_withheld() -> Result<()> {
     assert_eq!(held["held_for_seconds"], 7200);
     merchant.mock(cluster, &["--latency-ms", "0"]).await?;
     let withheld = cluster.ctl(&["operations", "withhold", &operation, "--reason", "after a restore"]).await?;
-    assert_eq!(withheld["waits_for"], "a person");
+    assert_eq!(withheld["waits_for"], "an operator");
     let waiting = cluster.ctl(&["operations", "list", "--unknown", "--account", &merchant.account.id]).await?;
-    assert_eq!(waiting["operations"][0]["waits_for"], "a person", "{waiting}");
+    assert_eq!(waiting["operations"][0]["waits_for"], "an operator", "{waiting}");
     ctl_error(cluster, &["operations", "hold", &operation, "--reason", "again"]).await?;
     let audit = cluster.ctl(&["audit", "list", "--account", &merchant.account.id]).await?;
     let actions: Vec<_> = audit["audit"].as_array().context("a list")?.iter().map(|row| text(row, "action")).collect();

@@ -26,7 +26,7 @@ impl Shop {
         Ok(Self { merchant: Merchant::for_account(cluster, account)?, gateway_account, browser, gateway })
     }
 
-    /// Tokenizes a card as the capture field does.
+    /// Tokenizes a card as the card field does.
     pub(crate) async fn upstream_token(&self, number: &str) -> Result<String> {
         self.upstream_token_for(&self.app_key().await?, number).await
     }

@@ -1,11 +1,11 @@
 //! Isolation between accounts. Requests about objects of another account get the same response as requests about
 //! objects that do not exist, and change nothing. Database constraints reject rows that mix two accounts.
 
+mod beyond_ids;
 mod catalog;
 mod document;
 mod leaks;
 mod roles;
-mod scopes;
 mod tenant;
 mod unknown_fields;
 

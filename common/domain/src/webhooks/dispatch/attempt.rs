@@ -142,7 +142,7 @@ impl Attempted {
         self.response_status == Some(410)
     }
 
-    /// `Retry-After` counts only with a status that says the endpoint is overloaded.
+    /// `Retry-After` counts only with a status that means that the endpoint is overloaded.
     fn requested_delay(&self) -> Option<Duration> {
         self.response_status.filter(|status| [429, 503].contains(status)).and(self.retry_after)
     }

@@ -37,7 +37,7 @@ macro_rules! by_endpoint {
 /// a backlog, not on the length of a backlog.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn endpoints_due(db: &PgPool, late: Duration) -> Result<Vec<WebhookEndpointId>> {
     Ok(by_endpoint!(
         query_scalar,
@@ -60,7 +60,7 @@ pub async fn endpoints_due(db: &PgPool, late: Duration) -> Result<Vec<WebhookEnd
 /// claimed to that worker.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn close_undeliverable(db: &PgPool) -> Result<u64> {
     let done = by_endpoint!(
         query,
@@ -96,8 +96,8 @@ pub async fn close_undeliverable(db: &PgPool) -> Result<u64> {
 /// expired event further back reaches the front once those before it have been made. Claims skip it until then.
 ///
 /// # Errors
-/// Only the database's.
-pub async fn close_forgotten(db: &PgPool) -> Result<u64> {
+/// Database errors only.
+pub async fn close_expired(db: &PgPool) -> Result<u64> {
     let done = by_endpoint!(
         query,
         ", forgotten AS (
@@ -153,7 +153,7 @@ pub struct Backlog {
 /// Reads the backlog.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn backlog(db: &PgPool) -> Result<Backlog> {
     let row = sqlx::query!(
         r#"WITH RECURSIVE backlog AS (

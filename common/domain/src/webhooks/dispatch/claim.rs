@@ -50,7 +50,7 @@ pub struct Claimed {
 /// within [`crate::webhooks::START_WINDOW`] therefore starts none after the deletion was acknowledged.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn claim(db: &PgPool, capacity: &[(WebhookEndpointId, i64)]) -> Result<Vec<Claimed>> {
     let (endpoints, free): (Vec<Uuid>, Vec<i64>) = capacity.iter().map(|(id, free)| (id.uuid(), *free)).unzip();
     Ok(sqlx::query_as!(
@@ -62,12 +62,12 @@ pub async fn claim(db: &PgPool, capacity: &[(WebhookEndpointId, i64)]) -> Result
                WHERE e.deleted_at IS NULL AND e.status = 'enabled'
                  AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
                  AND (e.signing_retry_at IS NULL OR e.signing_retry_at <= clock_timestamp())
-               -- Whoever holds an endpoint, to change or delete it, holds up that one alone; the sweep names it again.
+               -- An endpoint that another transaction has locked does not delay the others; the sweep wakes it again.
                FOR KEY SHARE OF e SKIP LOCKED),
            claimed AS (
                UPDATE webhook_pending p
                SET lease_until = clock_timestamp() + make_interval(secs => $3), fence = p.fence + 1
-               -- What there is nothing to send of is passed over, and closed by close_forgotten. Events are looked up one by one.
+               -- Skips expired events, whose deliveries close_expired closes. Events are looked up one by one.
                FROM endpoint e CROSS JOIN LATERAL (
                    SELECT q.account_id, q.id, v.payload, v.created_at AS happened_at FROM webhook_pending q
                    CROSS JOIN LATERAL (SELECT payload, created_at FROM events WHERE id = q.event_id LIMIT 1) v
@@ -93,7 +93,7 @@ pub async fn claim(db: &PgPool, capacity: &[(WebhookEndpointId, i64)]) -> Result
 /// Releases claimed deliveries that were not attempted: they are due as before.
 ///
 /// # Errors
-/// Only the database's.
+/// Database errors only.
 pub async fn release(db: &PgPool, claimed: &[Claimed]) -> Result<()> {
     let mut claimed: Vec<&Claimed> = claimed.iter().collect();
     claimed.sort_by_key(|claimed| claimed.id);

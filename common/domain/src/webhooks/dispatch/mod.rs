@@ -7,7 +7,7 @@ mod record;
 mod signing;
 
 pub use attempt::{ATTEMPT_TIMEOUT, Attempted, Failure};
-pub use backlog::{Backlog, CLOSING_BATCH, COUNT_LIMIT, backlog, close_forgotten, close_undeliverable, endpoints_due};
+pub use backlog::{Backlog, CLOSING_BATCH, COUNT_LIMIT, backlog, close_expired, close_undeliverable, endpoints_due};
 pub use claim::{Claimed, LEASE, claim, release};
 pub use record::{DISABLED_AFTER, MAX_FAILURE_GAP, record};
 pub use signing::{clear_signing_failure, hold_unsigned};

@@ -28,7 +28,7 @@ pub const MAX_FAILURE_GAP: Duration = Duration::from_secs(27 * 3600);
 /// late failure is stored as a separate delivery with its own id.
 ///
 /// # Errors
-/// Only the database's; then nothing was recorded.
+/// Database errors only; then nothing was recorded.
 pub async fn record(db: &Db, attempts: &[Attempted], now: Timestamp) -> Result<()> {
     if attempts.is_empty() {
         return Ok(());
@@ -135,12 +135,13 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Ends the deliveries that need no further attempt, schedules the next attempts of the others, adds the attempts to the
-/// record, and updates the endpoints: one statement, so that all of it is written or nothing.
-async fn write(db: &PgPool, columns: &Columns<'_>) -> Result<Vec<Failing>> {
-    let failing = sqlx::query_as!(
-        Failing,
-        r#"WITH made AS MATERIALIZED (
+/// One statement, so that everything is written or nothing: ends the deliveries that need no further attempt, schedules
+/// the next attempts of the others, records the attempts, and updates the endpoints. Returns the endpoints to disable.
+macro_rules! record_attempts {
+    ($($argument:tt)*) => {
+        sqlx::query_as!(
+            Failing,
+            r#"WITH made AS MATERIALIZED (
                SELECT m.*, clock_timestamp() + make_interval(secs => m.next_after) AS next_at,
                       clock_timestamp() + make_interval(secs => m.paused_for) AS paused_until,
                       clock_timestamp() - make_interval(secs => m.duration_ms / 1000.0) AS began_at
@@ -205,6 +206,13 @@ async fn write(db: &PgPool, columns: &Columns<'_>) -> Result<Vec<Failing>> {
                RETURNING e.id, e.account_id, e.failing_since, s.gone)
            SELECT id AS "id!", account_id AS "account_id!", gone AS "gone!" FROM endpoint
            WHERE gone OR failing_since < clock_timestamp() - make_interval(secs => $16)"#,
+            $($argument)*
+        )
+    };
+}
+
+async fn write(db: &PgPool, columns: &Columns<'_>) -> Result<Vec<Failing>> {
+    let failing = record_attempts!(
         &columns.ids,
         &columns.accounts,
         &columns.endpoints,

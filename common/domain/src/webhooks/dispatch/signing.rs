@@ -17,7 +17,7 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 /// concurrent deliveries that fail, only the first sets the delay.
 ///
 /// # Errors
-/// Only the database's; then the delivery is due again when its lease ends.
+/// Database errors only; then the delivery is due again when its lease ends.
 pub async fn hold_unsigned(db: &PgPool, claimed: &Claimed) -> Result<()> {
     // Varies the delay by up to a tenth.
     let chance = f64::from(foundation::crypto::random_u32()) / f64::from(u32::MAX);
@@ -40,7 +40,7 @@ pub async fn hold_unsigned(db: &PgPool, claimed: &Claimed) -> Result<()> {
 /// Records that deliveries to an endpoint can be signed again.
 ///
 /// # Errors
-/// Only the database's; then the next delivery records it.
+/// Database errors only; then the next delivery records it.
 pub async fn clear_signing_failure(db: &PgPool, endpoint: WebhookEndpointId) -> Result<()> {
     sqlx::query!(
         "UPDATE webhook_endpoints SET signing_failed_since = NULL, signing_retry_at = NULL

@@ -1,8 +1,8 @@
 //! Re-encrypts everything that is sealed under another key with the current one (docs/rotation.md).
 //!
-//! It runs beside serving processes. A ciphertext is replaced only if it is still the one that was read, so a secret
-//! rotated concurrently is kept. Each batch is one transaction with its audit record, so a run can be interrupted,
-//! repeated, and run twice concurrently.
+//! It can run while processes serve requests. A ciphertext is replaced only if it is still the one that was read, so a
+//! secret rotated concurrently is kept. Each batch is one transaction with its audit record, so a run can be
+//! interrupted, repeated, and run twice concurrently.
 
 mod columns;
 

@@ -1,5 +1,5 @@
-//! The floor: the throughput of pgbench on the same Postgres with the rows and commits of a payment and nothing else.
-//! No system that writes these rows durably can be faster on this machine.
+//! The baseline: the throughput of pgbench on the same Postgres with the rows and commits of a payment and nothing
+//! else. No system that writes these rows durably can be faster on this machine.
 
 use std::{fs, path::Path};
 
@@ -31,7 +31,7 @@ pub(super) async fn reads_per_second(
 
 /// Runs a script with `clients` and returns its rate per second.
 async fn pgbench(database_url: &str, directory: &Path, script: &str, clients: usize, seconds: u64) -> Result<f64> {
-    let file = directory.join("floor.sql");
+    let file = directory.join("baseline.sql");
     fs::write(&file, script)?;
     let output = Command::from(tools::postgres_programs()?.program("pgbench"))
         .args(["--no-vacuum", "--protocol=prepared", "--jobs=2"])
