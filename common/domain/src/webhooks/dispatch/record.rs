@@ -150,19 +150,18 @@ macro_rules! record_attempts {
                    $15::timestamptz[], $17::text[])
                AS m (id, account_id, endpoint_id, event_id, attempt, replay_of, fence, failure, response_status, response_body,
                      duration_ms, attempted_at, next_after, paused_for, created_at, failure_message)),
-           -- In the order of ids, as they are given: another worker may record some of them too, once their lease has ended.
+           -- In the order of ids, in which they are passed: after their lease ends, another worker may record the same rows.
            locked AS MATERIALIZED (
                SELECT held.id FROM unnest($2::uuid[], $1::uuid[]) AS m (account_id, id)
                CROSS JOIN LATERAL (SELECT p.id FROM webhook_pending p
                    WHERE p.account_id = m.account_id AND p.id = m.id FOR UPDATE) held),
-           -- Delivered, whoever holds it by now; or failed for the last time.
+           -- Delivered, even if another worker has claimed it since; or failed for the last time.
            ended AS (
                DELETE FROM webhook_pending p USING made m
                WHERE p.account_id = m.account_id AND p.id = m.id AND (m.id IN (SELECT id FROM locked)) IS TRUE
                  AND (m.failure IS NULL OR (m.next_at IS NULL AND p.fence = m.fence))
                RETURNING p.id, m.fence),
-           -- The next attempt is a delivery of its own. There is none after a success, though it be recorded here beside a
-           -- later failure.
+           -- The next attempt is a separate delivery. A success has none, even if this batch also has a later failure.
            again AS (
                UPDATE webhook_pending p SET id = new_ulid(clock_timestamp()), attempt = p.attempt + 1, due_at = m.next_at,
                    lease_until = NULL, created_at = clock_timestamp()
@@ -170,7 +169,7 @@ macro_rules! record_attempts {
                WHERE p.account_id = m.account_id AND p.id = m.id AND p.fence = m.fence AND m.next_at IS NOT NULL
                  AND (m.id IN (SELECT id FROM locked)) IS TRUE AND m.id NOT IN (SELECT id FROM ended)
                RETURNING m.id, m.fence),
-           -- By the fence too: if a lease ended between two attempts of one delivery, both may be recorded here.
+           -- Joined by fence too: if a lease ended between two attempts of one delivery, both may be in this batch.
            recorded AS (
                INSERT INTO webhook_deliveries
                    (id, account_id, endpoint_id, event_id, attempt, replay_of, status, failure, response_status, response_body,
@@ -182,13 +181,13 @@ macro_rules! record_attempts {
                    CASE WHEN again.id IS NOT NULL THEN m.next_at END, m.created_at
                FROM made m LEFT JOIN ended ON ended.id = m.id AND ended.fence = m.fence
                    LEFT JOIN again ON again.id = m.id AND again.fence = m.fence),
-           -- In the order of ids, for two workers may record the same endpoints; whoever else holds one is not waited for.
+           -- In the order of ids, because two workers may record the same endpoints; skips endpoints that others have locked.
            held AS MATERIALIZED (
                SELECT e.id, e.fresh_since FROM webhook_endpoints e WHERE e.id IN (SELECT endpoint_id FROM made)
                  AND (e.failing_since IS NOT NULL OR e.id IN (
                      SELECT endpoint_id FROM made WHERE failure IS NOT NULL OR paused_until IS NOT NULL))
                ORDER BY e.id FOR NO KEY UPDATE OF e SKIP LOCKED),
-           -- What was begun before a fresh start says nothing of the endpoint as it is now.
+           -- Attempts that began before the endpoint was enabled again or changed do not count.
            summary AS (
                SELECT m.endpoint_id, bool_or(m.failure IS NULL) AS works, min(m.began_at) AS since,
                       max(m.paused_until) AS paused_until, bool_or(m.response_status = 410) IS TRUE AS gone
