@@ -16,7 +16,7 @@ pub const SECOND: u64 = 1_000_000;
 pub struct History {
     /// Determines the order of everything else.
     pub seed: u64,
-    /// What the provider does with a repeated reference: `A`, `B` or `C` (docs/charging.md, recovery classes).
+    /// What the provider does with a repeated reference: `A`, `B` or `C` (docs/charge-protocol.md, "Recovery classes").
     pub class: char,
     /// By time.
     pub requests: Vec<TimedRequest>,
