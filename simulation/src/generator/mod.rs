@@ -1,0 +1,222 @@
+//! Generates a history from a seed.
+
+mod billing;
+mod money;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::history::{Content, Fault, History, Request, SECOND, TimedFault, TimedRequest, get, post};
+use crate::random::Random;
+use crate::system::Role;
+use crate::world::StatementFault;
+
+/// The tokens of the mock provider: three approved ones for each declined one.
+const TOKENS: [&str; 8] =
+    ["tok_ok", "tok_ok", "tok_ok", "tok_ok", "tok_ok", "tok_partial", "tok_declined", "tok_insufficient"];
+
+/// All requests and faults begin within this time.
+const DURATION: u64 = 10 * SECOND;
+const REQUESTS: usize = 50;
+const FAULTS: usize = 10;
+/// How many of the equal requests of a burst are sent in the same moment.
+const BURST: usize = 3;
+
+/// The history of a seed.
+pub fn generate(seed: u64) -> History {
+    let mut random = Random::new(seed ^ 0x5EED);
+    let mut times: Vec<u64> = (0..REQUESTS).map(|_| random.below(DURATION)).collect();
+    times.sort_unstable();
+    let mut generator = Generator::new(random.fork());
+    let mut requests: Vec<TimedRequest> = Vec::new();
+    for at in times {
+        if requests.len() >= REQUESTS {
+            break;
+        }
+        let request = generator.request();
+        let copies = if generator.random.one_in(10) { BURST - 1 } else { 0 };
+        let copy = TimedRequest { at, request: Request { creates: None, ..request.clone() } };
+        requests.push(TimedRequest { at, request });
+        requests.extend(std::iter::repeat_n(copy, copies));
+    }
+    let mut faults: Vec<TimedFault> =
+        (0..FAULTS).map(|_| TimedFault { at: random.below(DURATION), fault: fault(&mut random) }).collect();
+    faults.sort_by_key(|fault| fault.at);
+    History { seed, requests, faults }
+}
+
+fn fault(random: &mut Random) -> Fault {
+    let role = Role::ALL[random.index(Role::ALL.len())];
+    let duration = [SECOND / 10, SECOND, 3 * SECOND, 12 * SECOND][random.index(4)];
+    match random.below(8) {
+        0 => Fault::Kill { role, restart: duration },
+        1..5 => {
+            let fault = StatementFault { skip: random.below(30), executed: !random.one_in(3), kills: random.one_in(2) };
+            Fault::Statement { role, fault }
+        }
+        5 => Fault::Pause { role, duration },
+        6 => Fault::Outage { redis: random.one_in(2), refused: random.one_in(2), duration },
+        _ => {
+            let offset = [-3_600, -5, -1, 1, 5, 3_600][random.index(6)] * 1_000_000;
+            Fault::WallClock { role, offset }
+        }
+    }
+}
+
+/// Generates requests that refer to objects of earlier ones.
+struct Generator {
+    random: Random,
+    /// How many objects of each kind were created.
+    created: BTreeMap<&'static str, u64>,
+    /// The requests with a key.
+    with_key: Vec<Request>,
+    /// How many amounts were chosen. Each is different, so that it identifies its request.
+    amounts: u64,
+    /// The hours by which the test clock was advanced.
+    advanced: u64,
+}
+
+impl Generator {
+    /// A generator whose requests `random` determines.
+    fn new(random: Random) -> Self {
+        Self { random, created: BTreeMap::new(), with_key: Vec::new(), amounts: 0, advanced: 0 }
+    }
+
+    /// The next request. The first ones create a customer, a card and a plan, because others refer to them.
+    fn request(&mut self) -> Request {
+        let start = ["customer", "card", "plan"].into_iter().find(|kind| !self.created.contains_key(kind));
+        match start {
+            Some("customer") => self.customer(),
+            Some("card") => self.card("tok_ok"),
+            Some(_) => self.plan(),
+            None => self.any_request(),
+        }
+    }
+
+    fn any_request(&mut self) -> Request {
+        // Many requests refer to these, and would have no effect without them.
+        let missing = ["authorization", "payment", "invoice", "link", "subscription", "recurring"];
+        if self.random.one_in(6)
+            && let Some(kind) = missing.into_iter().find(|kind| !self.created.contains_key(kind))
+        {
+            return match kind {
+                "invoice" => self.invoice(),
+                "link" => self.link(),
+                "subscription" => self.subscription(),
+                "recurring" => self.recurring_invoice(),
+                _ => self.payment_by_token(),
+            };
+        }
+        match self.random.below(100) {
+            0..20 => self.payment_by_token(),
+            20..27 => self.payment_by_card(),
+            27..33 => self.capture(),
+            33..37 => self.void(),
+            37..45 => self.refund(),
+            45..50 => self.repetition(),
+            50 => self.customer(),
+            51 => self.customer_update(),
+            52..55 => {
+                let token = *self.pick(&TOKENS);
+                self.card(token)
+            }
+            55 => post(format!("/v1/payment_methods/{}/default", self.reference("card")), json!({})),
+            56..62 => self.invoice(),
+            62..68 => self.collect(),
+            68..71 => self.page("invoice"),
+            71..74 => self.link(),
+            74..78 => self.page("link"),
+            78 => post(format!("/v1/payment_links/{}/cancel", self.reference("link")), json!({})),
+            79 => self.plan(),
+            80..84 => self.subscription(),
+            84 => post(format!("/v1/subscriptions/{}/cancel", self.reference("subscription")), json!({})),
+            85..88 => self.recurring_invoice(),
+            88..91 => self.recurring_change(),
+            91..95 => self.advance(),
+            _ => self.reading(),
+        }
+    }
+
+    fn customer(&mut self) -> Request {
+        self.creating("customer", "/v1/customers", json!({"email": "ada@example.com", "name": "Ada Lovelace"}))
+    }
+
+    fn customer_update(&mut self) -> Request {
+        let phone = format!("+44 20 {}", self.random.below(3));
+        post(format!("/v1/customers/{}", self.reference("customer")), json!({"phone": phone}))
+    }
+
+    fn card(&mut self, token: &str) -> Request {
+        let body = json!({"customerId": self.reference("customer"), "paymentToken": token});
+        self.creating("card", "/v1/payment_methods", body)
+    }
+
+    /// A retrieval, or a list in pages of a size that some lists exceed.
+    fn reading(&mut self) -> Request {
+        let path = match self.random.below(10) {
+            0..3 => format!("/v1/payments/{}", self.reference("payment")),
+            3 => format!("/v1/payments/{}", self.reference("authorization")),
+            4 => format!("/v1/invoices/{}", self.reference("invoice")),
+            5 => format!("/v1/invoices/{}/attempts", self.reference("invoice")),
+            6 => format!("/v1/payments?limit=3&startingAfter={}", self.reference("payment")),
+            7 => format!("/v1/payment_methods?customerId={}&limit=2", self.reference("customer")),
+            8 => format!("{{link.{}.url}}", self.random.below(self.created.get("link").copied().unwrap_or(1))),
+            _ => (*self.pick(&["/v1/test_clock", "/v1/invoices?limit=4", "/v1/subscriptions"])).to_owned(),
+        };
+        get(path)
+    }
+
+    /// An earlier request with a key: the same again, or another body with the same key.
+    fn repetition(&mut self) -> Request {
+        if self.with_key.is_empty() {
+            return self.payment_by_token();
+        }
+        let index = self.random.index(self.with_key.len());
+        let mut request = Request { creates: None, ..self.with_key[index].clone() };
+        if self.random.one_in(3)
+            && let Content::Json(body) = &mut request.content
+        {
+            if body.get("amount").is_some() {
+                body["amount"] = self.amount().into();
+            } else if let Some(text) =
+                ["name", "timezone", "paymentToken"].into_iter().find(|text| body.get(text).is_some())
+            {
+                body[text] = "tok_other".into();
+            } else {
+                body["customerId"] = self.reference("customer").into();
+            }
+        }
+        request
+    }
+
+    /// Every second request that creates something has a key.
+    fn creating(&mut self, kind: &'static str, path: &str, body: Value) -> Request {
+        *self.created.entry(kind).or_default() += 1;
+        let mut request = Request { creates: Some(kind.to_owned()), ..post(path, body) };
+        if self.random.one_in(2) {
+            request.key = Some(format!("order-{}", self.with_key.len()));
+            self.with_key.push(request.clone());
+        }
+        request
+    }
+
+    /// A placeholder for an object of this kind, mostly one of the latest; for the first one, if there is none yet.
+    fn reference(&mut self, kind: &str) -> String {
+        format!("{{{kind}.{}}}", self.number(kind))
+    }
+
+    fn number(&mut self, kind: &str) -> u64 {
+        let count = self.created.get(kind).copied().unwrap_or(0).max(1);
+        if self.random.one_in(3) { self.random.below(count) } else { count - 1 - self.random.below(count.min(3)) }
+    }
+
+    fn amount(&mut self) -> u64 {
+        self.amounts += 1;
+        1_000 + 97 * self.amounts + self.random.below(97)
+    }
+
+    fn pick<'a, T>(&mut self, values: &'a [T]) -> &'a T {
+        &values[self.random.index(values.len())]
+    }
+}
