@@ -11,6 +11,9 @@ use crate::world::StatementFault;
 /// A second in microseconds.
 pub const SECOND: u64 = 1_000_000;
 
+/// Time zones with and without summer time, and with half an hour.
+pub const ZONES: [&str; 4] = ["UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata"];
+
 /// Requests and faults.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct History {
@@ -109,6 +112,11 @@ pub enum Fault {
 }
 
 impl History {
+    /// The time zone of the account.
+    pub fn timezone(&self) -> &'static str {
+        ZONES[self.seed as usize % ZONES.len()]
+    }
+
     /// Whether requests may fail because api cannot reach Postgres.
     pub fn breaks_postgres(&self) -> bool {
         self.faults.iter().any(|step| match step.fault {

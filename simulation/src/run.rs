@@ -71,7 +71,7 @@ pub fn run(
     let mut system = System::new(history.seed, servers, metrics)?;
     system.world.trace.lines = lines.then(Vec::new);
     let receiver = Receiver::new(Random::new(history.seed));
-    let (mut agenda, (key, secret)) = (Agenda::new(), prepare(&mut system, receiver.clone())?);
+    let (mut agenda, (key, secret)) = (Agenda::new(), prepare(&mut system, receiver.clone(), history.timezone())?);
 
     let responses: Responses = Arc::new(Mutex::new(vec![None; history.requests.len()]));
     let (requests, kept, owned) = (history.requests.clone(), Arc::clone(&responses), key.clone());
@@ -127,7 +127,7 @@ fn read_state(system: &mut System, agenda: &mut Agenda, key: &str, responses: &R
 
 /// Starts all processes, and creates an account with a webhook endpoint. Returns the account's key and the endpoint's
 /// secret.
-fn prepare(system: &mut System, receiver: Receiver) -> Result<(String, String)> {
+fn prepare(system: &mut System, receiver: Receiver, timezone: &'static str) -> Result<(String, String)> {
     let address = SocketAddr::from(receiver::ADDRESS);
     let endpoint = system.world.start("endpoint", 0, move || async move {
         if let Err(error) = receiver.run().await {
@@ -135,7 +135,7 @@ fn prepare(system: &mut System, receiver: Receiver) -> Result<(String, String)> 
         }
     });
     system.world.publish(address, Service::Process(endpoint, address.port()));
-    let key = system.complete("account", insert_account)?;
+    let key = system.complete("account", move || insert_account(timezone))?;
     for role in Role::ALL {
         system.start(role);
     }

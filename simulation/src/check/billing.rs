@@ -18,6 +18,16 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
             continue;
         };
         let invoices = of(evidence, "subscriptionId", subscription);
+        let failed = |invoice: &&Value| {
+            let is_unpaid = ["open", "scheduled"].contains(&invoice["status"].as_str().unwrap_or_default());
+            let attempts = invoice["id"].as_str().and_then(|id| evidence.state.attempts.get(id));
+            is_unpaid && attempts.into_iter().flatten().any(|attempt| attempt["status"] == "failed")
+        };
+        let is_past_due = invoices.iter().any(failed);
+        let status = subscription["status"].as_str().unwrap_or_default();
+        violations.check(is_past_due == (status == "past_due") || status == "cancelled", || {
+            format!("{status} although its failed invoices say otherwise: {subscription}, {invoices:?}")
+        });
         match faults(subscription, plan, &invoices, now) {
             Some(faults) if faults.is_empty() => {}
             faults => violations.0.push(format!("{faults:?} at {}: {subscription}, {invoices:?}", evidence.state.now)),
@@ -72,10 +82,6 @@ fn faults(subscription: &Value, plan: &Value, invoices: &[&Value], now: i64) -> 
             check(begin(billed) + DELAY > now, "a cycle was not billed");
         }
         Some(at) => check(billed == 0 || begin(billed - 1) <= at, "a cycle after the cancellation was billed"),
-    }
-    let unpaid = |invoice: &&&Value| ["open", "scheduled"].contains(&invoice["status"].as_str().unwrap_or_default());
-    if subscription["status"] == "past_due" {
-        check(invoices.iter().any(|invoice| unpaid(&invoice)), "past due without an unpaid invoice");
     }
     Some(faults)
 }

@@ -114,6 +114,14 @@ pub(super) fn midnight(zone: &str, day: i64) -> i64 {
     day * DAY - offset(zone, guess)
 }
 
+/// The same local time some days later. A skipped time moves later by the gap; of a repeated one, the first counts.
+pub(super) fn days_later(zone: &str, utc_ms: i64, days: i64) -> i64 {
+    let local = utc_ms + offset(zone, utc_ms) + days * DAY;
+    let offsets = [local - DAY, local + DAY].map(|around| offset(zone, around));
+    let exact = offsets.map(|offset| local - offset).into_iter().filter(|at| at + offset(zone, *at) == local).min();
+    exact.unwrap_or(local - offsets[0])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +146,17 @@ mod tests {
         assert_eq!(dates("month", 1), ["2026-01-31", "2026-02-28", "2026-03-31", "2026-04-30"]);
         assert_eq!(dates("week", 2)[3], "2026-03-14");
         assert_eq!(text(cycle(day(2028, 2, 29), "yearly", 1, 1)), "2029-02-28");
+    }
+
+    #[test]
+    fn days_later_have_the_same_local_time() {
+        let at = |month, of_month, minutes: i64| day(2026, month, of_month) * DAY + minutes * 60_000;
+        // 2:30 of 8 March does not exist in New York; 1:30 of 1 November exists twice.
+        assert_eq!(days_later("America/New_York", at(3, 7, 450), 1), at(3, 8, 450));
+        assert_eq!(days_later("America/New_York", at(3, 7, 450), 2), at(3, 9, 390));
+        assert_eq!(days_later("America/New_York", at(10, 31, 330), 1), at(11, 1, 330));
+        assert_eq!(days_later("America/New_York", at(10, 31, 330), 2), at(11, 2, 390));
+        assert_eq!(days_later("Asia/Kolkata", at(1, 1, 0), 30), at(1, 31, 0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::calendar::{DAY, parse_time};
+use super::calendar::{DAY, days_later, parse_time};
 use super::{Evidence, Violations};
 
 /// The retries, in days after the first attempt.
@@ -57,6 +57,7 @@ fn paid(evidence: &Evidence<'_>, payable: &Value, field: &str, violations: &mut 
 }
 
 fn attempts_faults(evidence: &Evidence<'_>, invoice: &Value, attempts: &[Value]) -> Vec<&'static str> {
+    let zone = evidence.history.timezone();
     let mut faults = Vec::new();
     let mut check = |holds: bool, fault| {
         if !holds {
@@ -75,7 +76,7 @@ fn attempts_faults(evidence: &Evidence<'_>, invoice: &Value, attempts: &[Value])
         }
         announced = attempt["nextAttemptAt"].as_str().and_then(parse_time);
         if let Some(next) = announced {
-            let planned = BACKOFF.get(failures).map(|days| first + days * DAY);
+            let planned = BACKOFF.get(failures).map(|days| days_later(zone, first, *days));
             let is_late = planned.is_some_and(|planned| next > planned) && next - at == SHORTEST;
             check(planned == Some(next) || is_late, "a retry on a wrong day");
             failures += 1;

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::calendar::parse_time;
 use super::{Evidence, Violations};
+use crate::client::Answer;
 
-/// The next states of each state: docs/api.md and docs/billing.md, Status.
+/// The next states of each state: the lists of statuses in docs/api.md and docs/billing.md.
 const NEXT: &[(&str, &str, &[&str])] = &[
     ("payment", "processing", &["authorized", "partially_authorized", "pending_settlement", "declined", "failed"]),
     ("payment", "authorized", &["pending_settlement", "cancelled", "expired"]),
@@ -65,11 +67,34 @@ pub(super) fn contradiction(earlier: &Value, later: &Value) -> Option<String> {
     GROWING.iter().find(shrinks).map(|field| format!("{} of {} is less than before", field, earlier["id"]))
 }
 
+/// The test clock never goes back, and has reached the target of an advance that is not pending.
+fn clock(evidence: &Evidence<'_>, violations: &mut Violations) {
+    let time = |value: &Value| value.as_str().and_then(parse_time);
+    let shown: Vec<(&Answer, i64)> = evidence
+        .answers()
+        .filter(|(_, answer)| answer.json["object"] == "test_clock")
+        .filter_map(|(_, answer)| Some((answer, time(&answer.json["now"])?)))
+        .collect();
+    for (earlier, before) in &shown {
+        for (later, after) in shown.iter().filter(|(later, _)| later.sent_us > earlier.received_us) {
+            violations.check(before <= after, || format!("the test clock went back: {earlier:?}, {later:?}"));
+        }
+        // Requests have no milliseconds.
+        let target = earlier.sent.1["to"].as_str().map(|to| to.replace('Z', ".000Z")).and_then(|to| parse_time(&to));
+        let is_reached = earlier.json["pending"] == true || target.is_none_or(|to| to <= *before);
+        violations.check(is_reached, || format!("the advance has not reached its target: {earlier:?}"));
+        violations.check(time(&evidence.state.now.clone().into()) >= Some(*before), || {
+            format!("the test clock went back to {} after {earlier:?}", evidence.state.now)
+        });
+    }
+}
+
 /// An object and when it was shown: sent and received.
 type Seen<'a> = (u64, u64, &'a Value);
 
 /// Compares each response with those to later requests, and with the end.
 pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
+    clock(evidence, violations);
     let mut seen: BTreeMap<&str, Vec<Seen<'_>>> = BTreeMap::new();
     for (_, answer) in evidence.answers().filter(|(_, answer)| answer.succeeded() && !answer.is_replay()) {
         let listed = answer.json["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::calendar::{DAY, parse_time};
+use super::calendar::{days_later, parse_time};
 use super::{Evidence, Violations};
 
 /// The type of each prefix of an id.
@@ -35,9 +35,20 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
     let announced = evidence.books.events.iter().map(|event| &event["data"]["object"]);
     let attempts = evidence.state.attempts.values().flatten();
     for object in answers().chain(listed).chain(announced).chain(evidence.state.objects.values()).chain(attempts) {
-        for fault in [form(object), payment(object), invoice(object), dependent(object)].into_iter().flatten() {
+        for fault in [form(object), payment(object), invoice(object, evidence.history.timezone()), dependent(object)]
+            .into_iter()
+            .flatten()
+        {
             violations.0.push(format!("{} has {fault}: {object}", object["id"]));
         }
+    }
+    for customer in evidence.state.all("customer") {
+        let cards = evidence.state.all("payment_method").filter(|card| card["customerId"] == customer["id"]);
+        let defaults: Vec<bool> = cards.map(|card| card["isDefault"] == true).collect();
+        let count = defaults.iter().filter(|is_default| **is_default).count();
+        violations.check(count == usize::from(!defaults.is_empty()), || {
+            format!("{} has {count} default cards", customer["id"])
+        });
     }
     existence(evidence, violations);
     requested(evidence, violations);
@@ -127,7 +138,7 @@ fn payment(payment: &Value) -> Option<&'static str> {
 }
 
 /// docs/billing.md, Invoices: the total, the due date and the fields of each status.
-fn invoice(invoice: &Value) -> Option<&'static str> {
+fn invoice(invoice: &Value, zone: &str) -> Option<&'static str> {
     if invoice["object"] != "invoice" {
         return None;
     }
@@ -160,7 +171,7 @@ fn invoice(invoice: &Value) -> Option<&'static str> {
         Some(terms) => terms.strip_prefix("net_").and_then(|days| days.parse().ok()).unwrap_or(-1),
         None => return None,
     };
-    (was_issued && due_at != issued_at.map(|at| at + days * DAY)).then_some("a wrong dueAt")
+    (was_issued && due_at != issued_at.map(|at| days_later(zone, at, days))).then_some("a wrong dueAt")
 }
 
 /// The fields that depend on the status of other objects.

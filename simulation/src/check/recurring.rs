@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::billing::of;
-use super::calendar::{DAY, cycle, date, day, month_length, months_later, parse_day, parse_time, text};
+use super::calendar::{cycle, date, day, local_day, midnight, month_length, months_later, parse_day, parse_time, text};
 use super::{Evidence, Violations};
 
 /// Within this time of its beginning a cycle may not be billed yet.
@@ -28,7 +28,7 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
         if requested("") {
             continue;
         }
-        match faults(recurring, &invoices, now, requested("/pause")) {
+        match faults(recurring, &invoices, now, evidence.history.timezone(), requested("/pause")) {
             Some(faults) if faults.is_empty() => {}
             faults => violations.0.push(format!("{faults:?} at {}: {recurring}, {invoices:?}", evidence.state.now)),
         }
@@ -53,8 +53,8 @@ fn on_day(other: i64, of_month: i64) -> i64 {
     day(year, month, of_month.min(month_length(year, month)))
 }
 
-/// `None` if a field is missing. The account's time zone is UTC, and no cadence is by the year.
-fn faults(recurring: &Value, invoices: &[&Value], now: i64, paused: bool) -> Option<Vec<&'static str>> {
+/// `None` if a field is missing. No cadence is by the year.
+fn faults(recurring: &Value, invoices: &[&Value], now: i64, zone: &str, paused: bool) -> Option<Vec<&'static str>> {
     let unit = recurring["cadence"]["unit"].as_str()?;
     let interval = recurring["cadence"]["interval"].as_i64().unwrap_or(1);
     let start = parse_day(recurring["startDate"].as_str()?)?;
@@ -65,7 +65,7 @@ fn faults(recurring: &Value, invoices: &[&Value], now: i64, paused: bool) -> Opt
         let date = cycle(anchor, unit, interval, n);
         of_month.map_or(date, |of_month| on_day(date, of_month))
     };
-    let today = recurring["createdAt"].as_str().and_then(parse_time)?.div_euclid(DAY);
+    let today = local_day(zone, recurring["createdAt"].as_str().and_then(parse_time)?);
     let end = recurring["endDate"].as_str().and_then(parse_day).unwrap_or(i64::MAX);
     let mut n = (0..).find(|n| nth(*n) >= today)?;
     let mut faults = Vec::new();
@@ -83,7 +83,7 @@ fn faults(recurring: &Value, invoices: &[&Value], now: i64, paused: bool) -> Opt
         check(invoice["billingPeriod"] == period, "a wrong, missing or double period");
         check(begin <= end, "an invoice after the end");
         let issued = invoice["issuedAt"].as_str().and_then(parse_time);
-        check(issued.is_none_or(|at| at >= begin * DAY), "an invoice was issued early");
+        check(issued.is_none_or(|at| at >= midnight(zone, begin)), "an invoice was issued early");
         check(
             issued.is_some() == (recurring["mode"] != "draft_for_review") || invoice["status"] == "voided",
             "a wrong mode",
@@ -103,7 +103,7 @@ fn faults(recurring: &Value, invoices: &[&Value], now: i64, paused: bool) -> Opt
     match recurring["status"].as_str()? {
         "active" => {
             check(next == Some(nth(n)) && nth(n) <= end, "a wrong nextInvoiceDate");
-            check(nth(n) * DAY + DELAY > now, "a cycle was not billed");
+            check(midnight(zone, nth(n)) + DELAY > now, "a cycle was not billed");
         }
         "completed" => check(nth(n) > end || paused, "completed too early"),
         "parked" => check(false, "parked"),

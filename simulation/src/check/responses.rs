@@ -95,12 +95,19 @@ fn body(answer: &Answer) -> Option<String> {
     let object = answer.json["object"].as_str().unwrap_or_default();
     match object {
         // The result of a scheduler run is the only one without a type.
-        "" => answer.json["claimed"].is_null().then(|| "no type".to_owned()),
+        "" if answer.json["claimed"].is_null() => Some("no type".to_owned()),
+        "" => {
+            let [claimed, collected, released] =
+                ["claimed", "collected", "released"].map(|field| answer.json[field].as_u64());
+            let sum = collected.zip(released).map(|(collected, released)| collected + released);
+            (claimed != sum).then(|| "a wrong sum".to_owned())
+        }
         "list" => {
             let has_more = answer.json["hasMore"] == true;
             let last = answer.json["data"].as_array().and_then(|data| Some(data.last()?["id"].clone()));
             let cursor = answer.json.get("nextCursor").cloned();
-            let is_right = answer.json["data"].is_array() && if has_more { cursor == last } else { cursor.is_none() };
+            let is_right = answer.json["data"].is_array()
+                && if has_more { last.is_some() && cursor == last } else { cursor.is_none() };
             (!is_right).then(|| "a wrong cursor".to_owned())
         }
         "test_clock" => None,

@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Generator;
-use crate::history::{Request, post};
-
-const ZONES: [&str; 4] = ["UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata"];
+use crate::history::{Request, ZONES, post};
 
 impl Generator {
     pub(super) fn plan(&mut self) -> Request {
@@ -42,8 +40,8 @@ impl Generator {
     /// Something that concerns the collection of an invoice.
     pub(super) fn collect(&mut self) -> Request {
         match self.random.below(12) {
-            0..8 => self.schedule(),
-            8 => self.on_invoice("cancel_schedule", json!({})),
+            0..7 => self.schedule(),
+            7 | 8 => self.on_invoice("cancel_schedule", json!({})),
             9 | 10 => self.on_invoice("void", json!({})),
             _ => post("/v1/invoices/scheduler/run", json!({})),
         }
@@ -51,12 +49,19 @@ impl Generator {
 
     fn schedule(&mut self) -> Request {
         // From a second after the beginning of the history; most are in the past when the request arrives.
-        let at = format!("2026-01-30T22:{:02}:{:02}Z", self.random.below(2), self.random.below(60));
+        let mut at = format!("2026-01-30T22:{:02}:{:02}Z", self.random.below(2), self.random.below(60));
+        let invoice = self.reference("invoice");
+        if self.random.one_in(3) {
+            at = "2026-02-02T12:00:00+01:00".to_owned();
+            if self.random.one_in(2) {
+                self.follow_up = Some(post(format!("/v1/invoices/{invoice}/cancel_schedule"), json!({})));
+            }
+        }
         let mut body = json!({"collectAt": at});
         if self.random.one_in(3) {
             body["paymentMethodId"] = self.reference("card").into();
         }
-        self.on_invoice("schedule", body)
+        post(format!("/v1/invoices/{invoice}/schedule"), body)
     }
 
     fn on_invoice(&mut self, action: &str, body: Value) -> Request {
@@ -109,7 +114,10 @@ impl Generator {
     pub(super) fn recurring_change(&mut self) -> Request {
         let path = format!("/v1/recurring_invoices/{}", self.reference("recurring"));
         match self.random.below(8) {
-            0..3 => post(path + "/pause", json!({})),
+            0..3 => {
+                self.follow_up = self.random.one_in(2).then(|| post(format!("{path}/resume"), json!({})));
+                post(path + "/pause", json!({}))
+            }
             3..6 => post(path + "/resume", json!({})),
             6 => post(path + "/cancel", json!({})),
             _ => post(path, json!({"cadence": {"unit": "weekly", "interval": 2}, "lastDayOfMonth": false})),

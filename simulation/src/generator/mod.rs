@@ -16,6 +16,9 @@ use crate::world::StatementFault;
 const TOKENS: [&str; 8] =
     ["tok_ok", "tok_ok", "tok_ok", "tok_ok", "tok_ok", "tok_partial", "tok_declined", "tok_insufficient"];
 
+/// Of saved cards. Half of them are declined or approved in part, so that collections fail.
+const SAVED_TOKENS: [&str; 6] = ["tok_ok", "tok_ok", "tok_ok", "tok_declined", "tok_insufficient", "tok_partial"];
+
 /// All requests and faults begin within this time.
 const DURATION: u64 = 10 * SECOND;
 const REQUESTS: usize = 50;
@@ -35,7 +38,9 @@ pub fn generate(seed: u64) -> History {
             break;
         }
         let request = generator.request();
-        let copies = if generator.random.one_in(10) { BURST - 1 } else { 0 };
+        // Cardholders submit forms repeatedly.
+        let is_form = matches!(request.content, Content::Form(_));
+        let copies = if generator.random.one_in(if is_form { 3 } else { 10 }) { BURST - 1 } else { 0 };
         let copy = TimedRequest { at, request: Request { creates: None, ..request.clone() } };
         requests.push(TimedRequest { at, request });
         requests.extend(std::iter::repeat_n(copy, copies));
@@ -69,6 +74,10 @@ struct Generator {
     random: Random,
     /// How many objects of each kind were created.
     created: BTreeMap<&'static str, u64>,
+    /// A kind of object that a request refers to before there is one.
+    missing: Option<String>,
+    /// What follows soon after a request that makes it possible.
+    follow_up: Option<Request>,
     /// The requests with a key.
     with_key: Vec<Request>,
     /// How many amounts were chosen. Each is different, so that it identifies its request.
@@ -80,56 +89,66 @@ struct Generator {
 impl Generator {
     /// A generator whose requests `random` determines.
     fn new(random: Random) -> Self {
-        Self { random, created: BTreeMap::new(), with_key: Vec::new(), amounts: 0, advanced: 0 }
+        Self {
+            random,
+            created: BTreeMap::new(),
+            missing: None,
+            follow_up: None,
+            with_key: Vec::new(),
+            amounts: 0,
+            advanced: 0,
+        }
     }
 
-    /// The next request. The first ones create a customer, a card and a plan, because others refer to them.
+    /// The next request. The first ones create a customer and a card. If a request refers to a kind of object of which
+    /// there is none yet, it is one that creates it instead.
     fn request(&mut self) -> Request {
-        let start = ["customer", "card", "plan"].into_iter().find(|kind| !self.created.contains_key(kind));
-        match start {
-            Some("customer") => self.customer(),
-            Some("card") => self.card("tok_ok"),
-            Some(_) => self.plan(),
-            None => self.any_request(),
+        if !self.created.contains_key("customer") {
+            return self.customer();
+        }
+        if !self.created.contains_key("card") {
+            return self.card();
+        }
+        if let Some(request) = self.follow_up.take() {
+            return request;
+        }
+        let request = self.any_request();
+        let missing = self.missing.take();
+        if missing.is_some() {
+            self.follow_up = None;
+        }
+        match missing.as_deref() {
+            None => request,
+            Some("plan") => self.plan(),
+            Some("invoice") => self.invoice(),
+            Some("link") => self.link(),
+            Some("subscription") => self.subscription(),
+            Some("recurring") => self.recurring_invoice(),
+            Some(kind) => self.payment_of(kind == "authorization"),
         }
     }
 
     fn any_request(&mut self) -> Request {
-        // Many requests refer to these, and would have no effect without them.
-        let missing = ["authorization", "payment", "invoice", "link", "subscription", "recurring"];
-        if self.random.one_in(6)
-            && let Some(kind) = missing.into_iter().find(|kind| !self.created.contains_key(kind))
-        {
-            return match kind {
-                "invoice" => self.invoice(),
-                "link" => self.link(),
-                "subscription" => self.subscription(),
-                "recurring" => self.recurring_invoice(),
-                _ => self.payment_by_token(),
-            };
-        }
         match self.random.below(100) {
-            0..20 => self.payment_by_token(),
-            20..27 => self.payment_by_card(),
-            27..33 => self.capture(),
-            33..37 => self.void(),
-            37..45 => self.refund(),
-            45..50 => self.repetition(),
-            50 => self.customer(),
-            51 => self.customer_update(),
-            52..55 => {
-                let token = *self.pick(&TOKENS);
-                self.card(token)
-            }
+            0..16 => self.payment_by_token(),
+            16..21 => self.payment_by_card(),
+            21..28 => self.capture(),
+            28..32 => self.void(),
+            32..40 => self.refund(),
+            40..45 => self.repetition(),
+            45 | 46 => self.customer(),
+            47 => self.customer_update(),
+            48..54 => self.card(),
+            54 => self.subscription(),
             55 => post(format!("/v1/payment_methods/{}/default", self.reference("card")), json!({})),
             56..62 => self.invoice(),
             62..68 => self.collect(),
-            68..71 => self.page("invoice"),
-            71..74 => self.link(),
-            74..78 => self.page("link"),
-            78 => post(format!("/v1/payment_links/{}/cancel", self.reference("link")), json!({})),
-            79 => self.plan(),
-            80..84 => self.subscription(),
+            68 | 69 => self.page("invoice"),
+            70..73 => self.link(),
+            73..79 => self.page("link"),
+            79 => post(format!("/v1/payment_links/{}/cancel", self.reference("link")), json!({})),
+            80 => self.plan(),
+            81..84 => self.subscription(),
             84 => post(format!("/v1/subscriptions/{}/cancel", self.reference("subscription")), json!({})),
             85..88 => self.recurring_invoice(),
             88..91 => self.recurring_change(),
@@ -147,7 +166,8 @@ impl Generator {
         post(format!("/v1/customers/{}", self.reference("customer")), json!({"phone": phone}))
     }
 
-    fn card(&mut self, token: &str) -> Request {
+    fn card(&mut self) -> Request {
+        let token = *self.pick(&SAVED_TOKENS);
         let body = json!({"customerId": self.reference("customer"), "paymentToken": token});
         self.creating("card", "/v1/payment_methods", body)
     }
@@ -161,7 +181,7 @@ impl Generator {
             5 => format!("/v1/invoices/{}/attempts", self.reference("invoice")),
             6 => format!("/v1/payments?limit=3&startingAfter={}", self.reference("payment")),
             7 => format!("/v1/payment_methods?customerId={}&limit=2", self.reference("customer")),
-            8 => format!("{{link.{}.url}}", self.random.below(self.created.get("link").copied().unwrap_or(1))),
+            8 => format!("{{link.{}.url}}", self.number("link")),
             _ => (*self.pick(&["/v1/test_clock", "/v1/invoices?limit=4", "/v1/subscriptions"])).to_owned(),
         };
         get(path)
@@ -207,7 +227,10 @@ impl Generator {
     }
 
     fn number(&mut self, kind: &str) -> u64 {
-        let count = self.created.get(kind).copied().unwrap_or(0).max(1);
+        let Some(count) = self.created.get(kind).copied() else {
+            self.missing = Some(kind.to_owned());
+            return 0;
+        };
         if self.random.one_in(3) { self.random.below(count) } else { count - 1 - self.random.below(count.min(3)) }
     }
 

@@ -7,7 +7,13 @@ use crate::history::{Content, Request, get, post};
 
 impl Generator {
     pub(super) fn payment_by_token(&mut self) -> Request {
-        let (token, authorizes) = (*self.pick(&TOKENS), self.random.one_in(3));
+        let authorizes = self.random.one_in(3);
+        self.payment_of(authorizes)
+    }
+
+    pub(super) fn payment_of(&mut self, authorizes: bool) -> Request {
+        // Most authorizations are approved, since captures and voids need them.
+        let token = if authorizes && !self.random.one_in(3) { "tok_ok" } else { *self.pick(&TOKENS) };
         let mut body = json!({"amount": self.amount(), "currency": "USD", "paymentToken": token});
         if authorizes {
             body["capture"] = false.into();
