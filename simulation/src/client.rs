@@ -1,33 +1,41 @@
-//! The merchant's client: sends the requests of a history and keeps the responses.
+//! The merchant's client and the cardholders' browsers: send the requests of a history and keep the responses.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
+use url::Url;
 
-use crate::history::{Request, TimedRequest};
+use crate::clock;
+use crate::history::{Content, Request, TimedRequest};
 use crate::receiver;
 use crate::system::API;
 
 /// Longer than api waits for an outcome.
 const TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Creates an endpoint that gets every event.
+/// A request waits this long, this often, for an object that it refers to.
+const WAIT: Duration = Duration::from_millis(200);
+const WAITS: usize = 10;
+
+/// Creates an endpoint that gets every event. Returns its secret.
 ///
 /// # Errors
 /// If it is not created.
-pub async fn create_endpoint(key: &str) -> Result<()> {
+pub async fn create_endpoint(key: &str) -> Result<String> {
     let (url, endpoint) = (SocketAddr::from(API), SocketAddr::from(receiver::ADDRESS));
     let request = Client::new().post(format!("http://{url}/v1/webhook_endpoints")).bearer_auth(key);
     let response = request.json(&json!({"url": format!("http://{endpoint}/hooks")})).send().await?;
-    ensure!(response.status() == StatusCode::CREATED, "{}", response.text().await?);
-    Ok(())
+    let (status, body) = (response.status(), response.json::<Value>().await?);
+    ensure!(status == StatusCode::CREATED, "{body}");
+    Ok(body["secret"].as_str().context("a secret")?.to_owned())
 }
 
 /// What became of a request.
@@ -35,10 +43,41 @@ pub async fn create_endpoint(key: &str) -> Result<()> {
 pub enum Response {
     /// Nothing is known: the connection broke, or there was no response in time.
     Lost,
-    /// The payment it refers to does not exist.
+    /// An object it refers to does not exist. It was not sent.
     Skipped,
-    /// The status and the body.
-    Received(u16, Value),
+    /// A response.
+    Received(Answer),
+}
+
+/// A response of the API or of a page.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The path and the content that were sent.
+    pub sent: (String, Value),
+    /// The status.
+    pub status: u16,
+    /// By lower-case name.
+    pub headers: BTreeMap<String, String>,
+    /// The body.
+    pub text: String,
+    /// The body, or null if it is not JSON.
+    pub json: Value,
+    /// The virtual time at which the request was sent.
+    pub sent_us: u64,
+    /// The virtual time at which the response arrived.
+    pub received_us: u64,
+}
+
+impl Answer {
+    /// Whether it is a success.
+    pub fn succeeded(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// Whether it repeats the first response to a key.
+    pub fn is_replay(&self) -> bool {
+        self.headers.contains_key("idempotent-replayed")
+    }
 }
 
 /// The responses, in the order of the requests.
@@ -46,28 +85,39 @@ pub type Responses = Arc<Mutex<Vec<Option<Response>>>>;
 
 /// Sends each request at its time, whether or not earlier ones have been answered.
 pub async fn run(requests: Vec<TimedRequest>, key: String, responses: Responses) {
-    let (begin, client) = (Instant::now(), Client::new());
+    let (begin, client) = (Instant::now(), client());
     let creating = Arc::new(creating(&requests));
     let mut tasks = JoinSet::new();
     for (index, timed) in requests.into_iter().enumerate() {
         let (client, key, responses, creating) = (client.clone(), key.clone(), responses.clone(), creating.clone());
         tasks.spawn(async move {
             sleep_until(begin + Duration::from_micros(timed.at)).await;
-            let id = |kind: &str, number: usize| {
+            let object = |kind: &str, number: usize| {
                 let responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
-                match responses.get(*creating.get(kind)?.get(number)?)? {
-                    Some(Response::Received(_, body)) => body["id"].as_str().map(str::to_owned),
-                    Some(Response::Lost | Response::Skipped) | None => None,
+                let created = |index: &usize| match responses.get(*index) {
+                    Some(Some(Response::Received(answer))) if answer.succeeded() => Some(answer.json.clone()),
+                    Some(Some(Response::Lost | Response::Skipped | Response::Received(_)) | None) | None => None,
+                };
+                let (before, after) = creating.get(kind)?.split_at_checked(number + 1)?;
+                before.iter().rev().chain(after).find_map(created)
+            };
+            let mut response = Response::Skipped;
+            for _ in 0..WAITS {
+                if let Some(request) = resolved(&timed.request, object) {
+                    response = send(&client, request, &key).await;
+                    break;
                 }
-            };
-            let response = match build(&client, &timed.request, id) {
-                Some(request) => send(request.bearer_auth(key).timeout(TIMEOUT)).await,
-                None => Response::Skipped,
-            };
+                sleep(WAIT).await;
+            }
             responses.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(response);
         });
     }
     while tasks.join_next().await.is_some() {}
+}
+
+/// A client that does not follow redirects and gives up after a while.
+pub fn client() -> Client {
+    Client::builder().redirect(Policy::none()).timeout(TIMEOUT).build().expect("the defaults are valid")
 }
 
 /// The requests that create objects, by the kind of object.
@@ -81,43 +131,61 @@ fn creating(requests: &[TimedRequest]) -> BTreeMap<String, Vec<usize>> {
     creating
 }
 
-/// The request with ids instead of placeholders; `None` if one of the objects does not exist.
-fn build(client: &Client, request: &Request, id: impl Fn(&str, usize) -> Option<String>) -> Option<RequestBuilder> {
-    let url = format!("http://{}/v1{}", SocketAddr::from(API), resolve(&request.path, &id)?);
-    let builder = match &request.body {
-        Some(body) => {
-            client.post(url).header("content-type", "application/json").body(resolve(&body.to_string(), &id)?)
-        }
-        None => client.get(url),
+/// The request without placeholders; `None` if one of the objects does not exist.
+fn resolved(request: &Request, object: impl Fn(&str, usize) -> Option<Value>) -> Option<Request> {
+    let content = match &request.content {
+        Content::None => Content::None,
+        Content::Json(body) => Content::Json(serde_json::from_str(&resolve(&body.to_string(), &object)?).ok()?),
+        Content::Form(form) => Content::Form(resolve(form, &object)?),
     };
-    Some(match &request.key {
-        Some(key) => builder.header("idempotency-key", key),
-        None => builder,
-    })
+    Some(Request { content, path: resolve(&request.path, &object)?, ..request.clone() })
 }
 
-/// Replaces each `{kind.number}`.
-fn resolve(text: &str, id: impl Fn(&str, usize) -> Option<String>) -> Option<String> {
+/// Replaces each `{kind.number}` and `{kind.number.url}`.
+fn resolve(text: &str, object: impl Fn(&str, usize) -> Option<Value>) -> Option<String> {
     let mut parts = text.split('{');
     let mut resolved = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let placeholder = part.split_once('}').and_then(|(name, rest)| {
-            let (kind, number) = name.split_once('.')?;
-            Some((kind, number.parse().ok()?, rest))
+            let mut words = name.split('.');
+            Some((words.next()?, words.next()?.parse().ok()?, words.next().is_some(), rest))
         });
         match placeholder {
-            Some((kind, number, rest)) => resolved += &(id(kind, number)? + rest),
+            Some((kind, number, page, rest)) => {
+                let object = object(kind, number)?;
+                let url = || Some(Url::parse(object["url"].as_str()?).ok()?.path().to_owned());
+                resolved += &if page { url()? } else { object["id"].as_str()?.to_owned() };
+                resolved += rest;
+            }
             None => resolved += &format!("{{{part}"),
         }
     }
     Some(resolved)
 }
 
-async fn send(request: RequestBuilder) -> Response {
-    let Ok(response) = request.send().await else { return Response::Lost };
+/// Sends a request without placeholders.
+pub async fn send(client: &Client, request: Request, secret_key: &str) -> Response {
+    let url = format!("http://{}{}", SocketAddr::from(API), request.path);
+    let (builder, content): (RequestBuilder, Value) = match request.content {
+        Content::None if request.path.starts_with("/v1") => (client.get(url).bearer_auth(secret_key), Value::Null),
+        Content::None => (client.get(url), Value::Null),
+        Content::Json(body) => (client.post(url).bearer_auth(secret_key).json(&body), body),
+        Content::Form(form) => {
+            let builder = client.post(url).header("content-type", "application/x-www-form-urlencoded");
+            (builder.body(form.clone()), form.into())
+        }
+    };
+    let builder = match &request.key {
+        Some(key) => builder.header("idempotency-key", key),
+        None => builder,
+    };
+    let sent_us = clock::now_us();
+    let Ok(response) = builder.send().await else { return Response::Lost };
     let status = response.status().as_u16();
-    match response.json().await {
-        Ok(body) => Response::Received(status, body),
-        Err(_) => Response::Lost,
-    }
+    let text = |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let headers = response.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    let Ok(text) = response.text().await else { return Response::Lost };
+    let json = serde_json::from_str(&text).unwrap_or_default();
+    let received_us = clock::now_us();
+    Response::Received(Answer { sent: (request.path, content), status, headers, text, json, sent_us, received_us })
 }

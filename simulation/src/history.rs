@@ -11,6 +11,9 @@ use crate::world::StatementFault;
 /// A second in microseconds.
 pub const SECOND: u64 = 1_000_000;
 
+/// Time zones with and without summer time, and with half an hour.
+pub const ZONES: [&str; 4] = ["UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata"];
+
 /// Requests and faults.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct History {
@@ -42,18 +45,30 @@ pub struct TimedFault {
     pub fault: Fault,
 }
 
-/// A request of the merchant's client. In the path and in strings of the body, `{payment.3}` is the id of the fourth
-/// payment that the history creates; likewise for other kinds of object.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// A request of the merchant's client or a cardholder's browser. In the path and in strings of the content,
+/// `{payment.3}` is the id of the fourth payment that the history creates, or of another one if that does not exist, and
+/// `{link.0.url}` the path of the first link's page; likewise for other kinds of object.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Request {
-    /// A `POST` with this body; otherwise a `GET`.
-    pub body: Option<Value>,
-    /// Below `/v1`.
+    /// What is sent.
+    pub content: Content,
+    /// The path and the query.
     pub path: String,
-    /// The idempotency key. Requests with the same key are equal.
+    /// The idempotency key.
     pub key: Option<String>,
     /// The kind of object that it creates.
     pub creates: Option<String>,
+}
+
+/// The body of a request, and with it the method.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub enum Content {
+    /// `GET`.
+    None,
+    /// `POST` with the secret key.
+    Json(Value),
+    /// `POST` as a browser sends a form, without a key.
+    Form(String),
 }
 
 /// Something that goes wrong.
@@ -99,18 +114,23 @@ pub enum Fault {
     /// The provider drops its next responses.
     LostResponses {
         /// How many.
-        count: u32,
+        count: u64,
     },
     /// The provider is slow, or processes nothing.
     Provider {
         /// The duration of each request in milliseconds; none if it processes nothing.
-        latency_ms: Option<u32>,
+        latency_ms: Option<u64>,
         /// For how many microseconds.
         duration: u64,
     },
 }
 
 impl History {
+    /// The time zone of the account.
+    pub fn timezone(&self) -> &'static str {
+        ZONES[self.seed as usize % ZONES.len()]
+    }
+
     /// Whether requests may fail because api cannot reach Postgres.
     pub fn breaks_postgres(&self) -> bool {
         self.faults.iter().any(|step| match step.fault {
@@ -134,11 +154,49 @@ impl History {
     }
 }
 
+/// A `GET`.
+pub fn get(path: impl Into<String>) -> Request {
+    Request { content: Content::None, path: path.into(), key: None, creates: None }
+}
+
+/// A `POST` of JSON.
+pub fn post(path: impl Into<String>, body: Value) -> Request {
+    Request { content: Content::Json(body), ..get(path) }
+}
+
+impl Request {
+    /// The method and the path with `{id}` for each placeholder, without the query.
+    pub fn operation(&self) -> String {
+        let method = if self.content == Content::None { "GET" } else { "POST" };
+        let path = self.path.split_once('?').map_or(self.path.as_str(), |(path, _)| path);
+        let mut operation = format!("{method} ");
+        for (index, part) in path.split('{').enumerate() {
+            match part.split_once('}') {
+                Some((name, rest)) if index > 0 => {
+                    operation += if name.ends_with(".url") { "page" } else { "{id}" };
+                    operation += rest;
+                }
+                Some(_) | None => operation += part,
+            }
+        }
+        operation
+    }
+
+    /// The body, if it is JSON.
+    pub fn json(&self) -> Option<&Value> {
+        match &self.content {
+            Content::Json(body) => Some(body),
+            Content::None | Content::Form(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.body {
-            Some(body) => write!(f, "POST {} {body}", self.path)?,
-            None => write!(f, "GET {}", self.path)?,
+        match &self.content {
+            Content::None => write!(f, "GET {}", self.path)?,
+            Content::Json(body) => write!(f, "POST {} {body}", self.path)?,
+            Content::Form(form) => write!(f, "the form {form} to {}", self.path)?,
         }
         self.key.as_ref().map_or(Ok(()), |key| write!(f, " with the key {key}"))
     }

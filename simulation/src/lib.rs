@@ -1,5 +1,6 @@
 //! Deterministic simulation: the production code in virtual time on a virtual network.
 
+pub mod auditor;
 pub mod check;
 pub mod client;
 pub mod clock;

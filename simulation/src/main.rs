@@ -145,7 +145,7 @@ struct Summary {
     histories: u64,
     events: u64,
     virtual_us: u64,
-    statuses: BTreeMap<String, u64>,
+    statuses: BTreeMap<String, BTreeMap<String, u64>>,
     faults: BTreeMap<String, u64>,
     failed: Vec<u64>,
     /// Of the digests, so that two runs of the same seeds can be compared.
@@ -158,11 +158,10 @@ impl Summary {
         self.events += line.report.events;
         self.sum = self.sum.wrapping_add(u64::from_str_radix(&line.report.digest, 16).unwrap_or(0));
         self.virtual_us += line.report.virtual_us;
-        for (total, counts) in [(&mut self.statuses, &line.report.statuses), (&mut self.faults, &line.report.faults)] {
-            for (name, count) in counts {
-                *total.entry(name.clone()).or_default() += count;
-            }
+        for (operation, counts) in &line.report.statuses {
+            add(self.statuses.entry(operation.clone()).or_default(), counts);
         }
+        add(&mut self.faults, &line.report.faults);
         for violation in &line.report.violations {
             println!("seed {}: {violation}", line.seed);
         }
@@ -181,11 +180,19 @@ impl Summary {
             self.virtual_us as f64 / 3.6e9,
         );
         println!("digest: {:016x}", self.sum);
-        println!("responses: {:?}", self.statuses);
+        for (operation, statuses) in &self.statuses {
+            println!("{operation}: {statuses:?}");
+        }
         println!("faults: {:?}", self.faults);
         match self.failed.as_slice() {
             [] => println!("no violations"),
             seeds => println!("violations with the seeds {seeds:?}; repeat one with --seed"),
         }
+    }
+}
+
+fn add(total: &mut BTreeMap<String, u64>, counts: &BTreeMap<String, u64>) {
+    for (name, count) in counts {
+        *total.entry(name.clone()).or_default() += count;
     }
 }

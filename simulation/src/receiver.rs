@@ -1,16 +1,20 @@
-//! The merchant's webhook endpoint: records what it has acknowledged, and fails at times until it is healed.
+//! The merchant's webhook endpoint: records what arrives, and fails at times until it is healed.
 
-use std::collections::BTreeMap;
 use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use axum::{Router, serve};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
 use tokio::net::TcpListener;
 
 use crate::random::Random;
@@ -18,11 +22,36 @@ use crate::random::Random;
 /// Where the endpoint listens. Test accounts may have endpoints on loopback.
 pub const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 7000);
 
+/// A request that arrived at the endpoint.
+#[derive(Clone, Debug, Default)]
+pub struct Delivery {
+    /// `webhook-id`.
+    pub id: String,
+    /// `webhook-timestamp`.
+    pub timestamp: String,
+    /// `webhook-signature`.
+    pub signature: String,
+    /// The body as sent.
+    pub body: String,
+    /// Whether it was answered with success.
+    pub acknowledged: bool,
+}
+
+impl Delivery {
+    /// Whether one of the signatures is right, as docs/webhooks.md describes.
+    pub fn is_signed_with(&self, secret: &str) -> bool {
+        let Ok(key) = BASE64.decode(secret.trim_start_matches("whsec_")) else { return false };
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&key) else { return false };
+        mac.update(format!("{}.{}.{}", self.id, self.timestamp, self.body).as_bytes());
+        let expected = format!("v1,{}", BASE64.encode(mac.finalize().into_bytes()));
+        self.signature.split(' ').any(|one| one == expected)
+    }
+}
+
 /// The state of the endpoint.
 #[derive(Clone)]
 pub struct Receiver {
-    /// How often each event was acknowledged, by its id.
-    acknowledged: Arc<Mutex<BTreeMap<String, u64>>>,
+    deliveries: Arc<Mutex<Vec<Delivery>>>,
     random: Arc<Mutex<Random>>,
     healthy: Arc<AtomicBool>,
 }
@@ -31,7 +60,7 @@ impl Receiver {
     /// An endpoint whose failures `random` determines.
     pub fn new(random: Random) -> Self {
         Self {
-            acknowledged: Arc::default(),
+            deliveries: Arc::default(),
             random: Arc::new(Mutex::new(random)),
             healthy: Arc::new(AtomicBool::new(false)),
         }
@@ -42,9 +71,9 @@ impl Receiver {
         self.healthy.store(true, Ordering::Relaxed);
     }
 
-    /// How often each event was acknowledged, by its id.
-    pub fn acknowledged(&self) -> BTreeMap<String, u64> {
-        self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Everything that arrived, in order.
+    pub fn deliveries(&self) -> Vec<Delivery> {
+        self.deliveries.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Serves the endpoint.
@@ -57,18 +86,21 @@ impl Receiver {
     }
 }
 
-async fn receive(State(receiver): State<Receiver>, headers: HeaderMap) -> StatusCode {
+async fn receive(State(receiver): State<Receiver>, headers: HeaderMap, body: Bytes) -> StatusCode {
     let outcome = receiver.random.lock().unwrap_or_else(PoisonError::into_inner).below(16);
+    let healthy = receiver.healthy.load(Ordering::Relaxed);
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    receiver.deliveries.lock().unwrap_or_else(PoisonError::into_inner).push(Delivery {
+        id: header("webhook-id"),
+        timestamp: header("webhook-timestamp"),
+        signature: header("webhook-signature"),
+        body: String::from_utf8_lossy(&body).into_owned(),
+        acknowledged: healthy || outcome > 2,
+    });
     match outcome {
-        _ if receiver.healthy.load(Ordering::Relaxed) => {}
+        _ if healthy => StatusCode::NO_CONTENT,
         0 => pending().await,
-        1 | 2 => return StatusCode::INTERNAL_SERVER_ERROR,
-        _ => {}
+        1 | 2 => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::NO_CONTENT,
     }
-    let Some(event) = headers.get("webhook-id").and_then(|id| id.to_str().ok()) else {
-        return StatusCode::BAD_REQUEST;
-    };
-    let mut acknowledged = receiver.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
-    *acknowledged.entry(event.to_owned()).or_default() += 1;
-    StatusCode::NO_CONTENT
 }

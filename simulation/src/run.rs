@@ -10,6 +10,7 @@ use foundation::telemetry::MetricsHandle;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Builder;
 
+use crate::auditor::{self, State};
 use crate::check::{self, Evidence};
 use crate::client::{self, Responses};
 use crate::clock;
@@ -32,8 +33,8 @@ pub struct Report {
     pub digest: String,
     /// A sentence for each.
     pub violations: Vec<String>,
-    /// How often each status was returned.
-    pub statuses: BTreeMap<String, u64>,
+    /// How often each operation got which status.
+    pub statuses: BTreeMap<String, BTreeMap<String, u64>>,
     /// The faults that began, by name. One that concerns a process that is down, or a statement that is never sent, has
     /// no effect.
     pub faults: BTreeMap<String, u64>,
@@ -71,13 +72,13 @@ pub fn run(
     let mut system = System::new(history.seed, servers, metrics)?;
     system.world.trace.lines = lines.then(Vec::new);
     let receiver = Receiver::new(Random::new(history.seed));
-    let (mut agenda, key) = (Agenda::new(), prepare(&mut system, receiver.clone())?);
+    let (mut agenda, (key, secret)) = (Agenda::new(), prepare(&mut system, receiver.clone(), history.timezone())?);
     system.configure_provider(&format!("recovery_class = '{}'", history.class))?;
 
     let responses: Responses = Arc::new(Mutex::new(vec![None; history.requests.len()]));
-    let (requests, kept) = (history.requests.clone(), Arc::clone(&responses));
+    let (requests, kept, owned) = (history.requests.clone(), Arc::clone(&responses), key.clone());
     let begin = clock::now_us();
-    let client = system.world.start("client", 0, move || client::run(requests, key, kept));
+    let client = system.world.start("client", 0, move || client::run(requests, owned, kept));
     for timed in &history.faults {
         agenda.add(begin + timed.at, Due::Fault(timed.fault));
     }
@@ -88,19 +89,22 @@ pub fn run(
     receiver.heal();
     agenda.heal(&mut system)?;
     let quiet = agenda.wait_until_quiet(&mut system)?;
+    let state = read_state(&mut system, &mut agenda, &key, &responses)?;
     let virtual_us = clock::now_us() - clock::BEGIN_US;
     let (trace, backends) = system.world.end()?;
     let responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
-    let evidence = Evidence { history, responses: &responses, acknowledged: receiver.acknowledged() };
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let mut violations = runtime.block_on(check::check(&evidence, &servers.database_url()))?;
+    let (ledger, books) = runtime.block_on(check::read_books(&servers.database_url()))?;
+    let deliveries = receiver.deliveries();
+    let evidence = Evidence { history, responses: &responses, state, deliveries, secret, ledger, books };
+    let mut violations = check::check(&evidence);
     if !quiet {
         violations.push("work is unfinished three days after the last fault".to_owned());
     }
     let report = Report {
         digest: format!("{:016x}", trace.digest()),
         violations,
-        statuses: check::statuses(&responses),
+        statuses: check::statuses(history, &responses),
         faults: agenda.faults,
         events: trace.events,
         virtual_us,
@@ -110,8 +114,22 @@ pub fn run(
     Ok((report, trace.lines.unwrap_or_default()))
 }
 
-/// Starts all processes, and creates an account with a webhook endpoint. Returns the account's key.
-fn prepare(system: &mut System, receiver: Receiver) -> Result<String> {
+/// Reads what the API shows, again if an event was written meanwhile.
+fn read_state(system: &mut System, agenda: &mut Agenda, key: &str, responses: &Responses) -> Result<State> {
+    let named = check::named(&responses.lock().unwrap_or_else(PoisonError::into_inner));
+    loop {
+        let before = system.world.observer.query(check::EVENTS)?;
+        let (key, named) = (key.to_owned(), named.clone());
+        let state = system.complete("auditor", || async move { Ok(auditor::read(&key, &named).await) })?;
+        if system.world.observer.query(check::EVENTS)? == before || !agenda.wait_until_quiet(system)? {
+            return Ok(state);
+        }
+    }
+}
+
+/// Starts all processes, and creates an account with a webhook endpoint. Returns the account's key and the endpoint's
+/// secret.
+fn prepare(system: &mut System, receiver: Receiver, timezone: &'static str) -> Result<(String, String)> {
     let address = SocketAddr::from(receiver::ADDRESS);
     let endpoint = system.world.start("endpoint", 0, move || async move {
         if let Err(error) = receiver.run().await {
@@ -119,7 +137,7 @@ fn prepare(system: &mut System, receiver: Receiver) -> Result<String> {
         }
     });
     system.world.publish(address, Service::Process(endpoint, address.port()));
-    let key = system.complete("account", insert_account)?;
+    let key = system.complete("account", move || insert_account(timezone))?;
     for role in Role::ALL {
         system.start(role);
     }
@@ -129,8 +147,8 @@ fn prepare(system: &mut System, receiver: Receiver) -> Result<String> {
         system.world.step(ready)?;
     }
     let owned = key.clone();
-    system.complete("merchant", || async move { client::create_endpoint(&owned).await })?;
-    Ok(key)
+    let secret = system.complete("merchant", || async move { client::create_endpoint(&owned).await })?;
+    Ok((key, secret))
 }
 
 /// What happens at which time, besides the processes' own work.

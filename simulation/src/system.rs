@@ -181,16 +181,17 @@ impl System {
     }
 }
 
-/// Creates an account and returns its secret key.
+/// Creates an account whose days begin in this time zone, and returns its secret key.
 ///
 /// # Errors
 /// If it cannot be created.
-pub async fn insert_account() -> Result<String> {
+pub async fn insert_account(timezone: &str) -> Result<String> {
     let (peppers, encryption) = (config::peppers()?, config::encryption_keys()?);
     let pool = PgPool::connect(config::database_url()?.expose()).await?;
     let now = Clock::system().now();
     let settings = AccountSettings {
         name: Some("Shop".to_owned()),
+        timezone: Some(timezone.to_owned()),
         provider: Some(ProviderKind::Mock),
         ..AccountSettings::default()
     };

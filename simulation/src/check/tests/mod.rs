@@ -1,0 +1,290 @@
+//! Each check reports a change of the evidence that it is for.
+
+mod fixture;
+
+use serde_json::{Value, json};
+
+use self::fixture::{Fixture, id, violations};
+use crate::history::{get, post};
+
+/// Fails unless one of the violations after the change contains the text.
+fn reports(text: &str, change: impl FnOnce(&mut Fixture)) {
+    let violations = violations(change);
+    assert!(violations.iter().any(|violation| violation.contains(text)), "no violation {text:?} in {violations:#?}");
+}
+
+/// The same for a change of an object at the end.
+fn reports_shown(text: &str, (prefix, number): (&str, u32), field: &str, value: Value) {
+    reports(text, |fixture| fixture.shown(prefix, number)[field] = value);
+}
+
+#[test]
+fn the_evidence_of_a_faultless_history_has_no_violations() {
+    assert_eq!(violations(|_| {}), [] as [&str; 0]);
+}
+
+#[test]
+fn responses_have_documented_statuses_and_forms() {
+    reports("returned 404", |fixture| fixture.answer(1).status = 404);
+    reports("returned 500", |fixture| fixture.answer(1).status = 500);
+    reports("a wrong cache-control", |fixture| drop(fixture.answer(0).headers.remove("cache-control")));
+    reports("no Request-Id", |fixture| drop(fixture.answer(0).headers.remove("request-id")));
+    reports("with null", |fixture| fixture.answer(0).json["declineCode"] = Value::Null);
+    reports("no type", |fixture| drop(fixture.answer(0).json.as_object_mut().and_then(|json| json.remove("object"))));
+    reports("no id or livemode", |fixture| fixture.answer(0).json["livemode"] = true.into());
+    let error = |change: fn(&mut Value)| {
+        move |fixture: &mut Fixture| {
+            let url = "https://pay.example/docs#error-conflict";
+            let mut json = json!({"code": "conflict", "message": "No.", "requestId": "req_1", "docUrl": url});
+            change(&mut json);
+            fixture.request(post("/v1/payments/{payment.0}/void", json!({})), 409, json!({"error": json}));
+        }
+    };
+    assert_eq!(violations(error(|_| {})), [] as [&str; 0]);
+    reports("a wrong code", error(|error| error["code"] = "other".into()));
+    reports("no message", error(|error| error["message"] = "".into()));
+    reports("another requestId", error(|error| error["requestId"] = "req_2".into()));
+    reports("a wrong docUrl", error(|error| error["docUrl"] = "#".into()));
+    reports("a wrong param", error(|error| error["param"] = "amount".into()));
+    reports("a wrong sum", |fixture| {
+        let result = json!({"claimed": 3, "collected": 1, "released": 1});
+        fixture.request(post("/v1/invoices/scheduler/run", json!({})), 200, result);
+    });
+    reports("a wrong cursor", |fixture| {
+        fixture.request(get("/v1/payments"), 200, json!({"object": "list", "data": [], "hasMore": true}));
+    });
+}
+
+#[test]
+fn objects_are_consistent() {
+    reports("a wrong id", |fixture| fixture.answer(0).json["id"] = "pay_1".into());
+    reports_shown("a wrong time", ("pay", 1), "createdAt", "2026-01-30T22:00:01Z".into());
+    reports_shown("a wrong livemode", ("pay", 1), "livemode", true.into());
+    reports_shown("amounts that contradict each other", ("pay", 1), "amountRefunded", 1.into());
+    reports_shown("amounts that contradict its status", ("pay", 1), "status", "settled".into());
+    reports_shown("a wrong decline", ("pay", 4), "declineType", "hard".into());
+    reports_shown("no card", ("pay", 1), "paymentMethodId", "pm_1".into());
+    reports("no failureCode", |fixture| {
+        let payment = fixture.shown("pay", 4).as_object_mut().expect("an object");
+        payment.retain(|field, _| !field.starts_with("decline"));
+        payment.insert("status".to_owned(), "failed".into());
+    });
+    reports_shown("a wrong total", ("inv", 3), "amount", 1.into());
+    reports_shown("fields that contradict its status", ("inv", 1), "status", "open".into());
+    reports_shown("fields that contradict its status", ("sub", 1), "cancelledAt", "2026-01-30T22:00:01.000Z".into());
+    reports("has 2 default cards", |fixture| {
+        for number in [1, 2] {
+            let card = json!({"id": id("pm", number), "object": "payment_method", "customerId": id("cus", 1), "isDefault": true});
+            fixture.state.objects.insert(id("pm", number), card);
+        }
+    });
+    reports_shown("a wrong dueAt", ("inv", 5), "dueAt", "2026-02-08T05:00:00.000Z".into());
+}
+
+#[test]
+fn what_was_created_exists_as_requested() {
+    reports("does not exist", |fixture| drop(fixture.state.objects.remove(&id("pay", 4))));
+    reports("does not exist", |fixture| fixture.shown("pay", 1)["refunds"] = json!([]));
+    reports_shown("as currency of", ("pay", 1), "currency", "EUR".into());
+    reports("another amount", |fixture| fixture.answer(0).sent.1["amount"] = 999.into());
+    reports("another description", |fixture| fixture.answer(0).sent.1["description"] = "A".into());
+    reports("with tok_insufficient became", |fixture| {
+        fixture.answer(7).sent.1["paymentToken"] = "tok_insufficient".into();
+    });
+    reports("a list shows", |fixture| fixture.state.differing.push((json!({}), json!({"id": "pay_1"}))));
+    reports("is on two pages", |fixture| fixture.state.repeated = ["/v1/payments".to_owned()].into());
+    reports("cannot be read", |fixture| fixture.state.failed.push("/v1/payments".to_owned()));
+}
+
+#[test]
+fn a_key_has_one_response() {
+    reports("created", |fixture| fixture.answer(3).json["id"] = id("pay", 1).into());
+    reports("and 201", |fixture| fixture.answer(3).text.push(' '));
+    reports("responses that are not replays", |fixture| fixture.answer(3).headers.clear());
+    reports("accepted with two bodies", |fixture| fixture.answer(3).sent.1["amount"] = 1.into());
+    reports("succeeded and later returned", |fixture| fixture.answer(3).status = 404);
+    reports("was replayed", |fixture| {
+        fixture.answer(0).headers.insert("idempotent-replayed".to_owned(), "true".to_owned());
+    });
+    reports("refunds without an externalId are all", |fixture| {
+        let refund = fixture.answer(1).json.clone();
+        fixture.request(post("/v1/payments/{payment.0}/refund", json!({"amount": 300})), 202, refund);
+    });
+    reports("payments of 1000 for 0 requests", |fixture| fixture.answer(0).status = 500);
+}
+
+#[test]
+fn an_external_id_stands_for_one_refund() {
+    reports("returned", |fixture| {
+        for number in [1, 2] {
+            let mut refund = fixture.answer(1).json.clone();
+            refund["id"] = id("ref", number).into();
+            let body = json!({"amount": 300, "externalId": "return-1"});
+            fixture.request(post("/v1/payments/{payment.0}/refund", body), 202, refund);
+        }
+        fixture.answer(1).status = 409;
+    });
+}
+
+#[test]
+fn payments_agree_with_the_ledger() {
+    let line = |change: fn(&mut Fixture)| change;
+    let cases = [
+        ("belongs to no payment", line(|fixture| fixture.ledger[0].payment = None)),
+        ("another number of approved charges", line(|fixture| fixture.ledger.push(fixture.ledger[0].clone()))),
+        ("another number of approved charges", line(|fixture| drop(fixture.ledger.remove(0)))),
+        ("has another currency", line(|fixture| fixture.ledger[0].currency = "EUR".to_owned())),
+        ("declined for another reason", line(|fixture| fixture.shown("pay", 4)["declineCode"] = "other".into())),
+        ("captured although not requested", line(|fixture| fixture.ledger[2].kind = "sale".to_owned())),
+        ("another amount than authorized", line(|fixture| fixture.ledger[2].amount = 2_001)),
+        ("another amount than captured", line(|fixture| fixture.ledger[3].amount = 501)),
+        ("is cancelled or voided", line(|fixture| fixture.ledger[0].voided = true)),
+        ("is settled only", line(|fixture| fixture.ledger[0].settled = false)),
+        ("is expired only", line(|fixture| fixture.ledger[0].expired = true)),
+        ("another amount than refunded", line(|fixture| fixture.ledger[1].amount = 301)),
+        ("shows other refunds", line(|fixture| fixture.ledger.push(fixture.ledger[1].clone()))),
+        ("exceeds what was authorized", line(|fixture| fixture.ledger[1].amount = 1_001)),
+        ("was captured twice", line(|fixture| fixture.ledger.push(fixture.ledger[3].clone()))),
+        ("ended early", line(|fixture| fixture.state.now = "2026-01-30T22:00:00.500Z".to_owned())),
+        ("differences from the provider", line(|fixture| fixture.books.differences = 1)),
+    ];
+    for (text, change) in cases {
+        reports(text, change);
+    }
+    reports("returned", |fixture| fixture.shown("pay", 2)["amountCaptured"] = 400.into());
+    reports_shown("and is", ("pay", 3), "status", "authorized".into());
+}
+
+#[test]
+fn states_only_move_forward() {
+    reports("later", |fixture| {
+        let mut earlier = fixture.answer(0).json.clone();
+        earlier["status"] = "processing".into();
+        fixture.request(get("/v1/payments/{payment.0}"), 200, earlier);
+    });
+    let clock = |to: &'static str, now: &'static str| {
+        let request = post("/v1/test_clock/advance", json!({"to": to}));
+        move |fixture: &mut Fixture| fixture.request(request, 200, json!({"object": "test_clock", "now": now}))
+    };
+    let (first, second) = ("2026-02-01T00:00:00Z", "2026-02-01T00:00:00.000Z");
+    assert_eq!(violations(clock(first, second)), [] as [&str; 0]);
+    reports("not reached its target", clock("2026-02-02T00:00:00Z", second));
+    reports("the test clock went back: ", |fixture| {
+        clock("2026-02-02T00:00:00Z", "2026-02-02T00:00:00.000Z")(fixture);
+        clock(first, second)(fixture);
+    });
+    reports("the test clock went back to", clock(first, "2027-02-01T00:00:00.000Z"));
+    reports_shown("was cancelled and is authorized later", ("pay", 3), "status", "authorized".into());
+    reports_shown("amountCaptured", ("pay", 1), "amountCaptured", 900.into());
+}
+
+#[test]
+fn events_agree_with_their_objects() {
+    reports("contradicts its type", |fixture| fixture.events("payment.declined")[0]["type"] = "payment.failed".into());
+    reports("events payment.captured instead of", |fixture| {
+        let event = fixture.events("payment.captured")[0].clone();
+        fixture.books.events.push(event);
+    });
+    reports("events invoice.issued instead of 1", |fixture| {
+        fixture.books.events.retain(|event| event["type"] != "invoice.issued");
+    });
+    reports("events subscription.renewed instead of 1", |fixture| {
+        fixture.books.events.retain(|event| event["type"] != "subscription.renewed");
+    });
+    reports("has events and does not exist", |fixture| drop(fixture.state.objects.remove(&id("plink", 1))));
+    reports("the last event", |fixture| {
+        fixture.events("payment_link.paid")[0]["data"]["object"]["amount"] = 1.into();
+    });
+    reports("events contradict each other", |fixture| {
+        fixture.events("payment.authorized")[1]["data"]["object"]["status"] = "expired".into();
+    });
+    reports("earlier than the one before", |fixture| {
+        fixture.events("payment.settled")[0]["timestamp"] = "2026-01-30T22:00:00.000Z".into();
+    });
+}
+
+#[test]
+fn events_arrive_signed() {
+    reports("a wrong signature", |fixture| fixture.deliveries[0].timestamp = "1".to_owned());
+    reports("deliveries of", |fixture| {
+        let mut delivery = fixture.deliveries[0].clone();
+        delivery.body.push(' ');
+        fixture.deliveries.push(delivery);
+    });
+    reports("differs from its event", |fixture| fixture.books.events[0]["livemode"] = true.into());
+    reports("has not acknowledged", |fixture| fixture.deliveries[0].acknowledged = false);
+}
+
+#[test]
+fn invoices_and_links_are_paid_once() {
+    reports_shown("follows a gap", ("inv", 2), "number", "INV-000009".into());
+    reports_shown("is not of", ("pay", 6), "amountRequested", 1.into());
+    reports_shown("a partial authorization was kept", ("pay", 6), "amount", 2_500.into());
+    reports_shown("has the payments", ("pay", 5), "status", "settled".into());
+    reports_shown("has the payments", ("plink", 1), "paymentId", id("pay", 6).into());
+    reports_shown("and then", ("inv", 2), "status", "open".into());
+    reports_shown("was paid after it expired", ("plink", 1), "expiresAt", "2026-01-30T21:00:00.000Z".into());
+    reports("there is", |fixture| {
+        fixture.shown("plink", 1)["status"] = "open".into();
+        fixture.shown("plink", 1)["expiresAt"] = "2026-02-01T21:00:00.000Z".into();
+    });
+}
+
+#[test]
+fn collection_follows_the_retries() {
+    let attempt = |number: usize, field: &'static str, value: Value| {
+        move |fixture: &mut Fixture| {
+            fixture.state.attempts.get_mut(&id("inv", 1)).expect("attempts")[number][field] = value;
+        }
+    };
+    reports("a wrong number", attempt(1, "number", 3.into()));
+    reports("a wrong amount", attempt(1, "amount", 3.into()));
+    reports("before it was due", attempt(1, "attemptedAt", "2026-01-31T22:00:00.000Z".into()));
+    reports("a retry on a wrong day", attempt(0, "nextAttemptAt", "2026-02-01T22:00:01.000Z".into()));
+    reports("a payment of something else", attempt(0, "paymentId", id("pay", 4).into()));
+    reports("declined and not failed", attempt(0, "status", "succeeded".into()));
+    reports("not succeeded", attempt(1, "status", "failed".into()));
+    reports("no payment", |fixture| {
+        let attempts = fixture.state.attempts.get_mut(&id("inv", 1)).expect("attempts");
+        attempts[0].as_object_mut().and_then(|attempt| attempt.remove("paymentId"));
+    });
+}
+
+#[test]
+fn each_cycle_is_billed_once_on_its_day() {
+    for invoice in [4, 6] {
+        let gap = "2026-03-01/2026-03-30".into();
+        reports_shown("missing", ("inv", invoice), "billingPeriod", gap);
+        reports("missing", |fixture| {
+            let mut twice = fixture.shown("inv", invoice).clone();
+            twice["id"] = id("inv", 7).into();
+            fixture.state.objects.insert(id("inv", 7), twice);
+        });
+        reports_shown("issued early", ("inv", invoice), "issuedAt", "2026-02-27T04:00:00.000Z".into());
+        reports_shown("differs from the", ("inv", invoice), "currency", "EUR".into());
+        reports("a cycle was not billed", |fixture| fixture.state.now = "2026-03-31T05:00:00.000Z".to_owned());
+    }
+    reports_shown("a wrong current period", ("sub", 1), "currentPeriodEnd", "2026-03-31T05:00:00.000Z".into());
+    reports_shown("a wrong nextBillingAt", ("sub", 1), "nextBillingAt", "2026-03-31T05:00:00.000Z".into());
+    reports_shown("say otherwise", ("sub", 1), "status", "past_due".into());
+    reports_shown("a wrong nextInvoiceDate", ("rinv", 1), "nextInvoiceDate", "2026-03-30".into());
+    reports_shown("a wrong occurrenceCount", ("rinv", 1), "occurrenceCount", 3.into());
+    reports_shown("an invoice after the end", ("rinv", 1), "endDate", "2026-02-01".into());
+    reports_shown("completed too early", ("rinv", 1), "status", "completed".into());
+    reports_shown("parked", ("rinv", 1), "status", "parked".into());
+    reports_shown("a wrong mode", ("rinv", 1), "mode", "draft_for_review".into());
+    reports_shown("has no plan", ("sub", 1), "planId", "plan_2".into());
+}
+
+#[test]
+fn nothing_is_collected_after_a_cancellation() {
+    let at = "2026-02-28T04:00:00.000Z";
+    reports("after the cancellation was billed", |fixture| fixture.shown("sub", 1)["cancelledAt"] = at.into());
+    reports("still in collection", |fixture| fixture.shown("sub", 1)["cancelledAt"] = at.into());
+    reports("attempted after the cancellation", |fixture| {
+        fixture.shown("sub", 1)["cancelledAt"] = at.into();
+        let mut attempt = fixture.state.attempts[&id("inv", 1)][0].clone();
+        attempt["attemptedAt"] = "2026-02-28T04:00:00.001Z".into();
+        fixture.state.attempts.insert(id("inv", 4), vec![attempt]);
+    });
+}
