@@ -39,6 +39,27 @@ const NEXT: &[(&str, &str, &[&str])] = &[
 /// What never decreases.
 const GROWING: [&str; 4] = ["amountCaptured", "amountRefunded", "amountPaid", "occurrenceCount"];
 
+/// What never changes once it is shown.
+const CONSTANT: [&str; 17] = [
+    "createdAt",
+    "customerId",
+    "planId",
+    "currency",
+    "amountRequested",
+    "url",
+    "expiresAt",
+    "startAt",
+    "timezone",
+    "number",
+    "issuedAt",
+    "dueAt",
+    "paidAt",
+    "paymentId",
+    "voidedAt",
+    "cancelledAt",
+    "declineCode",
+];
+
 /// Whether an object of this type can get from one state to another.
 pub(super) fn can_become(object: &str, from: &str, to: &str) -> bool {
     let (mut reached, mut next) = (vec![from], 0);
@@ -62,6 +83,10 @@ pub(super) fn contradiction(earlier: &Value, later: &Value) -> Option<String> {
     }
     if earlier["settled"] == true && later["settled"] == false {
         return Some(format!("{} is no longer settled", earlier["id"]));
+    }
+    let changes = |field: &&&str| earlier.get(**field).is_some_and(|value| *value != later[**field]);
+    if let Some(field) = CONSTANT.iter().find(changes) {
+        return Some(format!("{field} of {} is no longer {}", earlier["id"], earlier[*field]));
     }
     let shrinks = |field: &&&str| earlier[**field].as_i64() > later[**field].as_i64().or(Some(0));
     GROWING.iter().find(shrinks).map(|field| format!("{} of {} is less than before", field, earlier["id"]))

@@ -85,7 +85,7 @@ fn objects_are_consistent() {
 fn what_was_created_exists_as_requested() {
     reports("does not exist", |fixture| drop(fixture.state.objects.remove(&id("pay", 4))));
     reports("does not exist", |fixture| fixture.shown("pay", 1)["refunds"] = json!([]));
-    reports_shown("as currency of", ("pay", 1), "currency", "EUR".into());
+    reports_shown("currency of", ("pay", 1), "currency", "EUR".into());
     reports("another amount", |fixture| fixture.answer(0).sent.1["amount"] = 999.into());
     reports("another description", |fixture| fixture.answer(0).sent.1["description"] = "A".into());
     reports("with tok_insufficient became", |fixture| {
@@ -174,6 +174,11 @@ fn states_only_move_forward() {
         clock(first, second)(fixture);
     });
     reports("the test clock went back to", clock(first, "2027-02-01T00:00:00.000Z"));
+    reports("is no longer settled", |fixture| {
+        fixture.answer(0).json["settled"] = true.into();
+        fixture.shown("pay", 1)["settled"] = false.into();
+    });
+    reports("time is not known", |fixture| fixture.state.now.clear());
     reports_shown("was cancelled and is authorized later", ("pay", 3), "status", "authorized".into());
     reports_shown("amountCaptured", ("pay", 1), "amountCaptured", 900.into());
 }
