@@ -90,8 +90,8 @@ fn faults(subscription: &Value, plan: &Value, invoices: &[&Value], now: i64) -> 
 fn after_cancellation(evidence: &Evidence<'_>, subscription: &Value, invoices: &[&Value], violations: &mut Violations) {
     let Some(cancelled) = subscription["cancelledAt"].as_str().and_then(parse_time) else { return };
     for invoice in invoices {
-        violations
-            .check(invoice["status"] != "scheduled", || format!("still in collection after cancellation: {invoice}"));
+        let is_collected = invoice["status"] == "scheduled" && !evidence.awaits_review(invoice);
+        violations.check(!is_collected, || format!("still in collection after cancellation: {invoice}"));
         let attempts = invoice["id"].as_str().and_then(|id| evidence.state.attempts.get(id));
         for attempt in attempts.into_iter().flatten() {
             let at = attempt["attemptedAt"].as_str().and_then(parse_time);

@@ -109,6 +109,13 @@ impl Evidence<'_> {
         payment["id"].as_str().is_some_and(|id| self.books.in_review.contains(id))
     }
 
+    /// Whether an invoice or a payment link has a payment in review.
+    pub fn awaits_review(&self, payable: &Value) -> bool {
+        self.state.all("payment").any(|payment| {
+            self.is_in_review(payment) && [&payment["invoiceId"], &payment["paymentLinkId"]].contains(&&payable["id"])
+        })
+    }
+
     /// Whether the clock of a process that this concerns may have been wrong.
     pub fn has_wrong_clock(&self, concerned: impl Fn(Role) -> bool) -> bool {
         self.history.faults.iter().any(|step| match step.fault {

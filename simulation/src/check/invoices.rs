@@ -77,7 +77,7 @@ fn attempts_faults(evidence: &Evidence<'_>, invoice: &Value, attempts: &[Value])
         announced = attempt["nextAttemptAt"].as_str().and_then(parse_time);
         if let Some(next) = announced {
             let planned = BACKOFF.get(failures).map(|days| days_later(zone, first, *days));
-            let is_late = planned.is_some_and(|planned| next > planned) && next - at == SHORTEST;
+            let is_late = planned.is_some_and(|planned| next > planned) && next - at >= SHORTEST;
             check(planned == Some(next) || is_late, "a retry on a wrong day");
             failures += 1;
         }
@@ -88,6 +88,9 @@ fn attempts_faults(evidence: &Evidence<'_>, invoice: &Value, attempts: &[Value])
             Some("declined") => check(status == Some("failed"), "declined and not failed"),
             Some("cancelled" | "refunded") if code == Some("partial_authorization") => {}
             Some("failed") => check(status == Some("failed"), "failed only at the provider"),
+            Some(_) if payment.is_some_and(|payment| evidence.is_in_review(payment)) => {
+                check(status == Some("unknown"), "not unknown although its payment is in review")
+            }
             Some(_) => {
                 check(status == Some("succeeded") && invoice["paymentId"] == attempt["paymentId"], "not succeeded")
             }
@@ -119,8 +122,11 @@ fn expiry(evidence: &Evidence<'_>, violations: &mut Violations) {
     for link in evidence.state.all("payment_link") {
         let Some(at) = link["expiresAt"].as_str().and_then(parse_time) else { continue };
         // The state was read within some seconds.
-        let is_right =
-            if link["status"] == "expired" { at <= now + 60_000 } else { link["status"] != "open" || at > now };
+        let is_right = match link["status"].as_str() {
+            Some("expired") => at <= now + 60_000,
+            Some("open") => at > now || evidence.awaits_review(link),
+            _ => true,
+        };
         violations.check(is_right, || format!("at {} there is {link}", evidence.state.now));
         let paid = link["paidAt"].as_str().and_then(parse_time);
         violations.check(paid.is_none_or(|paid| paid <= at + 60_000), || format!("was paid after it expired: {link}"));
