@@ -269,6 +269,7 @@ impl Agenda {
     /// Ends what no fault ends by itself.
     fn heal(&mut self, system: &mut System) -> Result<()> {
         system.configure_provider("lose_answers = 0")?;
+        system.world.cancel_statement_faults();
         for role in Role::ALL {
             if system.set_wall_offset(role, 0)
                 && let Some(process) = system.process(role)

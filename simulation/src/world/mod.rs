@@ -234,6 +234,13 @@ impl World {
         }
     }
 
+    /// Cancels the faults of statements that have not happened.
+    pub fn cancel_statement_faults(&mut self) {
+        for process in self.processes.values_mut() {
+            process.fault = None;
+        }
+    }
+
     /// Begins or ends an outage of the service at `address`.
     ///
     /// # Errors

@@ -135,7 +135,7 @@ impl Fixture {
 
 fn fixture() -> Fixture {
     let mut fixture = Fixture {
-        history: History { seed: 0, requests: Vec::new(), faults: Vec::new() },
+        history: History { seed: 0, class: 'A', requests: Vec::new(), faults: Vec::new() },
         responses: Vec::new(),
         state: State { now: "2026-03-05T00:00:00.000Z".to_owned(), ..State::default() },
         deliveries: Vec::new(),
