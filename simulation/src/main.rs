@@ -136,6 +136,8 @@ fn run_one(options: &Options) -> Result<()> {
     for violation in lane.run(&shortest, None)?.violations {
         println!("Then: {violation}.");
     }
+    // Stops the servers and removes their files, which `exit` would not.
+    drop(lane);
     exit(1);
 }
 
