@@ -133,15 +133,9 @@ impl History {
 
     /// Whether requests may fail because api cannot reach Postgres.
     pub fn breaks_postgres(&self) -> bool {
-        self.faults.iter().any(|step| match step.fault {
-            Fault::Outage { redis, .. } => !redis,
-            Fault::Statement { role, .. } => role == Role::Api,
-            Fault::Kill { .. }
-            | Fault::Pause { .. }
-            | Fault::WallClock { .. }
-            | Fault::LostResponses { .. }
-            | Fault::Provider { .. } => false,
-        })
+        let breaks =
+            |fault| matches!(fault, Fault::Outage { redis: false, .. } | Fault::Statement { role: Role::Api, .. });
+        self.faults.iter().any(|step| breaks(step.fault))
     }
 
     /// A sentence for each step, by time.

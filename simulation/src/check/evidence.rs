@@ -118,15 +118,8 @@ impl Evidence<'_> {
 
     /// Whether the clock of a process that this concerns may have been wrong.
     pub fn has_wrong_clock(&self, concerned: impl Fn(Role) -> bool) -> bool {
-        self.history.faults.iter().any(|step| match step.fault {
-            Fault::WallClock { role, .. } => concerned(role),
-            Fault::Kill { .. }
-            | Fault::Statement { .. }
-            | Fault::Pause { .. }
-            | Fault::Outage { .. }
-            | Fault::LostResponses { .. }
-            | Fault::Provider { .. } => false,
-        })
+        let faults = &self.history.faults;
+        faults.iter().any(|step| matches!(step.fault, Fault::WallClock { role, .. } if concerned(role)))
     }
 }
 

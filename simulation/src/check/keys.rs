@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Evidence, Violations};
-use crate::client::Answer;
+use crate::client::{Answer, Response};
 use crate::history::Request;
 
 pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
@@ -75,21 +75,17 @@ fn refunds(evidence: &Evidence<'_>, violations: &mut Violations) {
 
 /// Without a key each payment has one request, which was not refused. Amounts are different in all requests.
 fn unkeyed(evidence: &Evidence<'_>, violations: &mut Violations) {
-    for payment in evidence.state.all("payment") {
-        let is_of_page = payment.get("invoiceId").is_some() || payment.get("paymentLinkId").is_some();
-        if is_of_page {
-            continue;
-        }
+    let is_direct = |payment: &&Value| payment.get("invoiceId").or(payment.get("paymentLinkId")).is_none();
+    let direct: Vec<&Value> = evidence.state.all("payment").filter(is_direct).collect();
+    for payment in &direct {
         let requests = evidence.history.requests.iter().zip(evidence.responses);
         let possible = requests.filter(|(timed, response)| {
             let is_sent = timed.request.json().is_some_and(|body| body["amount"] == payment["amountRequested"]);
             is_sent && timed.request.path == "/v1/payments" && !is_refused(response.as_ref())
         });
         let possible: Vec<_> = possible.collect();
-        let count =
-            evidence.state.all("payment").filter(|other| other["amountRequested"] == payment["amountRequested"]);
+        let count = direct.iter().filter(|other| other["amountRequested"] == payment["amountRequested"]).count();
         let allowed = if possible.iter().any(|(timed, _)| timed.request.key.is_some()) { 1 } else { possible.len() };
-        let count = count.filter(|other| other.get("invoiceId").or(other.get("paymentLinkId")).is_none()).count();
         violations.check(count <= allowed, || {
             format!("{count} payments of {} for {allowed} requests: {payment}", payment["amountRequested"])
         });
@@ -97,10 +93,10 @@ fn unkeyed(evidence: &Evidence<'_>, violations: &mut Violations) {
 }
 
 /// docs/api.md, Errors: nothing was done.
-fn is_refused(response: Option<&crate::client::Response>) -> bool {
+fn is_refused(response: Option<&Response>) -> bool {
     match response {
-        Some(crate::client::Response::Received(answer)) => answer.status >= 400,
-        Some(crate::client::Response::Skipped) => true,
-        Some(crate::client::Response::Lost) | None => false,
+        Some(Response::Received(answer)) => answer.status >= 400,
+        Some(Response::Skipped) => true,
+        Some(Response::Lost) | None => false,
     }
 }
