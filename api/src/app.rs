@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use domain::accounts::{Caller, Keys};
 use domain::operations::Origin;
+use domain::payments::Payment;
+use engine::Intents;
 use foundation::clock::Clock;
 use foundation::crypto::KeyRing;
-use foundation::db::Db;
+use foundation::db::{Db, Reader};
 use foundation::error::Error;
-use foundation::id::KeyId;
+use foundation::id::{KeyId, PaymentId};
 use foundation::time::Timestamp;
 use queue::{Publisher, Replies};
 
@@ -19,6 +21,8 @@ use crate::request_id;
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) db: Db,
+    pub(crate) intents: Arc<Intents>,
+    pub(crate) payments: Arc<Reader<PaymentId, Payment>>,
     /// The system time. An account with a test clock has its own: use [`App::now`].
     pub(crate) clock: Clock,
     pub(crate) keys: Arc<Keys>,

@@ -11,7 +11,7 @@ use providers::capabilities::Permission;
 
 use crate::app::App;
 use crate::guard::{self, Access};
-use crate::openapi::doc::OperationDoc;
+use crate::openapi::operation_doc::OperationDoc;
 use crate::unknown_fields::{self, InputSpec};
 
 /// An operation of /v1.

@@ -124,7 +124,7 @@ pub(crate) fn browser_route(app: &App, path: &str, operation: Permission, handle
     let guarded = guarded.route_layer(from_fn_with_state((app.clone(), operation), authorize_publishable_key));
     Router::new()
         .route(path, guarded)
-        // Inside the CORS layer: outside, it would answer the preflights.
+        // Inside the CORS layer: outside, it would respond to the preflights.
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
         .layer(cors)
 }

@@ -40,7 +40,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PaymentKey {
     }
 }
 
-/// The key of a request that creates another object. Extracting it answers a replay, so the handler does not run.
+/// The key of a request that creates another object. Extracting it responds to a replay, so the handler does not run.
 pub(crate) struct IdempotentCreate(Option<CreationKey>);
 
 impl FromRequestParts<App> for IdempotentCreate {

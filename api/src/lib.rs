@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use domain::accounts::{self, Keys};
+use domain::payments;
 use foundation::clock::Clock;
 use foundation::config;
 use foundation::db;
@@ -64,6 +65,8 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
     let unchecked = config::keys_unchecked()?;
     let app = App {
         db: Db::new(pool.clone(), publisher.clone()),
+        intents: Arc::new(engine::Intents::start(pool.clone())),
+        payments: Arc::new(payments::reader(pool.clone())),
         clock,
         keys: Arc::new(Keys::new(pool.clone(), peppers, config::key_cache()?)),
         encryption,

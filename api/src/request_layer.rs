@@ -137,7 +137,7 @@ impl Drop for RequestLog {
             account = account.map(display),
             key = key.map(display),
             claimed_key = claimed_key.map(display),
-            "answered"
+            "request completed"
         );
         requests(method, route, &status.to_string()).increment(1);
         let labels = [("method", (*method).to_owned()), ("route", route.clone())];

@@ -72,5 +72,5 @@ pub(crate) async fn read_body(extensions: &Extensions, body: Body, limit: usize)
 
 /// The counter of requests whose transaction was aborted, by what the API did next.
 pub(crate) fn aborted_requests(outcome: &'static str) -> metrics::Counter {
-    metrics::counter!("http_requests_broken_off_total", "outcome" => outcome)
+    metrics::counter!("http_requests_aborted_total", "outcome" => outcome)
 }

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::body::{self, MAX_BODY, ValidatedBody, field};
 use crate::error::ApiResult;
 use crate::idempotency::IDEMPOTENCY_KEY;
-use crate::openapi::doc::OperationDoc;
+use crate::openapi::operation_doc::OperationDoc;
 use crate::retry::read_body;
 
 /// The largest edit distance at which a name is suggested.

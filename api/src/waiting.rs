@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::payments::{self, Payment, Status};
+use domain::payments::{Payment, Status};
 use queue::Waiter;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -38,7 +38,7 @@ impl Waiting {
             None => Instant::now() + LATER_POLL_INTERVAL,
         };
         tokio::select! {
-            woken = timeout_at(end, self.waiter.woken()) => return woken.is_ok(),
+            notified = timeout_at(end, self.waiter.notified()) => return notified.is_ok(),
             () = sleep_until(next.min(end)) => {}
         }
         self.polls += 1;
@@ -50,7 +50,7 @@ impl Waiting {
 /// a failed read is logged and never becomes an error response.
 pub(crate) async fn outcome(app: &App, mut waiting: Waiting, mut payment: Payment) -> Payment {
     while waiting.next_poll().await {
-        match payments::retrieve(&app.db, payment.account_id, payment.id).await {
+        match app.payments.retrieve(payment.account_id, payment.id).await {
             Ok(read) => payment = read,
             Err(error) => tracing::warn!(%error, payment = %payment.id, "the payment could not be read; retrying"),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use foundation::db;
 use operator::Finding;
-use operator::Grade;
+use operator::Severity;
 use operator::clock_off;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -27,7 +27,7 @@ pub(crate) async fn run(ctl: &Ctl) -> Result<Output> {
         }
         Err(error) => findings.push(Finding::of(
             "postgres",
-            Grade::Bad,
+            Severity::Bad,
             format!("cannot be queried: {error:#}"),
             "start it, or correct DATABASE_URL; if it is new, run migrate",
         )),
@@ -35,7 +35,7 @@ pub(crate) async fn run(ctl: &Ctl) -> Result<Output> {
     redis(ctl, &mut findings).await;
     // The other checks need the schema.
     let is_usable =
-        |finding: &Finding| !matches!(finding.check, "postgres" | "migrations") || finding.grade != Grade::Bad;
+        |finding: &Finding| !matches!(finding.check, "postgres" | "migrations") || finding.severity != Severity::Bad;
     if findings.iter().all(is_usable) {
         let examined = async {
             let mut findings = operator::examine(&ctl.db, &ctl.clock).await?;
@@ -46,13 +46,13 @@ pub(crate) async fn run(ctl: &Ctl) -> Result<Output> {
             Ok(examined) => findings.extend(examined),
             Err(error) => findings.push(Finding::of(
                 "examination",
-                Grade::Bad,
+                Severity::Bad,
                 format!("failed: {error}"),
                 "check the log of Postgres",
             )),
         }
     }
-    let worst = findings.iter().map(|finding| finding.grade).max().unwrap_or(Grade::Ok);
+    let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
     let lines = findings.iter().map(line).collect();
     let output = Output::new(vec![
         ("verdict", json!(worst.name())),
@@ -67,15 +67,15 @@ async fn commits(ctl: &Ctl) -> Finding {
     let (check, advice) = ("commits", "docs/runbooks/postgres.md: it waits for its standby, or was demoted");
     match timeout(COMMIT_TIMEOUT, committed).await {
         Ok(Ok(true)) => Finding::ok(check, "succeed"),
-        Ok(Ok(false)) => Finding::of(check, Grade::Bad, "the database is read-only", advice),
-        Ok(Err(error)) => Finding::of(check, Grade::Bad, format!("fail: {error}"), advice),
-        Err(_) => Finding::of(check, Grade::Bad, format!("do not finish within {COMMIT_TIMEOUT:?}"), advice),
+        Ok(Ok(false)) => Finding::of(check, Severity::Bad, "the database is read-only", advice),
+        Ok(Err(error)) => Finding::of(check, Severity::Bad, format!("fail: {error}"), advice),
+        Err(_) => Finding::of(check, Severity::Bad, format!("do not finish within {COMMIT_TIMEOUT:?}"), advice),
     }
 }
 
 fn schema(status: &migrations::MigrationStatus) -> Finding {
     let list = |versions: &[i64]| versions.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
-    let (check, bad) = ("migrations", Grade::Bad);
+    let (check, bad) = ("migrations", Severity::Bad);
     if !status.unfinished.is_empty() {
         let advice = "a migration was interrupted: restore the database or repair it by hand before anything else";
         return Finding::of(check, bad, format!("unfinished: {}", list(&status.unfinished)), advice);
@@ -89,7 +89,7 @@ fn schema(status: &migrations::MigrationStatus) -> Finding {
     }
     if !status.unknown.is_empty() {
         let advice = "the database belongs to a newer version: use its ctl";
-        return Finding::of(check, Grade::Warn, format!("unknown to this build: {}", list(&status.unknown)), advice);
+        return Finding::of(check, Severity::Warn, format!("unknown to this build: {}", list(&status.unknown)), advice);
     }
     Finding::ok(check, "all are applied")
 }
@@ -97,7 +97,7 @@ fn schema(status: &migrations::MigrationStatus) -> Finding {
 async fn redis(ctl: &Ctl, findings: &mut Vec<Finding>) {
     let Some(publisher) = ctl.db.publisher() else {
         let advice = "set REDIS_URL to check it";
-        return findings.push(Finding::of("redis", Grade::Ok, "not checked: REDIS_URL is not set", advice));
+        return findings.push(Finding::of("redis", Severity::Ok, "not checked: REDIS_URL is not set", advice));
     };
     let before = ctl.clock.now().as_millisecond();
     let checked = async {
@@ -113,7 +113,7 @@ async fn redis(ctl: &Ctl, findings: &mut Vec<Finding>) {
         }
         Err(error) => findings.push(Finding::of(
             "redis",
-            Grade::Bad,
+            Severity::Bad,
             format!("does not respond, or rejects writes: {error}"),
             "start it, or find out why it rejects writes; payments continue without it, but take seconds",
         )),
@@ -124,14 +124,15 @@ fn check(finding: &Finding) -> Output {
     let advice = (!finding.advice.is_empty()).then_some(finding.advice);
     Output::new(vec![
         ("check", json!(finding.check)),
-        ("grade", json!(finding.grade.name())),
-        ("says", json!(finding.message)),
+        ("grade", json!(finding.severity.name())),
+        ("message", json!(finding.message)),
         ("advice", json!(advice)),
     ])
 }
 
 fn line(finding: &Finding) -> String {
-    let (grade, check, message) = (finding.grade.name(), finding.check, &finding.message);
-    let advice = if finding.grade == Grade::Ok { String::new() } else { format!("\n{:31}→ {}", "", finding.advice) };
-    format!("{grade:<4}  {check:<23}  {message}{advice}")
+    let (severity, check, message) = (finding.severity.name(), finding.check, &finding.message);
+    let advice =
+        if finding.severity == Severity::Ok { String::new() } else { format!("\n{:31}→ {}", "", finding.advice) };
+    format!("{severity:<4}  {check:<23}  {message}{advice}")
 }

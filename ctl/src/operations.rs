@@ -199,7 +199,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         }
         Command::Withhold { id, reason } => {
             let (reason, mut tx) = (operator::operator_text("reason", &reason)?, ctl.begin().await?);
-            let account = admin::withhold(&mut tx, id).await?;
+            let account = admin::require_manual_review(&mut tx, id).await?;
             tx.commit(&entry("operations.withhold", account, id, json!({"reason": reason}))).await?;
             Ok(Output::new(vec![("id", json!(id)), ("account", json!(account)), ("waits_for", json!("an operator"))]))
         }
@@ -259,8 +259,8 @@ async fn resolve(ctl: &Ctl, args: Resolve) -> Result<Output> {
         ("kind", json!(resolved.operation.kind.name())),
         ("account", json!(resolved.operation.account_id)),
         ("payment", json!(resolved.operation.payment_id)),
-        ("asked", json!(resolved.comparison.as_ref().map(|comparison| &comparison.requested))),
-        ("provider_has", json!(resolved.comparison.as_ref().map(|comparison| &comparison.provider_has))),
+        ("requested", json!(resolved.comparison.as_ref().map(|comparison| &comparison.requested))),
+        ("at_provider", json!(resolved.comparison.as_ref().map(|comparison| &comparison.at_provider))),
         ("unverified", json!(resolved.comparison.as_ref().and_then(|comparison| comparison.unverified.as_ref()))),
         ("audit", json!(resolved.record)),
     ]))

@@ -87,7 +87,7 @@ pub mod reason {
     pub const AUTHENTICATION_REQUIRED: &str = "authentication required";
     /// The account declines cards that were not authenticated.
     pub const NOT_AUTHENTICATED: &str = "card not authenticated";
-    /// The gateway was interrupted before the acquirer received the request; the reference is now barred.
+    /// The gateway was interrupted before the acquirer received the request; the reference is now blocked.
     pub const NOT_PROCESSED: &str = "not processed";
 }
 

@@ -51,7 +51,7 @@ pub struct Row {
     pub state: State,
     /// Whether `lease_until` is in the future.
     pub leased: bool,
-    /// Whether `last_sent_at` is so long ago that no request can be processed any more (`last_request_is_dead`).
+    /// Whether `last_sent_at` is so long ago that no request can be processed any more (`last_request_expired`).
     pub requests_expired: bool,
     /// Number of look-ups that found nothing: `not_found`.
     pub not_found: u8,
@@ -124,7 +124,7 @@ impl Row {
         }
     }
 
-    /// `operations::finish`, and its counterpart in `charge/fast_path.rs`.
+    /// `operations::finish`, and its counterpart in `charge/outcomes.rs`.
     pub fn finish(&mut self, state: State) {
         *self = Self::new(state);
     }

@@ -22,7 +22,7 @@ pub fn charges(workers: usize) -> Vec<(&'static str, ChargeModel)> {
         ("class C", of(Class::Neither)),
         ("class A, with the statement", ChargeModel { reconciles: true, ..of(Class::Idempotent) }),
         ("class B, with the statement", ChargeModel { reconciles: true, ..of(Class::Lookup) }),
-        ("class B that forgets refusals", forgetting(workers)),
+        ("class B that discards refusals", discarding_refusals(workers)),
         (
             "class B without a deadline, with the statement",
             ChargeModel { reconciles: true, ..without_deadline(Class::Lookup, workers) },
@@ -60,8 +60,8 @@ fn without_deadline(class: Class, workers: usize) -> ChargeModel {
     ChargeModel { deadline: false, ..ChargeModel::new(workers, class) }
 }
 
-fn forgetting(workers: usize) -> ChargeModel {
-    ChargeModel { forgets: true, ..ChargeModel::new(workers, Class::Lookup) }
+fn discarding_refusals(workers: usize) -> ChargeModel {
+    ChargeModel { discards_refusals: true, ..ChargeModel::new(workers, Class::Lookup) }
 }
 
 /// Charge models with a missing rule, and how it shows.
@@ -89,7 +89,7 @@ pub fn flawed_charges() -> Vec<(ChargeModel, Symptom)> {
         (of(a).with_flaw(Flaw::NotProcessedUnfenced), Symptom::Breaks(FAILED_IS_FAILED)),
         (of(b).with_flaw(Flaw::NotProcessedUnfenced), Symptom::Breaks(FAILED_IS_FAILED)),
         (of(Class::LookupOnly).with_flaw(Flaw::RequeueUnfenced), Symptom::Breaks(ONE_CHARGE)),
-        (forgetting(2).with_flaw(Flaw::RefusalUnfenced), Symptom::Breaks(FAILED_IS_FAILED)),
+        (discarding_refusals(2).with_flaw(Flaw::RefusalUnfenced), Symptom::Breaks(FAILED_IS_FAILED)),
         (
             ChargeModel { reconciles: true, ..without_deadline(Class::LookupOnly, 2) }
                 .with_flaw(Flaw::KeepSecondCharge),

@@ -58,7 +58,7 @@ async fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Milliseconds from the push until the waiter is woken: the latency that the queue adds to a request.
+/// Milliseconds from the push until the waiter is notified: the latency that the queue adds to a request.
 async fn round_trip(url: &str) -> Outcome<Vec<f64>> {
     const QUEUE: Queue = Queue::new("bench_trip");
     let publisher = Publisher::connect(&Redis::new(url)?);
@@ -77,9 +77,9 @@ async fn round_trip(url: &str) -> Outcome<Vec<f64>> {
             let pushed = Instant::now();
             publisher.push(QUEUE, &[wake(number)]).await?;
             // The first replies may be sent before the subscription exists.
-            let woken = timeout(Duration::from_secs(1), waiter.woken()).await;
+            let notified = timeout(Duration::from_secs(1), waiter.notified()).await;
             if number >= WARM_UP as u128 {
-                woken?;
+                notified?;
             }
             samples.push(millis(pushed.elapsed()));
             sleep(PAUSE).await;

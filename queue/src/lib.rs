@@ -17,6 +17,7 @@
 
 mod ack;
 mod backend;
+mod background_publisher;
 mod backoff;
 mod connection;
 mod entry;
@@ -26,7 +27,6 @@ mod maintenance;
 mod meter;
 mod name;
 mod pool;
-mod poster;
 mod publisher;
 mod pusher;
 mod replies;

@@ -5,10 +5,10 @@ use redis::{Pipeline, RedisResult};
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use crate::background_publisher::BackgroundPublisher;
 use crate::connection::Redis;
 use crate::entry::{self, ID};
 use crate::name::GROUP;
-use crate::poster::Poster;
 use crate::pusher::{PushError, Pusher, TIMEOUT, with_timeout};
 use crate::replies;
 use crate::{Queue, Wake};
@@ -31,26 +31,26 @@ pub struct Depth {
 #[derive(Clone)]
 pub struct Publisher {
     pusher: Pusher,
-    poster: Poster,
+    background: BackgroundPublisher,
 }
 
 impl Publisher {
     /// Connects at the first use, so Redis may be unavailable now. Must be called inside a Tokio runtime.
     pub fn connect(redis: &Redis) -> Self {
         let pusher = Pusher::connect(redis);
-        Self { poster: Poster::start(pusher.clone()), pusher }
+        Self { background: BackgroundPublisher::start(pusher.clone()), pusher }
     }
 
     /// Queues a wake-up to be pushed in the background. Never fails and never waits; failed pushes are logged and
     /// counted.
     pub fn post(&self, queue: Queue, wake: Wake) {
-        self.poster.post(queue, wake);
+        self.background.post(queue, wake);
     }
 
     /// Waits until everything posted so far has been pushed or has failed, for at most two seconds. For the end of a
     /// process.
     pub async fn flush(&self) {
-        let _ = timeout(2 * TIMEOUT, self.poster.flush()).await;
+        let _ = timeout(2 * TIMEOUT, self.background.flush()).await;
     }
 
     /// Pushes all `wakes` in one round trip. After an error, some of them may have been pushed.

@@ -63,7 +63,7 @@ pub struct Waiter {
 impl Waiter {
     /// Resolves when the row should be read again: a reply arrived since the last call (or since the registration), or
     /// the subscription was restored and replies may have been missed.
-    pub async fn woken(&mut self) {
+    pub async fn notified(&mut self) {
         self.replies.changed().await.expect("the map keeps the sender while a waiter is registered");
     }
 }

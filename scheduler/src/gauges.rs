@@ -45,7 +45,7 @@ async fn publish_operations(db: &Db) -> Result<()> {
             .set(or_zero(row.map(|row| row.oldest_seconds)));
         if state == State::Unknown {
             metrics::gauge!("payments_operations_in_manual_review")
-                .set(or_zero(row.map(|row| row.for_a_person as f64)));
+                .set(or_zero(row.map(|row| row.in_manual_review as f64)));
         } else {
             metrics::gauge!("payments_background_operations_oldest_age_seconds", "state" => state.name())
                 .set(or_zero(row.map(|row| row.oldest_in_background_seconds)));

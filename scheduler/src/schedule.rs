@@ -62,6 +62,8 @@ const CLEANUP_BATCHES_PER_TICK: usize = 10;
 
 /// Collections in progress over all accounts. Further due invoices wait in Postgres.
 const MAX_COLLECTIONS: i64 = 1000;
+/// The pause before the number in progress is counted again.
+const COLLECTION_BACKLOG_PAUSE: Duration = Duration::from_millis(25);
 
 /// All ticks, by their metric label.
 const TICK_NAMES: [&str; 17] = [
@@ -70,18 +72,18 @@ const TICK_NAMES: [&str; 17] = [
     "reconciliations",
     "collections",
     "clocks",
-    "accounts_ahead",
+    "advanced_clocks",
     "recurring_invoices",
     "subscriptions",
     "payment_links",
     "webhooks",
-    "unwanted_webhooks",
+    "undeliverable_webhooks",
     "partitions",
-    "forget",
-    "figures",
-    "billing_figures",
-    "webhook_figures",
-    "size_figures",
+    "cleanup",
+    "gauges",
+    "billing_gauges",
+    "webhook_gauges",
+    "size_gauges",
 ];
 
 /// Registers the counters at zero, so that the first failure is visible as an increase, and a tick that never runs is
@@ -149,9 +151,14 @@ impl Scheduler {
     async fn collection_loop(&self, stopping: &CancellationToken) {
         let mut wait = Duration::ZERO;
         while stopping.run_until_cancelled(sleep(wait)).await.is_some() {
-            self.run_if_clock_is_correct("collections", self.collect_invoices()).await;
-            let full = operations::count_background(&self.db, MAX_COLLECTIONS).await;
-            wait = Duration::from_millis(if full.is_ok_and(|n| n >= MAX_COLLECTIONS) { 100 } else { 1000 });
+            wait = Duration::from_secs(1);
+            let collect = async {
+                if self.collect_invoices().await? {
+                    wait = COLLECTION_BACKLOG_PAUSE;
+                }
+                Ok(())
+            };
+            self.run_if_clock_is_correct("collections", collect).await;
         }
     }
 
@@ -164,7 +171,7 @@ impl Scheduler {
                 () = stopping.cancelled() => return,
                 _ = every_second.tick() => {
                     self.run_if_clock_is_correct("clocks", self.hand_out_clocks()).await;
-                    self.run_if_clock_is_correct("accounts_ahead", self.run_due_work_of_advanced_clocks()).await;
+                    self.run_if_clock_is_correct("advanced_clocks", self.run_due_work_of_advanced_clocks()).await;
                 }
             }
         }
@@ -191,7 +198,7 @@ impl Scheduler {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
-                _ = every_5_seconds.tick() => self.run("unwanted_webhooks", self.close_undeliverable_webhooks()).await,
+                _ = every_5_seconds.tick() => self.run("undeliverable_webhooks", self.close_undeliverable_webhooks()).await,
                 _ = every_second.tick() => self.run("webhooks", self.hand_out_webhooks()).await,
             }
         }
@@ -204,12 +211,12 @@ impl Scheduler {
                 biased;
                 () = stopping.cancelled() => return,
                 _ = every_hour.tick() => self.run("partitions", self.maintain_partitions()).await,
-                _ = every_minute.tick() => self.run("size_figures", gauges::publish_sizes(&self.db)).await,
+                _ = every_minute.tick() => self.run("size_gauges", gauges::publish_sizes(&self.db)).await,
                 _ = every_5_seconds.tick() => {
-                    self.run("forget", self.clean_up()).await;
-                    self.run("figures", gauges::publish(&self.db, &self.publisher)).await;
-                    self.run("billing_figures", gauges::publish_billing(&self.db, self.clock.now())).await;
-                    self.run("webhook_figures", gauges::publish_webhooks(&self.db)).await;
+                    self.run("cleanup", self.clean_up()).await;
+                    self.run("gauges", gauges::publish(&self.db, &self.publisher)).await;
+                    self.run("billing_gauges", gauges::publish_billing(&self.db, self.clock.now())).await;
+                    self.run("webhook_gauges", gauges::publish_webhooks(&self.db)).await;
                 }
             }
         }
@@ -273,18 +280,19 @@ impl Scheduler {
         redis.is_ok()
     }
 
-    async fn collect_invoices(&self) -> Result<()> {
+    /// Returns whether it stopped because of [`MAX_COLLECTIONS`]. Only whole batches are begun, because a small one
+    /// costs as much.
+    async fn collect_invoices(&self) -> Result<bool> {
+        if self.collections_held {
+            return Ok(false);
+        }
         loop {
-            if self.collections_held {
-                return Ok(());
+            let in_progress = operations::count_background(&self.db, MAX_COLLECTIONS).await?;
+            if in_progress + COLLECTION_BATCH > MAX_COLLECTIONS {
+                return Ok(true);
             }
-            let capacity = MAX_COLLECTIONS - operations::count_background(&self.db, MAX_COLLECTIONS).await?;
-            let batch = capacity.min(COLLECTION_BATCH);
-            if batch == 0 {
-                return Ok(());
-            }
-            if self.collect(Scope::all_accounts(&self.db).await?, batch).await? < batch {
-                return Ok(());
+            if self.collect(Scope::all_accounts(&self.db).await?, COLLECTION_BATCH).await? < COLLECTION_BATCH {
+                return Ok(false);
             }
         }
     }

@@ -109,10 +109,10 @@ impl Auditor {
     async fn get(&mut self, path: &str) -> Value {
         for _ in 0..ATTEMPTS {
             sleep(INTERVAL).await;
-            if let Response::Received(answer) = client::send(&self.client, history::get(path), &self.key).await
-                && answer.status == 200
+            if let Response::Received(response) = client::send(&self.client, history::get(path), &self.key).await
+                && response.status == 200
             {
-                return answer.json;
+                return response.json;
             }
         }
         self.state.failed.push(path.to_owned());

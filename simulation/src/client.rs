@@ -46,12 +46,12 @@ pub enum Response {
     /// An object it refers to does not exist. It was not sent.
     Skipped,
     /// A response.
-    Received(Answer),
+    Received(ReceivedResponse),
 }
 
 /// A response of the API or of a page.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct ReceivedResponse {
     /// The path and the content that were sent.
     pub sent: (String, Value),
     /// The status.
@@ -68,7 +68,7 @@ pub struct Answer {
     pub received_us: u64,
 }
 
-impl Answer {
+impl ReceivedResponse {
     /// Whether it is a success.
     pub fn succeeded(&self) -> bool {
         (200..300).contains(&self.status)
@@ -83,7 +83,7 @@ impl Answer {
 /// The responses, in the order of the requests.
 pub type Responses = Arc<Mutex<Vec<Option<Response>>>>;
 
-/// Sends each request at its time, whether or not earlier ones have been answered.
+/// Sends each request at its time, whether or not earlier ones have responses.
 pub async fn run(requests: Vec<TimedRequest>, key: String, responses: Responses) {
     let (begin, client) = (Instant::now(), client());
     let creating = Arc::new(creating(&requests));
@@ -95,7 +95,7 @@ pub async fn run(requests: Vec<TimedRequest>, key: String, responses: Responses)
             let object = |kind: &str, number: usize| {
                 let responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
                 let created = |index: &usize| match responses.get(*index) {
-                    Some(Some(Response::Received(answer))) if answer.succeeded() => Some(answer.json.clone()),
+                    Some(Some(Response::Received(response))) if response.succeeded() => Some(response.json.clone()),
                     Some(Some(Response::Lost | Response::Skipped | Response::Received(_)) | None) | None => None,
                 };
                 let (before, after) = creating.get(kind)?.split_at_checked(number + 1)?;
@@ -187,5 +187,13 @@ pub async fn send(client: &Client, request: Request, secret_key: &str) -> Respon
     let Ok(text) = response.text().await else { return Response::Lost };
     let json = serde_json::from_str(&text).unwrap_or_default();
     let received_us = clock::now_us();
-    Response::Received(Answer { sent: (request.path, content), status, headers, text, json, sent_us, received_us })
+    Response::Received(ReceivedResponse {
+        sent: (request.path, content),
+        status,
+        headers,
+        text,
+        json,
+        sent_us,
+        received_us,
+    })
 }

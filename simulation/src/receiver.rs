@@ -33,7 +33,7 @@ pub struct Delivery {
     pub signature: String,
     /// The body as sent.
     pub body: String,
-    /// Whether it was answered with success.
+    /// Whether the response was a success.
     pub acknowledged: bool,
 }
 

@@ -83,6 +83,8 @@ pub unsafe fn configure(servers: &Servers) {
         ("METRICS_BIND", "127.0.0.1:9090"),
         ("WEBHOOK_ALLOW_LOOPBACK", "true"),
         ("DATABASE_POOL", "4"),
+        // Part of what a process writes about itself, and so of the digest.
+        ("HOSTNAME", "simulated"),
     ];
     for (name, value) in variables {
         // SAFETY: the caller's promise.

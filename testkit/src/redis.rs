@@ -135,7 +135,7 @@ impl Redis {
         Ok(())
     }
 
-    /// Stops it (SIGSTOP): connections stay open and nothing is answered.
+    /// Stops it (SIGSTOP): connections stay open and it does not respond.
     ///
     /// # Errors
     /// When the signal cannot be sent.

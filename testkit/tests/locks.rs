@@ -151,6 +151,30 @@ fn locks_that_wait_lock_one_row_or_follow_ordered_ids() -> Result<()> {
     Ok(())
 }
 
+/// An insert waits for a concurrent one that has the same key: of two that insert the same keys in different orders, each
+/// would wait for the other.
+#[test]
+fn inserts_of_several_rows_that_may_conflict_are_ordered() -> Result<()> {
+    let mut wrong = Vec::new();
+    for text in statements()? {
+        for (at, _) in text.match_indices("INSERT INTO ") {
+            let insert = until_closing_parenthesis(&text[at..]);
+            let Some((rows, _)) = insert.split_once(" ON CONFLICT") else { continue };
+            let Some((_, source)) = rows.split_once(" SELECT ").and_then(|(_, select)| select.split_once(" FROM "))
+            else {
+                continue;
+            };
+            let table = source.split_whitespace().next().unwrap_or_default();
+            let condition = source.split_once(" WHERE ").map_or("", |(_, condition)| condition);
+            if !source.contains(" ORDER BY ") && !is_one_row(table, condition, Operand::SingleValue) {
+                wrong.push(text.clone());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "these insert several rows in no fixed order:\n{}", wrong.join("\n\n"));
+    Ok(())
+}
+
 #[test]
 fn conditions_for_one_row_are_recognized() {
     let one = |table, condition| is_one_row(table, condition, Operand::SingleValue);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use domain::webhooks::dispatch::ATTEMPT_TIMEOUT;
 use egress::Egress;
+use engine::Executor;
 use foundation::clock::Clock;
 use foundation::config;
 use foundation::crypto::KeyRing;
@@ -133,7 +134,9 @@ fn assemble(redis: &Redis, encryption: &KeyRing) -> Result<(Arc<Work>, webhooks:
     let mock = Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?);
     let card_gateway = config::card_gateway_url()?.map(|url| CardGateway::new(url, (*db).clone(), encryption.clone()));
     let providers = Providers::new(mock, card_gateway).with_retry_limit(config::provider_retry_limit(RETRY_LIMIT)?);
-    Ok((Arc::new(Work { db, wakes, providers, clock: Clock::system(), publisher }), dispatcher))
+    let clock = Clock::system();
+    let executor = Executor::start(db.clone(), providers.clone(), clock.clone());
+    Ok((Arc::new(Work { db, wakes, providers, clock, executor, publisher }), dispatcher))
 }
 
 /// State shared by the handlers of all queues.
@@ -142,6 +145,7 @@ struct Work {
     wakes: webhooks::Wakes,
     providers: Providers,
     clock: Clock,
+    executor: Executor,
     publisher: Publisher,
 }
 
@@ -190,7 +194,7 @@ impl Work {
         let id = OperationId::from_uuid(wake.id);
         let span = tracing::info_span!("operation", operation = %id, request_id = wake.request_id);
         async {
-            match engine::perform(&self.db, &self.providers, &self.clock, id).await {
+            match engine::perform(&self.executor, id).await {
                 Ok(Some(done)) => {
                     tracing::info!("operation finished");
                     self.notify(done).await;

@@ -1,18 +1,18 @@
 //! The card field and the scripts of pages and card fields (docs/elements.md). The browser sends the card to the
 //! provider; it never reaches this service.
 
-mod card_field_config;
-mod field;
-mod inputs;
+mod card_field_page;
+mod card_inputs;
+mod card_tokenization_config;
 mod scripts;
 
 use axum::Router;
 
-pub(crate) use self::card_field_config::CardFieldConfig;
-pub(crate) use self::inputs::{INPUTS_STYLE, inputs};
+pub(crate) use self::card_inputs::{INPUTS_STYLE, inputs};
+pub(crate) use self::card_tokenization_config::CardTokenizationConfig;
 pub(crate) use self::scripts::PAY;
 use crate::app::App;
 
 pub(crate) fn router(app: &App) -> Router<App> {
-    scripts::router().merge(field::router(app))
+    scripts::router().merge(card_field_page::router(app))
 }

@@ -1,11 +1,11 @@
 //! The OpenAPI 3.1 document at `/openapi.json` and its HTML page at `/docs`. Both are built at startup from the route
 //! table and the request and response structs (docs/architecture.md, OpenAPI document).
 
-pub(crate) mod doc;
 mod errors;
-mod fields;
+pub(crate) mod operation_doc;
 pub(crate) mod operations;
 mod page;
+mod schema_html;
 mod schemas;
 
 use axum::Router;

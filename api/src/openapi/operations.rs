@@ -20,7 +20,7 @@ pub(crate) use self::payment_links::*;
 pub(crate) use self::recurring_invoices::*;
 pub(crate) use self::subscriptions::*;
 pub(crate) use self::test_clock::*;
-use super::doc::{OperationDoc, id};
+use super::operation_doc::{OperationDoc, id};
 use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;
 use crate::routes::checkout::{ExchangeFields, SessionFields, SessionView, TokenView};

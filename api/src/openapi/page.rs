@@ -6,7 +6,7 @@ use axum::http::HeaderValue;
 use serde_json::Value;
 
 use super::errors;
-use super::fields::{inline, prose, rows};
+use super::schema_html::{inline, prose, rows};
 use crate::error::anchor;
 use crate::html::{Style, Text};
 
@@ -115,7 +115,7 @@ fn article(document: &Value, method: &str, path: &str, operation: &Value) -> Str
             let _ = writeln!(
                 html,
                 "<tr><th><code>{name}</code><br><span class=\"muted\">{place}{required}</span><td>{}",
-                super::fields::field(parameter, &parameter["schema"])
+                super::schema_html::field(parameter, &parameter["schema"])
             );
         }
         html.push_str("</table></div>\n");

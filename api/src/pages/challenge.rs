@@ -10,7 +10,7 @@ use axum::http::header::{LOCATION, REFRESH};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use domain::payments::{self, Payment, Status};
+use domain::payments::{Payment, Status};
 use engine::Challenge;
 use engine::PageKind;
 use engine::ReturnTo;
@@ -20,8 +20,8 @@ use tokio::time::{Instant, sleep};
 use url::Url;
 
 use super::error_page::ErrorPage;
-use super::form::PAYMENT;
 use super::layout::{REFRESH_SECONDS, page};
+use super::posted_form::PAYMENT;
 use super::token::Token;
 use crate::app::App;
 use crate::html::Text;
@@ -65,7 +65,7 @@ async fn outcome(app: &App, mut payment: Payment) -> Payment {
     let end = Instant::now() + TIMEOUT;
     while payment.status == Status::RequiresAction && Instant::now() < end {
         sleep(POLL_INTERVAL).await;
-        match payments::retrieve(&app.db, payment.account_id, payment.id).await {
+        match app.payments.retrieve(payment.account_id, payment.id).await {
             Ok(read) => payment = read,
             Err(error) => tracing::warn!(%error, payment = %payment.id, "the payment could not be read; retrying"),
         }

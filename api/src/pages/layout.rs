@@ -6,7 +6,7 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, X_FRAME_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-use crate::elements::{CardFieldConfig, INPUTS_STYLE, PAY};
+use crate::elements::{CardTokenizationConfig, INPUTS_STYLE, PAY};
 use crate::html::{HTML, Style, Text, document, set_private_headers};
 
 /// A page that waits for an outcome reloads after this many seconds.
@@ -19,12 +19,14 @@ static STYLE: LazyLock<Style> = LazyLock::new(|| Style::new(&[include_str!("page
 /// Allows the inline style and a form that posts to this service; no script, no framing, no other server.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy(None));
 
-/// With a `card_field_config`, also allows the script and the server that it sends the card to. The challenge is on
+/// With a `tokenization_config`, also allows the script and the server that it sends the card to. The challenge is on
 /// that server too, and browsers apply `form-action` to the redirect after a form post.
-fn policy(card_field_config: Option<&CardFieldConfig>) -> HeaderValue {
-    let gateway =
-        card_field_config.and_then(CardFieldConfig::origin).map(|origin| format!(" {origin}")).unwrap_or_default();
-    let script = match card_field_config {
+fn policy(tokenization_config: Option<&CardTokenizationConfig>) -> HeaderValue {
+    let gateway = tokenization_config
+        .and_then(CardTokenizationConfig::origin)
+        .map(|origin| format!(" {origin}"))
+        .unwrap_or_default();
+    let script = match tokenization_config {
         Some(_) => format!("script-src 'self'; connect-src 'self'{gateway}; "),
         None => String::new(),
     };
@@ -45,11 +47,11 @@ pub(super) fn card_page(
     status: StatusCode,
     title: Text<'_>,
     body: &str,
-    card_field_config: &CardFieldConfig,
+    tokenization_config: &CardTokenizationConfig,
 ) -> Response {
     let html = document(title, &STYLE, &PAY.element("../../elements/"), &format!("<main>\n{body}</main>\n"));
     let mut response = (status, HTML, html).into_response();
-    response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy(Some(card_field_config)));
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy(Some(tokenization_config)));
     response
 }
 

@@ -3,11 +3,11 @@
 
 mod challenge;
 mod error_page;
-mod form;
 mod layout;
 mod messages;
 mod pay_form;
 mod pay_response;
+mod posted_form;
 mod price;
 mod receipt;
 mod token;
@@ -39,7 +39,7 @@ use self::pay_response::{Reply, Sender};
 use self::token::Token;
 use self::view::FormState;
 use crate::app::App;
-use crate::elements::CardFieldConfig;
+use crate::elements::CardTokenizationConfig;
 use crate::error::ApiError;
 use crate::html::Text;
 use crate::request_layer::client_address;
@@ -79,7 +79,7 @@ async fn limit_by_address(State(app): State<App>, request: Request, next: Next) 
 
 async fn show(app: &App, kind: PageKind, token: &str, RawQuery(query): RawQuery) -> Result<Response, ErrorPage> {
     let query = query.unwrap_or_default();
-    let payment = form::value(query.as_bytes(), form::PAYMENT).and_then(|id| id.parse().ok());
+    let payment = posted_form::value(query.as_bytes(), posted_form::PAYMENT).and_then(|id| id.parse().ok());
     let form = FormState { message: None, tip_selected: false };
     render(app, PageAddress { kind, token }, payment, StatusCode::OK, form).await
 }
@@ -93,12 +93,12 @@ async fn render(
     form: FormState<'_>,
 ) -> Result<Response, ErrorPage> {
     let page = engine::open_page(&app.db, address, payment, app.clock.now()).await?;
-    let card_field_config = CardFieldConfig::of_payee(app, &page.payee);
-    let (title, body) = view::render(&page, card_field_config.as_ref(), form);
+    let tokenization_config = CardTokenizationConfig::of_payee(app, &page.payee);
+    let (title, body) = view::render(&page, tokenization_config.as_ref(), form);
     let title = Text(&title);
-    let mut response = match &card_field_config {
-        Some(card_field_config) if page.state == PageState::Open => {
-            layout::card_page(status, title, &body, card_field_config)
+    let mut response = match &tokenization_config {
+        Some(tokenization_config) if page.state == PageState::Open => {
+            layout::card_page(status, title, &body, tokenization_config)
         }
         _ => layout::page(status, title, &body),
     };
@@ -117,18 +117,19 @@ async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result
     let address = PageAddress { kind, token };
     let sender = Sender::of(&request);
     let payer = client_address(&request).to_canonical();
-    let fields = form::read(request).await?;
-    let tip_selected = form::value(&fields, "tip").is_some();
+    let fields = posted_form::read(request).await?;
+    let tip_selected = posted_form::value(&fields, "tip").is_some();
     let show_again = async |status, message| match (sender, message) {
         (Sender::Form, _) => render(app, address, None, status, FormState { message, tip_selected }).await,
         (Sender::Script, Some(message)) => Ok(sender.response(status, Reply::ShowMessage(&[message]))),
         (Sender::Script, None) => Ok(sender.response(status, Reply::GoTo(token))),
     };
-    let Some(card) = form::value(&fields, "token").filter(|card| !card.is_empty() && !card.contains('\0')) else {
+    let Some(card) = posted_form::value(&fields, "token").filter(|card| !card.is_empty() && !card.contains('\0'))
+    else {
         return show_again(StatusCode::UNPROCESSABLE_ENTITY, Some("No card was sent. Please enter it again.")).await;
     };
     // 0 never matches the displayed total, so an invalid number is rejected.
-    let total = form::value(&fields, "amount").map(|amount| amount.parse().unwrap_or(0));
+    let total = posted_form::value(&fields, "amount").map(|amount| amount.parse().unwrap_or(0));
     let submission = PaySubmission { token: &card, tips: tip_selected, total };
     // The address of a load balancer does not identify the payer.
     let payer_address = is_public(payer).then(|| payer.to_string());
@@ -182,7 +183,7 @@ async fn payment_response(
     sender: Sender,
     payment: &Payment,
 ) -> Result<Response, ErrorPage> {
-    let back = format!("{}?{}={}", address.token, form::PAYMENT, payment.id);
+    let back = format!("{}?{}={}", address.token, posted_form::PAYMENT, payment.id);
     if let Some(action) = view::action_of(payment) {
         let reply = Reply::Challenge { location: &format!("../a/{action}"), back: &back };
         return Ok(sender.response(StatusCode::OK, reply));

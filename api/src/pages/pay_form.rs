@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use domain::accounts::{Mode, Payee};
 
 use super::totals::Totals;
-use crate::elements::{CardFieldConfig, inputs};
+use crate::elements::{CardTokenizationConfig, inputs};
 use crate::html::MerchantText;
 
 /// Test cards and their outcomes, worded unlike the messages of `messages.rs` so that tests can tell both apart.
@@ -23,7 +23,7 @@ const TEST_CARDS: [(&str, &str); 8] = [
 const PARTIAL: (&str, &str) = ("4000 0000 0000 0010", "is approved for half");
 
 /// Renders the form.
-pub(super) fn form(html: &mut String, payee: &Payee, card_field_config: &CardFieldConfig, totals: &Totals) {
+pub(super) fn form(html: &mut String, payee: &Payee, tokenization_config: &CardTokenizationConfig, totals: &Totals) {
     let name = MerchantText(&payee.name);
     let _ = writeln!(
         html,
@@ -33,7 +33,7 @@ pub(super) fn form(html: &mut String, payee: &Payee, card_field_config: &CardFie
          <div id=\"outcome\" class=\"notice bad\" role=\"alert\" tabindex=\"-1\" hidden></div>\n\
          <form id=\"pay\" class=\"card\" method=\"post\" action=\"?\" novalidate autocomplete=\"on\" {}>\n\
          <input type=\"hidden\" name=\"token\">\n{}\n{}",
-        card_field_config.attributes(),
+        tokenization_config.attributes(),
         totals.amount_input(),
         inputs(),
     );
@@ -45,9 +45,9 @@ pub(super) fn form(html: &mut String, payee: &Payee, card_field_config: &CardFie
              <span>Add a tip of {tip}</span></label>"
         );
     }
-    let notice = match card_field_config {
-        CardFieldConfig::Mock => "For test cards only: no card data is sent.",
-        CardFieldConfig::Gateway { .. } => "Your card goes straight to the card processor.",
+    let notice = match tokenization_config {
+        CardTokenizationConfig::Mock => "For test cards only: no card data is sent.",
+        CardTokenizationConfig::Gateway { .. } => "Your card goes straight to the card processor.",
     };
     let _ = writeln!(
         html,
@@ -56,14 +56,14 @@ pub(super) fn form(html: &mut String, payee: &Payee, card_field_config: &CardFie
         totals.switchable_text("Pay "),
     );
     if payee.mode == Mode::Test {
-        test_cards(html, card_field_config);
+        test_cards(html, tokenization_config);
     }
     html.push_str("</section>\n");
 }
 
-fn test_cards(html: &mut String, card_field_config: &CardFieldConfig) {
+fn test_cards(html: &mut String, tokenization_config: &CardTokenizationConfig) {
     html.push_str("<details>\n<summary>Test cards</summary>\n<dl>\n");
-    let partial = matches!(card_field_config, CardFieldConfig::Mock).then_some(PARTIAL);
+    let partial = matches!(tokenization_config, CardTokenizationConfig::Mock).then_some(PARTIAL);
     for (number, outcome) in TEST_CARDS.into_iter().chain(partial) {
         let _ = writeln!(html, "<dt>{number}</dt><dd>{outcome}</dd>");
     }

@@ -15,7 +15,7 @@ use super::pay_form;
 use super::price::Price;
 use super::receipt::receipt;
 use super::totals::Totals;
-use crate::elements::CardFieldConfig;
+use crate::elements::CardTokenizationConfig;
 use crate::html::{MerchantText, Text};
 
 const STATUS: &str = "role=\"status\"";
@@ -33,15 +33,15 @@ pub(super) struct FormState<'a> {
     pub(super) tip_selected: bool,
 }
 
-/// Returns the title and the body of the page. Without a `card_field_config` there is no form.
+/// Returns the title and the body of the page. Without a `tokenization_config` there is no form.
 pub(super) fn render(
     page: &PayPage,
-    card_field_config: Option<&CardFieldConfig>,
+    tokenization_config: Option<&CardTokenizationConfig>,
     form_state: FormState<'_>,
 ) -> (String, String) {
     let PayPage { payee, payable, state, .. } = page;
     let totals = Totals::of(page, form_state.tip_selected);
-    let form = card_field_config.zip(totals.as_ref()).filter(|_| *state == PageState::Open);
+    let form = tokenization_config.zip(totals.as_ref()).filter(|_| *state == PageState::Open);
     let amount = Price(payable.money());
     let total = form.map_or(amount, |(_, totals)| totals.total());
     let mut html = String::new();
@@ -65,8 +65,8 @@ pub(super) fn render(
     }
     html.push_str("</section>\n");
     match (form, *state) {
-        (Some((card_field_config, totals)), _) => pay_form::form(&mut html, payee, card_field_config, totals),
-        (None, PageState::Open) if card_field_config.is_some() => pay_form::amount_too_large(&mut html, payee),
+        (Some((tokenization_config, totals)), _) => pay_form::form(&mut html, payee, tokenization_config, totals),
+        (None, PageState::Open) if tokenization_config.is_some() => pay_form::amount_too_large(&mut html, payee),
         (None, PageState::Open) => pay_form::no_form(&mut html, payee),
         (None, _) => {}
     }

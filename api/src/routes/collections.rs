@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use domain::accounts::Scope;
-use domain::payments::{self, Status};
+use domain::payments::Status;
 use foundation::id::{AccountId, PaymentId};
 use foundation::queues;
 use queue::Wake;
@@ -53,13 +53,13 @@ pub(super) async fn run(State(app): State<App>, Authenticated(caller): Authentic
 /// response.
 async fn is_paid(app: &App, mut waiting: Waiting, account: AccountId, id: PaymentId) -> bool {
     while waiting.next_poll().await {
-        match payments::retrieve(&app.db, account, id).await {
+        match app.payments.retrieve(account, id).await {
             Ok(payment) if payment.status == Status::Processing => {}
             Ok(payment) => return payment.status == Status::PendingSettlement || payment.settled,
             Err(error) => tracing::warn!(%error, payment = %id, "the payment could not be read; retrying"),
         }
     }
     // The shared timeout may have passed while an earlier payment was awaited.
-    let last = payments::retrieve(&app.db, account, id).await;
+    let last = app.payments.retrieve(account, id).await;
     last.is_ok_and(|payment| payment.status == Status::PendingSettlement || payment.settled)
 }

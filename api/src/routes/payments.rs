@@ -8,8 +8,8 @@ use domain::idempotency::IdempotencyKey;
 use domain::payments::idempotency;
 use domain::payments::{self, Payment, PaymentView, RefundView, Status};
 use engine::Change;
-use engine::Funding;
 use engine::PaymentRequest;
+use engine::PaymentSource;
 use engine::TakenPayment;
 use foundation::error::Error;
 use foundation::id::PaymentId;
@@ -59,7 +59,9 @@ pub(super) async fn create(
         caller.require(Permission::PaymentsAuthorize)?;
     }
     let origin = app.origin(Some(caller.key_id));
-    match engine::take_payment(&app.db, &caller, &request, &origin, &app.encryption, app.now(&caller).await?).await? {
+    match engine::take_payment(&app.intents, &caller, &request, &origin, &app.encryption, app.now(&caller).await?)
+        .await?
+    {
         TakenPayment::New(payment, operation) => {
             let waiter = app.replies.register(payment.id.uuid());
             app.publisher.post(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
@@ -77,9 +79,9 @@ pub(super) async fn create(
 fn payment_request(fields: PaymentFields, idempotency_key: Option<IdempotencyKey>) -> Result<PaymentRequest, Error> {
     let minor = required("amount", fields.amount)?.0;
     let currency = required("currency", fields.currency)?.0;
-    let funding = match (fields.payment_token, fields.payment_method_id) {
-        (Some(token), None) => Funding::Token(token.0),
-        (None, Some(id)) => Funding::PaymentMethod(id.0),
+    let source = match (fields.payment_token, fields.payment_method_id) {
+        (Some(token), None) => PaymentSource::Token(token.0),
+        (None, Some(id)) => PaymentSource::PaymentMethod(id.0),
         (Some(_), Some(_)) => {
             return Err(Error::invalid("paymentMethodId", "paymentMethodId must not be sent with paymentToken"));
         }
@@ -87,7 +89,7 @@ fn payment_request(fields: PaymentFields, idempotency_key: Option<IdempotencyKey
     };
     Ok(PaymentRequest {
         money: Money { minor, currency },
-        funding,
+        source,
         capture: fields.capture.is_none_or(|flag| flag.0),
         return_url: fields.return_url.map(|url| url.0),
         idempotency_key,
@@ -97,7 +99,7 @@ fn payment_request(fields: PaymentFields, idempotency_key: Option<IdempotencyKey
 /// Returns the response of the first request with this key, waiting for its outcome.
 async fn replay(app: &App, caller: &Caller, id: PaymentId) -> ApiResult {
     let waiting = Waiting::new(app.replies.register(id.uuid()));
-    let mut payment = payments::retrieve(&app.db, caller.account_id, id).await?;
+    let mut payment = app.payments.retrieve(caller.account_id, id).await?;
     if payment.status == Status::Processing {
         payment = outcome(app, waiting, payment).await;
     }

@@ -22,15 +22,22 @@ pub struct AmbiguousCommit {
 }
 
 impl AmbiguousCommit {
-    /// Sends a COMMIT, or a statement that commits by itself, and records that it was sent.
-    pub async fn send<T, E: Into<Error>>(&mut self, commit: impl Future<Output = Result<T, E>>) -> Result<T> {
+    /// Sends a COMMIT, and records that it was sent.
+    pub async fn send(&mut self, commit: impl Future<Output = sqlx::Result<()>>) -> Result<()> {
         self.committing = true;
-        let result = commit.await.map_err(Into::into);
-        match &result {
-            Err(Error::Database(error)) if db::is_conflict(error) => {}
-            Ok(_) | Err(_) => db::note_commit(&Ok(())),
+        let result = commit.await;
+        db::note_commit(&result);
+        Ok(result?)
+    }
+
+    /// Sends an item of a batch, which commits by itself, and records that it was sent. Returns whether it was written.
+    pub async fn send_in_batch(&mut self, item: impl Future<Output = sqlx::Result<bool>>) -> Result<bool> {
+        let result = item.await;
+        self.committing = !matches!(result, Ok(false) | Err(sqlx::Error::PoolTimedOut));
+        if self.committing {
+            db::note_commit(&result);
         }
-        result
+        Ok(result?)
     }
 
     /// Looks the intent up with `lookup` if a COMMIT may have taken effect: even a refusal may then be caused by an

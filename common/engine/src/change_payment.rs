@@ -92,7 +92,7 @@ impl Intent<'_> {
         let mut tx = db::begin(db).await?;
         let mut payment = payments::lock(&mut tx, self.caller.account_id, self.id).await?;
         if let Some(found) = earlier_refund(&mut tx, &payment, self.change).await? {
-            // It may also come from an earlier attempt of this request whose COMMIT was not answered.
+            // It may also come from an earlier attempt of this request whose COMMIT got no response.
             let is_earlier = found.id != self.refund;
             return Ok(PendingChange { payment, operation: self.operation, refund: Some(found), is_earlier });
         }
@@ -159,12 +159,13 @@ impl Intent<'_> {
             target_ref: payment.provider_ref.as_deref(),
             action_token: None,
             by_system: false,
+            background: false,
             origin: self.origin,
         };
-        operations::insert(tx, &operation).await
+        operations::insert(tx, &[operation]).await
     }
 
-    /// Reads what an attempt has written whose COMMIT was not answered.
+    /// Reads what an attempt has written whose COMMIT got no response.
     async fn reread(&self, db: &PgPool) -> Result<PendingChange> {
         let account = self.caller.account_id;
         operations::state(db, account, self.operation).await?;

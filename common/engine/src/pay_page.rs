@@ -8,20 +8,20 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::ambiguous_commit::AmbiguousCommit;
-use crate::charge::fast_path;
-use domain::accounts::{self, Payee};
-use domain::checkout::{self, SpentToken};
+use crate::charge::intents::{Intent, insert_intents};
+use domain::accounts::{self, Mode, Payee};
+use domain::checkout;
 use domain::customers;
 use domain::invoices::{self, Invoice};
 use domain::modifiers::{AppliedModifiers, Modifiers, Parts, TotalTooLarge};
-use domain::operations::{NewOperation, OperationKind, Origin, Subject};
+use domain::operations::Origin;
 use domain::payment_links::{self, PaymentLink};
 use domain::payments::{self, NewPayment, Payment, Status};
 use foundation::crypto::KeyRing;
 use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::failpoint;
-use foundation::id::{AccountId, CustomerId, OperationId, PaymentId};
+use foundation::id::{AccountId, CustomerId, OperationId, PaymentId, ProviderAccountId};
 use foundation::money::Money;
 use foundation::time::Timestamp;
 use providers::capabilities::Permission;
@@ -329,10 +329,19 @@ async fn write(
     let settlement = accounts::settlement(&mut *tx, spent.provider_account_id).await?;
     settlement.require(payable.money().currency)?;
     let action_token = settlement.provider.may_challenge().then(checkout::action_token);
-    let (payment, operation) = intent(&payable, parts, &spent, action_token.as_deref(), origin, ids);
-    match fast_path::insert_intent(&mut tx, &payment, &operation, *now).await {
-        Err(Error::Database(error)) if is_taken(&error) => return Ok(Some(PayOutcome::Refused(PageState::UnderWay))),
-        inserted => inserted?,
+    let payment = payment(&payable, parts, spent.provider_account_id, ids.0, payee.mode, *now);
+    let intent = Intent {
+        payment,
+        return_url: None,
+        operation: ids.1,
+        source: spent.source,
+        action_token,
+        origin: origin.clone(),
+        key: None,
+    };
+    match insert_intents(&mut tx, std::slice::from_ref(&intent)).await {
+        Err(error) if is_taken(&error) => return Ok(Some(PayOutcome::Refused(PageState::UnderWay))),
+        inserted => drop(inserted?),
     }
     if let Payable::Link(link) = &mut payable {
         payment_links::begin_payment(&mut tx, link).await?;
@@ -340,7 +349,7 @@ async fn write(
     failpoint!("pay_page.written");
     commit.send(tx.commit()).await?;
     failpoint!("pay_page.committed");
-    Ok(Some(PayOutcome::Begun(Box::new(Payment::processing(&payment, payee.mode, *now)), ids.1)))
+    Ok(Some(PayOutcome::Begun(Box::new(intent.payment), ids.1)))
 }
 
 async fn try_lock(tx: &mut PgConnection, payable: &Payable, now: Timestamp) -> Result<Option<Payable>> {
@@ -361,46 +370,30 @@ fn is_taken(error: &sqlx::Error) -> bool {
     matches!(db::violated_constraint(error), Some("payments_one_live_per_invoice" | "payments_one_live_per_link"))
 }
 
-/// Builds the payment and the operation that charges it.
-fn intent<'a>(
+/// The payment of an invoice or link.
+fn payment(
     payable: &Payable,
     parts: Parts,
-    spent: &'a SpentToken,
-    action_token: Option<&'a str>,
-    origin: &'a Origin,
-    (payment, operation): (PaymentId, OperationId),
-) -> (NewPayment<'a>, NewOperation<'a>) {
+    provider_account_id: ProviderAccountId,
+    id: PaymentId,
+    mode: Mode,
+    now: Timestamp,
+) -> Payment {
     let (invoice_id, payment_link_id) = match payable {
         Payable::Invoice(invoice) => (Some(invoice.id), None),
         Payable::Link(link) => (None, Some(link.id)),
     };
-    let money = Money { minor: parts.total, currency: payable.money().currency };
-    let new_payment = NewPayment {
-        id: payment,
+    let payment = NewPayment {
+        id,
         account_id: payable.account_id(),
-        provider_account_id: spent.provider_account_id,
-        money,
+        provider_account_id,
+        money: Money { minor: parts.total, currency: payable.money().currency },
         capture: true,
         customer_id: payable.customer_id(),
         payment_method: None,
         invoice_id,
         payment_link_id,
-        return_url: None,
         parts: Some(parts).filter(Parts::has_additions),
     };
-    let new_operation = NewOperation {
-        id: operation,
-        account_id: payable.account_id(),
-        provider_account_id: spent.provider_account_id,
-        subject: Subject::Payment(payment),
-        refund_id: None,
-        kind: OperationKind::Sale,
-        money: Some(money),
-        source: Some(&spent.source),
-        target_ref: None,
-        action_token,
-        by_system: false,
-        origin,
-    };
-    (new_payment, new_operation)
+    Payment::processing(&payment, mode, now)
 }

@@ -1,8 +1,10 @@
 //! The connection pool, transactions that enqueue work on commit, database size, and the classification of database
 //! errors.
 
+mod batch;
 mod begin;
 mod committed;
+mod reader;
 mod size;
 mod unresponsive;
 
@@ -15,9 +17,11 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
+pub use batch::{Batcher, Executed, column};
 pub use begin::{begin, snapshot};
 pub use committed::watch_commits;
 pub use committed::{commit, note_commit};
+pub use reader::Reader;
 pub use size::{Size, TableSize, size};
 pub use unresponsive::wait_until_unresponsive;
 

@@ -45,7 +45,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long shutdown waits for requests in flight. Long enough for a slow body and the wait for a worker.
 const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
-/// Bytes of a request head, and of the read buffer. A longer head is answered with 431, and so are more than 100
+/// Bytes of a request head, and of the read buffer. A longer head gets 431, and so do more than 100
 /// headers.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// The default for `MAX_CONNECTIONS` where the limit of open files permits.
@@ -126,7 +126,7 @@ pub fn with_security_headers(router: Router, public_url: &str) -> Router {
 
 /// Serves until `stop` resolves. Then continues for `drain_delay`, so that load balancers notice that the process is no
 /// longer ready, and closes each connection with its next response. After that it accepts no connections, and returns
-/// when every request in flight has been answered.
+/// when every request in flight has its response.
 pub async fn serve(
     mut listener: TcpListener,
     router: Router,

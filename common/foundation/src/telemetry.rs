@@ -82,7 +82,7 @@ impl Internal {
         self
     }
 
-    /// `/readyz` answers 503 until [`Self::mark_started`] is called.
+    /// `/readyz` returns 503 until [`Self::mark_started`] is called.
     #[must_use]
     pub fn starting(self) -> Self {
         self.starting.store(true, Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl Internal {
         self.starting.store(false, Ordering::Relaxed);
     }
 
-    /// From now on `/readyz` answers 503, so that load balancers send no new requests.
+    /// From now on `/readyz` returns 503, so that load balancers send no new requests.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }

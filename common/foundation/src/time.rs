@@ -10,8 +10,8 @@ use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat
 /// Microseconds from 1970 to 2000, the epoch of Postgres.
 const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
 
-/// Year 1, in seconds since 1970.
-const YEAR_ONE: i64 = -62_135_596_800;
+/// The start of year 1.
+const YEAR_ONE: jiff::Timestamp = jiff::Timestamp::constant(-62_135_596_800, 0);
 
 /// Whether a text matches a template in which 0 stands for any digit. Case-insensitive.
 fn matches_template(text: &str, template: &str) -> bool {
@@ -28,10 +28,10 @@ impl Timestamp {
     /// The maximum. Jiff's maximum is less than a second later and not a whole microsecond.
     pub const MAX: Self = Self(jiff::Timestamp::constant(253_402_207_200, 0));
 
-    /// Truncates to microseconds, so that a value read back from the database is equal.
+    /// Rounds down to a microsecond, so that a value read back from the database is equal.
     pub fn new(instant: jiff::Timestamp) -> Self {
-        let capped = instant.min(Self::MAX.0);
-        Self(jiff::Timestamp::from_microsecond(capped.as_microsecond()).expect("truncating a valid instant"))
+        let us = instant.as_nanosecond().div_euclid(1000);
+        Self::from_microsecond(i64::try_from(us).expect("the years −9999 to 9999 fit into 64 bits"))
     }
 
     /// Parses RFC 3339: a date, a time with at least seconds, and `Z` or an offset. `None` for other formats, and
@@ -47,7 +47,7 @@ impl Timestamp {
         // RFC 3339 offsets are below 24 hours; jiff's parser allows more.
         let within_a_day = offset.get(1..3).is_none_or(|hours| hours < "24");
         let instant = (well_formed && within_a_day).then(|| text.parse::<jiff::Timestamp>().ok())??;
-        (instant.as_second() >= YEAR_ONE).then(|| Self::new(instant))
+        (instant >= YEAR_ONE).then(|| Self::new(instant))
     }
 
     /// Milliseconds since 1970; `None` outside the years −9999 to 9999.
@@ -55,9 +55,9 @@ impl Timestamp {
         jiff::Timestamp::from_millisecond(ms).ok().map(Self)
     }
 
-    /// Milliseconds since 1970.
+    /// Milliseconds since 1970, rounded down as they are printed.
     pub fn as_millisecond(self) -> i64 {
-        self.0.as_millisecond()
+        self.0.as_microsecond().div_euclid(1000)
     }
 
     /// Microseconds since 1970, clamped to the years −9999 to 9999.
@@ -166,8 +166,12 @@ mod tests {
             ("2026-11-21T09:30:00-23:59", "2026-11-22T09:29:00.000Z"),
             ("2028-02-29T00:00:00-00:00", "2028-02-29T00:00:00.000Z"),
             ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000Z"),
+            ("0026-11-21T09:30:00.1234567Z", "0026-11-21T09:30:00.123Z"),
         ] {
-            assert_eq!(Timestamp::parse(text).map(|instant| instant.to_string()), Some(expected.into()), "{text}");
+            let parsed = Timestamp::parse(text).expect(text);
+            assert_eq!(parsed.to_string(), expected, "{text}");
+            let printed = Timestamp::parse(expected).expect(expected);
+            assert_eq!(parsed.as_millisecond(), printed.as_millisecond(), "{text}");
         }
         for text in [
             "",
@@ -190,6 +194,7 @@ mod tests {
             "+002026-11-21T09:30:00Z",
             "2026-11-21T09:30:0éZ",
             "0001-01-01T00:00:00+00:01",
+            "0000-12-31T23:59:59.5Z",
             "1800000000",
         ] {
             assert_eq!(Timestamp::parse(text), None, "{text}");
@@ -198,7 +203,8 @@ mod tests {
 
     /// Timestamps from year 1 to the maximum.
     fn instants() -> impl Strategy<Value = Timestamp> {
-        (YEAR_ONE * 1000..=Timestamp::MAX.as_millisecond()).prop_map(|ms| Timestamp::from_millisecond(ms).unwrap())
+        (YEAR_ONE.as_millisecond()..=Timestamp::MAX.as_millisecond())
+            .prop_map(|ms| Timestamp::from_millisecond(ms).unwrap())
     }
 
     #[test]
@@ -216,9 +222,9 @@ mod tests {
         ];
         check(written, |text| {
             if let Some(instant) = Timestamp::parse(&text) {
-                assert!((YEAR_ONE..=Timestamp::MAX.0.as_second()).contains(&instant.0.as_second()), "{text}");
+                assert!((YEAR_ONE..=Timestamp::MAX.0).contains(&instant.0), "{text}");
                 let printed = instant.to_string();
-                assert_eq!(Timestamp::parse(&printed).map(Timestamp::as_millisecond), Some(instant.0.as_millisecond()));
+                assert_eq!(Timestamp::parse(&printed).map(Timestamp::as_millisecond), Some(instant.as_millisecond()));
                 assert!(text.len() >= "2026-11-21T09:30:00Z".len(), "{text}");
             }
         });

@@ -9,7 +9,7 @@ mod resolve;
 pub use busiest::{Busiest, BusyAccount, busiest_accounts};
 pub use differences::{BookDifference, DifferenceFilter, list_differences, resolve_difference};
 pub use inspect::{
-    AccountComparison, BookMismatch, Finding, Grade, PaymentHistory, TimelineEntry, Total, WhyInvoice, clock_off,
+    AccountComparison, BookMismatch, Finding, PaymentHistory, Severity, TimelineEntry, Total, WhyInvoice, clock_off,
     compare_books, due, examine, examine_keys, find, incidents, payment_history, volume, why_invoice,
 };
 pub use resolve::{Comparison, Resolution, ResolveOptions, Resolved, operator_text, resolve};

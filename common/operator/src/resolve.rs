@@ -1,5 +1,5 @@
 //! Resolves an operation manually: an operator enters the outcome that the provider reported, if the operation needs
-//! manual review or the provider has been asked long enough. It is recorded by the same code and under the same locks
+//! manual review or the provider has been queried long enough. It is recorded by the same code and under the same locks
 //! as a worker's outcome, in one transaction with its audit record.
 
 mod at_provider;
@@ -23,7 +23,7 @@ use foundation::error::{Error, Result};
 use foundation::id::{AuditId, OperationId};
 use providers::{Decline, DeclineType, ProviderKind, ProviderResponse, Providers};
 
-/// How long a provider is asked about an operation before an operator may decide instead.
+/// How long a provider is queried about an operation before an operator may decide instead.
 const MIN_RECOVERY_TIME: Duration = Duration::from_secs(3600);
 /// Maximum length of operator input, in bytes.
 const MAX_TEXT: usize = 255;
@@ -59,7 +59,7 @@ pub enum Resolution {
 pub struct ResolveOptions {
     /// Execute everything and roll back.
     pub dry_run: bool,
-    /// Allow ending an operation that the provider is still being asked about.
+    /// Allow ending an operation that the provider is still being queried about.
     pub stop_asking: bool,
     /// Accept the outcome although it cannot be verified at the provider.
     pub unverified: bool,
@@ -234,7 +234,7 @@ fn to_response(operation: &OperationRow, resolution: &Resolution) -> Result<Prov
 
 /// "No effect" is certain only when no request can arrive any more.
 fn require_no_request_in_flight(operation: &OperationRow) -> Result<()> {
-    if operation.last_request_is_dead {
+    if operation.last_request_expired {
         return Ok(());
     }
     Err(Error::conflict("the last request may still arrive; ask the provider again in half a minute"))

@@ -194,6 +194,24 @@ pub enum Source {
     Card(String),
 }
 
+impl Source {
+    /// The token, unless it is a saved card.
+    pub fn token(&self) -> Option<&str> {
+        match self {
+            Self::Token(token) => Some(token.expose()),
+            Self::Card(_) => None,
+        }
+    }
+
+    /// The reference of the saved card, unless it is a token.
+    pub fn card(&self) -> Option<&str> {
+        match self {
+            Self::Token(_) => None,
+            Self::Card(card) => Some(card),
+        }
+    }
+}
+
 /// The action that a request asks the provider for.
 #[derive(Clone, Debug)]
 pub enum Action {

@@ -4,8 +4,8 @@ use crate::cards::{CardNumber, SecurityCode};
 
 /// Response code of an approval.
 pub const APPROVED: &str = "00";
-/// Response code of a barred reference.
-pub const BARRED: &str = "96";
+/// Response code of a blocked reference.
+pub const BLOCKED: &str = "96";
 /// Response code of a decline because authentication is required.
 pub const AUTHENTICATION_REQUIRED: &str = "1A";
 

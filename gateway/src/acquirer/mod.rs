@@ -15,19 +15,20 @@ use cards::CardBehavior;
 /// The response to a reference. Repeating the reference returns the same response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcquirerResponse {
-    pub verdict: Verdict,
+    pub decision: Decision,
     /// Two characters; `00` is approved.
     pub auth_code: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Decision {
     Approved,
     /// Declined by the issuer.
     Declined,
-    /// The reference was barred before the request arrived. A late request has no effect.
-    Barred,
+    /// The reference was blocked before the request arrived. A late request has no effect.
+    #[sqlx(rename = "barred")]
+    Blocked,
 }
 
 /// No response: whether the request took effect is unknown.
@@ -54,8 +55,8 @@ impl Acquirer {
     /// [`NoResponse`]
     pub async fn charge(&self, reference: Uuid, number: &CardNumber) -> Result<AcquirerResponse, NoResponse> {
         let auth_code = CardBehavior::of(number).auth_code();
-        let verdict = if auth_code == cards::APPROVED { Verdict::Approved } else { Verdict::Declined };
-        self.book(reference, verdict, auth_code).await
+        let decision = if auth_code == cards::APPROVED { Decision::Approved } else { Decision::Declined };
+        self.book(reference, decision, auth_code).await
     }
 
     /// Captures, voids or refunds an approved charge.
@@ -63,22 +64,22 @@ impl Acquirer {
     /// # Errors
     /// [`NoResponse`]
     pub async fn follow_up(&self, reference: Uuid) -> Result<AcquirerResponse, NoResponse> {
-        self.book(reference, Verdict::Approved, cards::APPROVED).await
+        self.book(reference, Decision::Approved, cards::APPROVED).await
     }
 
-    /// The result of a reference. A reference that never arrived is barred, so that a late request has no effect.
+    /// The result of a reference. A reference that never arrived is blocked, so that a late request has no effect.
     ///
     /// # Errors
     /// [`NoResponse`]
-    pub async fn find_or_bar(&self, reference: Uuid) -> Result<AcquirerResponse, NoResponse> {
-        Ok(store::book(&self.books, reference, Verdict::Barred, cards::BARRED).await?)
+    pub async fn find_or_block(&self, reference: Uuid) -> Result<AcquirerResponse, NoResponse> {
+        Ok(store::book(&self.books, reference, Decision::Blocked, cards::BLOCKED).await?)
     }
 
-    async fn book(&self, reference: Uuid, verdict: Verdict, auth_code: &str) -> Result<AcquirerResponse, NoResponse> {
+    async fn book(&self, reference: Uuid, decision: Decision, auth_code: &str) -> Result<AcquirerResponse, NoResponse> {
         let started = Instant::now();
         // Half the delay before the record and half after it, so that a kill can hit a request in either state.
         tokio::time::sleep(self.delay / 2).await;
-        let response = store::book(&self.books, reference, verdict, auth_code).await;
+        let response = store::book(&self.books, reference, decision, auth_code).await;
         tokio::time::sleep(self.delay / 2).await;
         metrics::histogram!("gateway_acquirer_seconds").record(started.elapsed().as_secs_f64());
         Ok(response?)

@@ -1,6 +1,6 @@
 //! A card to be charged, and where it came from.
 
-use super::{CardNumber, Holder, MaskedCard, ProxyHash, SecurityCode, TokenHash};
+use super::{CardNumber, Cardholder, MaskedCard, ProxyHash, SecurityCode, TokenHash};
 
 /// Where the card came from, as shown in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
@@ -35,7 +35,7 @@ pub struct Funding {
     pub number: CardNumber,
     pub masked_card: MaskedCard,
     pub security_code: Option<SecurityCode>,
-    pub holder: Holder,
+    pub holder: Cardholder,
     pub source: Source,
     /// The card field's token, which the charge uses up.
     pub field_token: Option<TokenHash>,

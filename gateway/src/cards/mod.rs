@@ -105,7 +105,7 @@ impl MaskedCard {
 
 /// What is known of the cardholder.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Holder {
+pub struct Cardholder {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

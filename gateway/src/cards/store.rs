@@ -4,7 +4,7 @@ use foundation::time::Timestamp;
 use sqlx::types::Json;
 use sqlx::{PgConnection, PgPool};
 
-use super::{Brand, Holder, MaskedCard, TokenHash};
+use super::{Brand, Cardholder, MaskedCard, TokenHash};
 use crate::id::AccountId;
 
 /// A stored card: in the vault or under a card field's token.
@@ -14,7 +14,7 @@ pub(super) struct SealedCard {
     pub(super) brand: Brand,
     pub(super) masked: String,
     pub(super) expiry: String,
-    pub(super) holder: Json<Holder>,
+    pub(super) holder: Json<Cardholder>,
     pub(super) stored_as: Option<Vec<u8>>,
 }
 
@@ -24,7 +24,7 @@ pub(super) async fn insert_card(
     token: TokenHash,
     number: &[u8],
     masked_card: &MaskedCard,
-    holder: &Holder,
+    holder: &Cardholder,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
@@ -52,7 +52,7 @@ pub(super) async fn find_card(
     sqlx::query_as!(
         SealedCard,
         r#"SELECT number AS "number?", NULL::bytea AS security_code, brand AS "brand: Brand", masked, expiry,
-                  holder AS "holder: Json<Holder>", NULL::bytea AS stored_as
+                  holder AS "holder: Json<Cardholder>", NULL::bytea AS stored_as
            FROM gateway.cards WHERE token_hash = $1 AND account_id = $2"#,
         token.bytes(),
         account.uuid(),
@@ -69,7 +69,7 @@ pub(super) async fn find_field_token(
 ) -> Result<Option<SealedCard>, sqlx::Error> {
     sqlx::query_as!(
         SealedCard,
-        r#"SELECT number, security_code, brand AS "brand: Brand", masked, expiry, holder AS "holder: Json<Holder>",
+        r#"SELECT number, security_code, brand AS "brand: Brand", masked, expiry, holder AS "holder: Json<Cardholder>",
                   stored_as
            FROM gateway.field_tokens
            WHERE token_hash = $1 AND account_id = $2 AND (spent_at IS NOT NULL OR expires_at > clock_timestamp())"#,

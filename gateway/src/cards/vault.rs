@@ -6,7 +6,7 @@ use foundation::time::Timestamp;
 use sqlx::PgPool;
 
 use super::funding::{Funding, Source};
-use super::{CardNumber, Expiry, Holder, KeyRing, MaskedCard, SecurityCode, TokenHash, store};
+use super::{CardNumber, Cardholder, Expiry, KeyRing, MaskedCard, SecurityCode, TokenHash, store};
 use crate::failure::{Code, Failure, Result};
 use crate::id::AccountId;
 
@@ -46,7 +46,7 @@ pub async fn store(
     key: &KeyRing,
     account: AccountId,
     funding: &Funding,
-    holder: &Holder,
+    holder: &Cardholder,
     now: Timestamp,
 ) -> Result<StoredCard> {
     let token = format!("{CARD_PREFIX}{}", random_hex(16));

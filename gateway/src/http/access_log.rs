@@ -36,7 +36,7 @@ pub(super) fn operation(script: &str, code: &str, caller: &Caller, deadline: Dea
         client = %caller.client.to_canonical(),
         account = caller.account,
         claimed_account = caller.claimed.as_deref().filter(|_| is_claim),
-        "answered"
+        "request completed"
     );
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn middleware(request: Request, next: Next) -> Response {
             status = response.status().as_u16(),
             seconds = started.elapsed().as_secs_f64(),
             client = client.map(tracing::field::display),
-            "answered"
+            "request completed"
         );
     }
     response

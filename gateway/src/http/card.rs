@@ -6,7 +6,7 @@ use super::call::Call;
 use super::form::Form;
 use crate::card_input::{self, Encoding};
 use crate::cards::funding::{Funding, Source};
-use crate::cards::{CardNumber, Expiry, Holder, MaskedCard, ProxyHash, SecurityCode, vault};
+use crate::cards::{CardNumber, Cardholder, Expiry, MaskedCard, ProxyHash, SecurityCode, vault};
 use crate::failure::{Code, Failure, Result};
 
 /// The optional card inputs of an operation.
@@ -28,7 +28,7 @@ pub(super) async fn funding(call: &Call, inputs: CardInputs, today: Date) -> Res
     }
     let (number, proxy) = number(call, inputs).await?;
     let masked_card = MaskedCard::of(&number, expiry(form, today)?);
-    let (holder, source) = (Holder::default(), Source::Api);
+    let (holder, source) = (Cardholder::default(), Source::Api);
     Ok(Funding { number, masked_card, security_code: None, holder, source, field_token: None, proxy })
 }
 

@@ -7,7 +7,7 @@ use url::Url;
 use super::form::Form;
 use crate::accounts::{Account, CURRENCIES};
 use crate::amount::Amount;
-use crate::cards::{Brand, Holder};
+use crate::cards::{Brand, Cardholder};
 use crate::failure::{Code, Failure, Result};
 use crate::transactions::{Address, Details, ReceiptRequest};
 
@@ -34,7 +34,7 @@ pub(super) struct Payer {
 }
 
 impl Payer {
-    pub(super) fn from_form(form: &Form, holder: &Holder) -> Result<Self> {
+    pub(super) fn from_form(form: &Form, holder: &Cardholder) -> Result<Self> {
         let first_name = name(form, "first_name", &holder.first_name)?;
         let last_name = name(form, "last_name", &holder.last_name)?;
         let country = form.get("country_code").or(holder.country_code.as_deref()).unwrap_or_default();
@@ -88,7 +88,7 @@ pub(super) fn country(form: &Form) -> Result<Option<String>> {
 pub(super) fn details(
     form: &Form,
     payer: Payer,
-    holder: &Holder,
+    holder: &Cardholder,
     groups: FieldGroups,
 ) -> Result<(Details, ReceiptRequest)> {
     let zip_code = match form.text("zip_code")?.or_else(|| holder.zip_code.clone()) {

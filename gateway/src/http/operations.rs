@@ -6,7 +6,7 @@ use super::envelope::{Reply, SUCCESS, TransactionReply};
 use super::fields::{self, CENT, FieldGroups, Payer};
 use crate::amount::Amount;
 use crate::cards::funding::Source;
-use crate::cards::{Holder, vault};
+use crate::cards::{Cardholder, vault};
 use crate::failure::{Code, Failure, Result};
 use crate::id::TransactionId;
 use crate::processing::change::Change;
@@ -150,11 +150,11 @@ async fn unused_reference(call: &Call) -> Result<Result<Option<String>>> {
 pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
     let Call { app, account, form, deadline } = &call;
     let reference_id = unused_reference(&call).await?;
-    let payer = Payer::from_form(form, &Holder::default())?;
+    let payer = Payer::from_form(form, &Cardholder::default())?;
     let reference_id = reference_id?;
     let token = form.get("signature_token").ok_or_else(|| Failure::field("signature_token", "is missing"))?;
     let groups = FieldGroups { shipping: false, memo: true, custom: true };
-    let (details, receipts) = fields::details(form, payer, &Holder::default(), groups)?;
+    let (details, receipts) = fields::details(form, payer, &Cardholder::default(), groups)?;
     let client_ip = form.client_ip()?;
     let opened = wallet::open(&app.crypto, account, token, app.clock.now())?;
     let currency = fields::currency(account, Some(&opened.currency))?;
@@ -228,7 +228,7 @@ async fn store_card(call: &Call, by_token: bool) -> Result<vault::StoredCard> {
     let funding = card::funding(call, inputs, account.time_zone.date_at(now)).await?;
     card::is_encrypted(form, inputs)?;
     let card_holder = &funding.holder;
-    let holder = Holder {
+    let holder = Cardholder {
         first_name: form.text("first_name")?.or_else(|| card_holder.first_name.clone()),
         last_name: form.text("last_name")?.or_else(|| card_holder.last_name.clone()),
         zip_code: form.text("zip_code")?.or_else(|| card_holder.zip_code.clone()),

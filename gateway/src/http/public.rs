@@ -15,7 +15,7 @@ use super::card::{expiry, plain_number, security_code};
 use super::envelope::{Reply, SUCCESS};
 use super::form::Form;
 use super::{body, challenge, envelope, fields};
-use crate::cards::{Holder, MaskedCard};
+use crate::cards::{Cardholder, MaskedCard};
 use crate::deadline::Deadline;
 use crate::failure::{Code, Result};
 use crate::tokens::EnteredCard;
@@ -74,7 +74,7 @@ async fn create_field_token(app: &App, form: &Form) -> Result<Reply> {
 }
 
 /// The cardholder's data from the field; the name may come in one field or in two.
-fn holder(form: &Form) -> Result<Holder> {
+fn holder(form: &Form) -> Result<Cardholder> {
     let whole = form.text("name")?;
     let (first, last) = match whole.as_deref() {
         Some(name) => {
@@ -83,7 +83,7 @@ fn holder(form: &Form) -> Result<Holder> {
         }
         None => (None, None),
     };
-    Ok(Holder {
+    Ok(Cardholder {
         first_name: form.text("first_name")?.or(first),
         last_name: form.text("last_name")?.or(last),
         zip_code: form.text("zip_code")?,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-const BEAT_INTERVAL: Duration = Duration::from_millis(500);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 /// A heartbeat that is later than this means that the process was not running.
 const STALL_THRESHOLD: Duration = Duration::from_secs(2);
 /// Requests that waited in sockets are read within this time.
@@ -30,8 +30,8 @@ impl StallDetector {
     /// Runs forever.
     pub async fn run(self) {
         loop {
-            self.beat(self.now());
-            tokio::time::sleep(BEAT_INTERVAL).await;
+            self.record_heartbeat(self.now());
+            tokio::time::sleep(HEARTBEAT_INTERVAL).await;
         }
     }
 
@@ -44,7 +44,7 @@ impl StallDetector {
         self.origin.elapsed()
     }
 
-    fn beat(&self, now: Duration) {
+    fn record_heartbeat(&self, now: Duration) {
         if self.is_overdue(now) {
             self.steady_from.store(millis(now + REFUSAL_AFTER_STALL), Ordering::Relaxed);
         }
@@ -72,10 +72,10 @@ mod tests {
     fn requests_are_refused_for_a_second_after_a_stall() {
         let stall_detector = StallDetector::default();
         let at = Duration::from_millis;
-        stall_detector.beat(at(500));
+        stall_detector.record_heartbeat(at(500));
         assert!(stall_detector.is_steady_at(at(2_500)));
         assert!(!stall_detector.is_steady_at(at(2_501)), "before the late heartbeat");
-        stall_detector.beat(at(20_000));
+        stall_detector.record_heartbeat(at(20_000));
         assert!(
             !stall_detector.is_steady_at(at(20_001)) && !stall_detector.is_steady_at(at(20_999)),
             "after the late heartbeat"

@@ -1,6 +1,6 @@
 //! Captures, voids and refunds: children of a charge, entered under the charge's row lock, where the rules are checked
 //! and the amount is reserved. The child's own reference is inserted first: of two requests with one reference the
-//! second waits for the first and gets 26 if that one was entered, whatever the rules would then answer.
+//! second waits for the first and gets 26 if that one was entered, whatever the rules would then return.
 
 use super::enter::{begin, commit};
 use super::finish::unresolved;

@@ -1,6 +1,6 @@
 //! The outcome of a transaction.
 
-use crate::acquirer::{AcquirerResponse, Verdict, cards};
+use crate::acquirer::{AcquirerResponse, Decision, cards};
 use crate::transactions::{State, reason};
 
 /// The outcome to be written.
@@ -17,13 +17,13 @@ impl Outcome {
     /// From the acquirer's response.
     pub(super) fn of(response: &AcquirerResponse, avs: Option<&'static str>, cvv: Option<&'static str>) -> Self {
         let auth_code = Some(response.auth_code.clone());
-        match response.verdict {
-            Verdict::Approved => Self { state: State::Approved, reason: None, auth_code, avs, cvv },
-            Verdict::Declined => {
+        match response.decision {
+            Decision::Approved => Self { state: State::Approved, reason: None, auth_code, avs, cvv },
+            Decision::Declined => {
                 let reason = Some(cards::reason(&response.auth_code).to_owned());
                 Self { state: State::Declined, reason, auth_code, avs, cvv }
             }
-            Verdict::Barred => Self::failed(reason::NOT_PROCESSED),
+            Decision::Blocked => Self::failed(reason::NOT_PROCESSED),
         }
     }
 

@@ -1,5 +1,5 @@
 //! Recovery of abandoned transactions: those whose process was killed between entry and outcome, and challenges that
-//! were never answered. The outcome is never guessed: the acquirer returns its response to the reference, or bars a
+//! never got a response. The outcome is never guessed: the acquirer returns its response to the reference, or blocks a
 //! reference that it never received, so that a suspended request has no effect when it resumes.
 
 use super::outcome::Outcome;
@@ -22,7 +22,7 @@ impl Processor {
                 let (from, outcome) = match state {
                     State::Challenged => (state, Outcome::declined(reason::AUTHENTICATION_EXPIRED, None)),
                     State::InProgress | State::Approved | State::Declined | State::Failed => {
-                        match self.acquirer.find_or_bar(id.uuid()).await {
+                        match self.acquirer.find_or_block(id.uuid()).await {
                             Ok(response) => (State::InProgress, Outcome::of(&response, None, None)),
                             Err(error) => {
                                 tracing::error!(transaction = %id, %error, "cannot recover a transaction; will retry");

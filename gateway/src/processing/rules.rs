@@ -23,7 +23,7 @@ pub(super) struct Parent {
     /// When the captured amount settles; it can no longer be voided then.
     pub(super) settles_at: Option<Timestamp>,
     /// When the authorization expires.
-    pub(super) lapses_at: Option<Timestamp>,
+    pub(super) expires_at: Option<Timestamp>,
 }
 
 impl Parent {
@@ -34,7 +34,7 @@ impl Parent {
     pub(super) fn capture(&self, amount: Amount, now: Timestamp) -> Result<()> {
         let held = self.kind == TransactionKind::Authorize && self.state == State::Approved && !self.voided;
         let open = self.changing.is_none() && self.captured == Amount::ZERO;
-        let in_time = self.lapses_at.is_none_or(|end| now < end);
+        let in_time = self.expires_at.is_none_or(|end| now < end);
         if !held || !open || !in_time {
             return Err(Code::CaptureNotPossible.refuse());
         }
@@ -50,7 +50,7 @@ impl Parent {
     /// 16
     pub(super) fn void(&self, now: Timestamp) -> Result<()> {
         let open = self.state == State::Approved && !self.voided && self.changing.is_none();
-        let in_time = self.settles_at.or(self.lapses_at).is_none_or(|end| now < end);
+        let in_time = self.settles_at.or(self.expires_at).is_none_or(|end| now < end);
         match open && in_time && self.returned == Amount::ZERO {
             true => Ok(()),
             false => Err(Code::VoidNotPossible.refuse()),
@@ -105,7 +105,7 @@ mod tests {
             voided: false,
             changing: None,
             settles_at: (captured > 0).then(|| at(1)),
-            lapses_at: (kind == TransactionKind::Authorize).then(|| at(1)),
+            expires_at: (kind == TransactionKind::Authorize).then(|| at(1)),
         }
     }
 
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(with(&|p| p.voided = true), "15");
         assert_eq!(with(&|p| p.changing = Some(TransactionKind::Capture)), "15");
         assert_eq!(with(&|p| p.changing = Some(TransactionKind::Void)), "15");
-        assert_eq!(with(&|p| p.lapses_at = Some(at(0))), "15");
+        assert_eq!(with(&|p| p.expires_at = Some(at(0))), "15");
         assert_eq!(with(&|p| p.kind = TransactionKind::Sale), "15");
         for state in [State::Challenged, State::InProgress, State::Declined, State::Failed] {
             assert_eq!(with(&|p| p.state = state), "15", "{state:?}");

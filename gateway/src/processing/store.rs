@@ -210,7 +210,7 @@ pub(super) async fn lock_parent(
         voided: row.voided,
         changing: row.changing,
         settles_at: row.settles_at,
-        lapses_at: row.lapses_at,
+        expires_at: row.lapses_at,
     })
 }
 
@@ -300,7 +300,7 @@ pub(super) async fn finish(
     let approved = outcome.state == State::Approved;
     let captured = if approved && transaction.kind == TransactionKind::Sale { transaction.amount } else { 0 };
     let holds = approved && transaction.kind == TransactionKind::Authorize;
-    let lapses_at = holds.then(|| now.plus(std::time::Duration::from_secs(7 * 24 * 3600)));
+    let expires_at = holds.then(|| now.plus(std::time::Duration::from_secs(7 * 24 * 3600)));
     sqlx::query!(
         "UPDATE gateway.transactions
          SET state = $2, reason = $3, auth_code = $4, avs = $5, cvv = COALESCE($6, cvv), captured = $7, settles_at = $8,
@@ -314,7 +314,7 @@ pub(super) async fn finish(
         outcome.cvv,
         captured,
         settles_at,
-        lapses_at,
+        expires_at,
         now,
     )
     .execute(db)

@@ -10,7 +10,7 @@ use foundation::time::Timestamp;
 use sqlx::PgPool;
 
 use crate::accounts::Account;
-use crate::cards::{CardNumber, Holder, KeyRing, MaskedCard, SecurityCode, TokenHash, vault};
+use crate::cards::{CardNumber, Cardholder, KeyRing, MaskedCard, SecurityCode, TokenHash, vault};
 use crate::failure::{Failure, Result};
 
 /// As long as a card field's session.
@@ -21,7 +21,7 @@ pub struct EnteredCard {
     pub number: CardNumber,
     pub masked_card: MaskedCard,
     pub security_code: Option<SecurityCode>,
-    pub holder: Holder,
+    pub holder: Cardholder,
 }
 
 /// A new token.

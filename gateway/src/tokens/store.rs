@@ -4,7 +4,7 @@ use foundation::time::Timestamp;
 use sqlx::PgPool;
 use sqlx::types::Json;
 
-use crate::cards::{Brand, Holder, MaskedCard, TokenHash};
+use crate::cards::{Brand, Cardholder, MaskedCard, TokenHash};
 use crate::id::AccountId;
 
 pub(super) struct NewToken<'a> {
@@ -13,7 +13,7 @@ pub(super) struct NewToken<'a> {
     pub(super) number: Vec<u8>,
     pub(super) security_code: Option<Vec<u8>>,
     pub(super) masked_card: &'a MaskedCard,
-    pub(super) holder: &'a Holder,
+    pub(super) holder: &'a Cardholder,
     pub(super) now: Timestamp,
     pub(super) expires_at: Timestamp,
 }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::accounts::{Account, CryptoKeys};
 use crate::amount::Amount;
 use crate::cards::funding::{Funding, Source};
-use crate::cards::{CardNumber, Expiry, Holder, MaskedCard};
+use crate::cards::{CardNumber, Cardholder, Expiry, MaskedCard};
 use crate::failure::{Code, Result};
 use crate::id::TransactionId;
 
@@ -145,7 +145,7 @@ fn verify(crypto: &CryptoKeys, account: &Account, text: &str, now: Timestamp) ->
             number,
             masked_card,
             security_code: None,
-            holder: Holder::default(),
+            holder: Cardholder::default(),
             source: Source::Wallet,
             field_token: None,
             proxy: None,

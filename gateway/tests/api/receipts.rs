@@ -117,8 +117,8 @@ async fn receipts_without_a_valid_address_are_not_sent() {
     assert!(displayed["contact_email"].is_null());
 }
 
-/// A local mail server that answers each `RCPT` with the next of these replies and then with 250. A reply with the
-/// prefix `MAIL` answers a `MAIL` instead.
+/// A local mail server that responds to each `RCPT` with the next of these replies and then with 250. A reply with the
+/// prefix `MAIL` is for a `MAIL` instead.
 struct Server {
     url: String,
     received: Arc<Mutex<Vec<String>>>,

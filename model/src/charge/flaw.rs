@@ -35,7 +35,7 @@ pub enum Flaw {
     NotProcessedUnfenced,
     /// A row that was not processed is requeued although another worker has claimed the operation since.
     RequeueUnfenced,
-    /// A refusal that the provider forgets is an outcome although another worker has claimed the operation since.
+    /// A refusal that the provider discards is an outcome although another worker has claimed the operation since.
     RefusalUnfenced,
     /// A second charge is not reversed.
     KeepSecondCharge,

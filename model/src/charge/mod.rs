@@ -32,8 +32,8 @@ pub struct ChargeModel {
     pub deadline: bool,
     /// How many look-ups may miss a booked charge.
     pub max_lag: u8,
-    /// Whether the provider may refuse a request and forget it.
-    pub forgets: bool,
+    /// Whether the provider may refuse a request and keep no record of it.
+    pub discards_refusals: bool,
     /// Whether the provider's statement is read.
     pub reconciles: bool,
     /// The omitted rule.
@@ -49,7 +49,7 @@ impl ChargeModel {
             Class::LookupOnly => (true, 1),
             Class::Idempotent | Class::Neither => (false, 0),
         };
-        Self { workers, class, deadline, max_lag, forgets: false, reconciles: false, flaw: None }
+        Self { workers, class, deadline, max_lag, discards_refusals: false, reconciles: false, flaw: None }
     }
 
     /// Omits a rule.
@@ -286,7 +286,7 @@ impl ChargeModel {
     }
 
     fn reads_statement(&self) -> bool {
-        self.reconciles && self.class.remembers()
+        self.reconciles && self.class.retains_records()
     }
 }
 

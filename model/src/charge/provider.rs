@@ -18,7 +18,7 @@ pub enum Class {
 
 impl Class {
     /// Whether it can be queried, and therefore has a statement.
-    pub const fn remembers(self) -> bool {
+    pub const fn retains_records(self) -> bool {
         match self {
             Self::Idempotent | Self::Lookup | Self::LookupOnly => true,
             Self::Neither => false,
@@ -88,7 +88,7 @@ impl ChargeModel {
         }
         let all =
             &[Some(Decision::Approve), Some(Decision::Decline), Some(Decision::Challenge), Some(Decision::Refuse)];
-        match (self.class.looks_up(), self.forgets) {
+        match (self.class.looks_up(), self.discards_refusals) {
             (true, true) => all,
             (true, false) => &all[..3],
             (false, _) => &all[..2],

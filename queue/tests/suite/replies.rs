@@ -13,18 +13,18 @@ async fn listening(rig: &Rig) -> Replies {
     let replies = Replies::start(&queue::Redis::new(&rig.redis.url()).unwrap(), "here");
     let mut waiter = replies.register(Uuid::nil());
     // A new subscription wakes all waiters, but it may have been established before the registration.
-    while timeout(Duration::from_millis(100), waiter.woken()).await.is_err() {
+    while timeout(Duration::from_millis(100), waiter.notified()).await.is_err() {
         rig.publisher.reply("here", Uuid::nil()).await.unwrap();
     }
     replies
 }
 
-async fn woken(waiter: &mut Waiter) {
-    timeout(TIMEOUT, waiter.woken()).await.expect("the waiter was not woken");
+async fn notified(waiter: &mut Waiter) {
+    timeout(TIMEOUT, waiter.notified()).await.expect("the waiter was not notified");
 }
 
 async fn stays_asleep(waiter: &mut Waiter) -> bool {
-    timeout(Duration::from_millis(200), waiter.woken()).await.is_err()
+    timeout(Duration::from_millis(200), waiter.notified()).await.is_err()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,14 +36,14 @@ async fn replies_wake_exactly_the_waiters_of_their_id() {
     rig.publisher.reply("elsewhere", one).await.unwrap();
     assert!(stays_asleep(&mut first).await);
     rig.publisher.reply("here", one).await.unwrap();
-    woken(&mut first).await;
-    // A reply before the call to woken() counts, but only once.
-    woken(&mut second).await;
+    notified(&mut first).await;
+    // A reply before the call to notified() counts, but only once.
+    notified(&mut second).await;
     assert!(stays_asleep(&mut second).await);
     assert!(stays_asleep(&mut third).await);
     drop(first);
     rig.publisher.reply("here", one).await.unwrap();
-    woken(&mut second).await;
+    notified(&mut second).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,10 +56,10 @@ async fn a_new_subscription_wakes_all_waiters() {
         assert!(stays_asleep(&mut waiters[0]).await);
         rig.redis.restart().await.unwrap();
         for waiter in &mut waiters {
-            woken(waiter).await;
+            notified(waiter).await;
         }
         rig.publisher.reply("here", Uuid::from_u128(2)).await.unwrap();
-        woken(&mut waiters[1]).await;
+        notified(&mut waiters[1]).await;
     }
 }
 
@@ -71,12 +71,12 @@ async fn subscriptions_survive_silence_and_a_stall() {
     // Longer than the silence after which the connection is pinged.
     sleep(Duration::from_secs(7)).await;
     rig.publisher.reply("here", Uuid::from_u128(1)).await.unwrap();
-    woken(&mut waiter).await;
+    notified(&mut waiter).await;
     // Longer than the timeout of the ping.
     rig.redis.pause().unwrap();
     sleep(Duration::from_secs(10)).await;
     rig.redis.resume().unwrap();
-    woken(&mut waiter).await;
+    notified(&mut waiter).await;
     rig.publisher.reply("here", Uuid::from_u128(1)).await.unwrap();
-    woken(&mut waiter).await;
+    notified(&mut waiter).await;
 }

@@ -8,7 +8,7 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use crate::auditor::State;
-use crate::client::{Answer, Response};
+use crate::client::{ReceivedResponse, Response};
 use crate::history::{Fault, History, Request};
 use crate::receiver::Delivery;
 use crate::system::Role;
@@ -96,10 +96,10 @@ pub struct Books {
 }
 
 impl Evidence<'_> {
-    /// The requests that were answered.
-    pub fn answers(&self) -> impl Iterator<Item = (&Request, &Answer)> {
+    /// The requests with the responses that were received.
+    pub fn responses(&self) -> impl Iterator<Item = (&Request, &ReceivedResponse)> {
         self.history.requests.iter().zip(self.responses).filter_map(|(timed, response)| match response {
-            Some(Response::Received(answer)) => Some((&timed.request, answer)),
+            Some(Response::Received(response)) => Some((&timed.request, response)),
             Some(Response::Lost | Response::Skipped) | None => None,
         })
     }

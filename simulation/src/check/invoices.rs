@@ -104,17 +104,17 @@ fn attempts_faults(evidence: &Evidence<'_>, invoice: &Value, attempts: &[Value])
 
 /// A voided invoice and a cancelled link stay so, and are not paid.
 fn acknowledged(evidence: &Evidence<'_>, violations: &mut Violations) {
-    for (request, answer) in evidence.answers().filter(|(_, answer)| answer.status == 200) {
+    for (request, response) in evidence.responses().filter(|(_, response)| response.status == 200) {
         let expected = match request.operation().as_str() {
             "POST /v1/invoices/{id}/void" => "voided",
             "POST /v1/payment_links/{id}/cancel" | "POST /v1/subscriptions/{id}/cancel" => "cancelled",
             "POST /v1/recurring_invoices/{id}/cancel" => "cancelled",
             _ => continue,
         };
-        let object = answer.json["id"].as_str().and_then(|id| evidence.state.objects.get(id));
-        let is_so = answer.json["status"] == expected && object.is_some_and(|object| object["status"] == expected);
-        let is_unpaid = object.is_some_and(|object| object["paidAt"] == answer.json["paidAt"]);
-        violations.check(is_so && is_unpaid, || format!("{request} returned {} and then {object:?}", answer.json));
+        let object = response.json["id"].as_str().and_then(|id| evidence.state.objects.get(id));
+        let is_so = response.json["status"] == expected && object.is_some_and(|object| object["status"] == expected);
+        let is_unpaid = object.is_some_and(|object| object["paidAt"] == response.json["paidAt"]);
+        violations.check(is_so && is_unpaid, || format!("{request} returned {} and then {object:?}", response.json));
     }
 }
 

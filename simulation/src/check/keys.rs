@@ -5,51 +5,55 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Evidence, Violations};
-use crate::client::{Answer, Response};
+use crate::client::{ReceivedResponse, Response};
 use crate::history::Request;
 
 pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
-    let mut of_key: BTreeMap<(String, &str), Vec<(&Request, &Answer)>> = BTreeMap::new();
-    for (request, answer) in evidence.answers() {
+    let mut of_key: BTreeMap<(String, &str), Vec<(&Request, &ReceivedResponse)>> = BTreeMap::new();
+    for (request, response) in evidence.responses() {
         match &request.key {
-            Some(key) => of_key.entry((request.operation(), key)).or_default().push((request, answer)),
+            Some(key) => of_key.entry((request.operation(), key)).or_default().push((request, response)),
             None => {
-                let is_refund = answer.json["object"] == "refund" && answer.sent.1.get("externalId").is_some();
-                violations.check(is_refund || !answer.is_replay(), || format!("{request} was replayed: {answer:?}"));
+                let is_refund = response.json["object"] == "refund" && response.sent.1.get("externalId").is_some();
+                violations
+                    .check(is_refund || !response.is_replay(), || format!("{request} was replayed: {response:?}"));
             }
         }
     }
-    for ((operation, key), answers) in of_key {
-        one_response(&format!("{operation} with the key {key}"), &answers, violations);
+    for ((operation, key), responses) in of_key {
+        one_response(&format!("{operation} with the key {key}"), &responses, violations);
     }
     refunds(evidence, violations);
     unkeyed(evidence, violations);
 }
 
-fn one_response(name: &str, answers: &[(&Request, &Answer)], violations: &mut Violations) {
-    let mut successes = answers.iter().map(|(_, answer)| *answer).filter(|answer| answer.succeeded());
+fn one_response(name: &str, responses: &[(&Request, &ReceivedResponse)], violations: &mut Violations) {
+    let mut successes = responses.iter().map(|(_, response)| *response).filter(|response| response.succeeded());
     let Some(first) = successes.next() else { return };
-    let mut last: Option<&Answer> = None;
-    for answer in std::iter::once(first).chain(successes) {
-        violations.check(answer.json["id"] == first.json["id"], || {
-            format!("{name} created {} and {}", first.json["id"], answer.json["id"])
+    let mut last: Option<&ReceivedResponse> = None;
+    for response in std::iter::once(first).chain(successes) {
+        violations.check(response.json["id"] == first.json["id"], || {
+            format!("{name} created {} and {}", first.json["id"], response.json["id"])
         });
-        violations.check(answer.sent.1 == first.sent.1, || format!("{name} was accepted with two bodies: {answer:?}"));
-        if answer.json["status"] == "processing" {
+        violations
+            .check(response.sent.1 == first.sent.1, || format!("{name} was accepted with two bodies: {response:?}"));
+        if response.json["status"] == "processing" {
             continue;
         }
-        if let Some(last) = last.replace(answer) {
-            violations.check((last.status, &last.text) == (answer.status, &answer.text), || {
-                format!("{name} returned {} {} and {} {}", last.status, last.text, answer.status, answer.text)
+        if let Some(last) = last.replace(response) {
+            violations.check((last.status, &last.text) == (response.status, &response.text), || {
+                format!("{name} returned {} {} and {} {}", last.status, last.text, response.status, response.text)
             });
         }
     }
-    let originals = answers.iter().filter(|(_, answer)| answer.succeeded() && !answer.is_replay()).count();
+    let originals = responses.iter().filter(|(_, response)| response.succeeded() && !response.is_replay()).count();
     violations.check(originals <= 1, || format!("{name} returned {originals} responses that are not replays"));
-    for (_, answer) in answers.iter().filter(|(_, answer)| !answer.succeeded() && answer.sent_us > first.received_us) {
-        let is_refusal = answer.status == 422 && answer.json["error"]["param"] == "Idempotency-Key";
-        let expected = answer.status >= 500 || (is_refusal && answer.sent.1 != first.sent.1);
-        violations.check(expected, || format!("{name} succeeded and later returned {answer:?}"));
+    for (_, response) in
+        responses.iter().filter(|(_, response)| !response.succeeded() && response.sent_us > first.received_us)
+    {
+        let is_refusal = response.status == 422 && response.json["error"]["param"] == "Idempotency-Key";
+        let expected = response.status >= 500 || (is_refusal && response.sent.1 != first.sent.1);
+        violations.check(expected, || format!("{name} succeeded and later returned {response:?}"));
     }
 }
 
@@ -57,13 +61,13 @@ fn one_response(name: &str, answers: &[(&Request, &Answer)], violations: &mut Vi
 fn refunds(evidence: &Evidence<'_>, violations: &mut Violations) {
     let mut of_id: BTreeMap<(&str, &str), &Value> = BTreeMap::new();
     let mut others: BTreeMap<&str, u64> = BTreeMap::new();
-    for (request, answer) in evidence.answers().filter(|(_, answer)| answer.status == 202) {
-        let (Some(id), sent) = (answer.json["id"].as_str(), &answer.sent) else { continue };
+    for (request, response) in evidence.responses().filter(|(_, response)| response.status == 202) {
+        let (Some(id), sent) = (response.json["id"].as_str(), &response.sent) else { continue };
         match sent.1["externalId"].as_str() {
             Some(external) => {
-                let first = of_id.entry((&sent.0, external)).or_insert(&answer.json);
-                let same = first["id"] == answer.json["id"] && first["amount"] == answer.json["amount"];
-                violations.check(same, || format!("{request} returned {first} and {}", answer.json));
+                let first = of_id.entry((&sent.0, external)).or_insert(&response.json);
+                let same = first["id"] == response.json["id"] && first["amount"] == response.json["amount"];
+                violations.check(same, || format!("{request} returned {first} and {}", response.json));
             }
             None => *others.entry(id).or_default() += 1,
         }
@@ -95,7 +99,7 @@ fn unkeyed(evidence: &Evidence<'_>, violations: &mut Violations) {
 /// docs/api.md, Errors: nothing was done.
 fn is_refused(response: Option<&Response>) -> bool {
     match response {
-        Some(Response::Received(answer)) => answer.status >= 400,
+        Some(Response::Received(response)) => response.status >= 400,
         Some(Response::Skipped) => true,
         Some(Response::Lost) | None => false,
     }

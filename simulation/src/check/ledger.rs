@@ -97,12 +97,12 @@ fn times(evidence: &Evidence<'_>, lines: &[&Line], violations: &mut Violations) 
 
 /// A capture, void or refund that was acknowledged as done is done.
 fn acknowledged(evidence: &Evidence<'_>, violations: &mut Violations) {
-    for (request, answer) in evidence.answers().filter(|(_, answer)| answer.succeeded()) {
-        let (object, operation) = (&answer.json, request.operation());
+    for (request, response) in evidence.responses().filter(|(_, response)| response.succeeded()) {
+        let (object, operation) = (&response.json, request.operation());
         let Some(payment) = object["id"].as_str().and_then(|id| evidence.state.objects.get(id)) else { continue };
         let is_final = object.get("pendingOperation").is_none();
         if operation == "POST /v1/payments/{id}/capture" && is_final {
-            let amount = answer.sent.1.get("amount").unwrap_or(&object["amount"]);
+            let amount = response.sent.1.get("amount").unwrap_or(&object["amount"]);
             let is_done = object["amountCaptured"] == *amount
                 && (payment["amountCaptured"] == *amount || payment["status"] == "cancelled");
             violations.check(is_done, || format!("{request} returned {object} and is {payment}"));

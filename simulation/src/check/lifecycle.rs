@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::calendar::parse_time;
 use super::{Evidence, Violations};
-use crate::client::Answer;
+use crate::client::ReceivedResponse;
 
 /// The next states of each state: the lists of statuses in docs/api.md and docs/billing.md.
 const NEXT: &[(&str, &str, &[&str])] = &[
@@ -95,10 +95,10 @@ pub(super) fn contradiction(earlier: &Value, later: &Value) -> Option<String> {
 /// The test clock never goes back, and has reached the target of an advance that is not pending.
 fn clock(evidence: &Evidence<'_>, violations: &mut Violations) {
     let time = |value: &Value| value.as_str().and_then(parse_time);
-    let shown: Vec<(&Answer, i64)> = evidence
-        .answers()
-        .filter(|(_, answer)| answer.json["object"] == "test_clock")
-        .filter_map(|(_, answer)| Some((answer, time(&answer.json["now"])?)))
+    let shown: Vec<(&ReceivedResponse, i64)> = evidence
+        .responses()
+        .filter(|(_, response)| response.json["object"] == "test_clock")
+        .filter_map(|(_, response)| Some((response, time(&response.json["now"])?)))
         .collect();
     for (earlier, before) in &shown {
         for (later, after) in shown.iter().filter(|(later, _)| later.sent_us > earlier.received_us) {
@@ -121,11 +121,11 @@ type Seen<'a> = (u64, u64, &'a Value);
 pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
     clock(evidence, violations);
     let mut seen: BTreeMap<&str, Vec<Seen<'_>>> = BTreeMap::new();
-    for (_, answer) in evidence.answers().filter(|(_, answer)| answer.succeeded() && !answer.is_replay()) {
-        let listed = answer.json["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
-        for object in std::iter::once(&answer.json).chain(listed) {
+    for (_, response) in evidence.responses().filter(|(_, response)| response.succeeded() && !response.is_replay()) {
+        let listed = response.json["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+        for object in std::iter::once(&response.json).chain(listed) {
             if let (Some(id), true) = (object["id"].as_str(), object["status"].is_string()) {
-                seen.entry(id).or_default().push((answer.sent_us, answer.received_us, object));
+                seen.entry(id).or_default().push((response.sent_us, response.received_us, object));
             }
         }
     }

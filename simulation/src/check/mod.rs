@@ -54,11 +54,11 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<String> {
 
 /// The objects that successful responses name.
 pub fn named(responses: &[Option<Response>]) -> BTreeSet<String> {
-    let answers = responses.iter().flatten().filter_map(|response| match response {
-        Response::Received(answer) if answer.succeeded() => answer.json["id"].as_str(),
+    let ids = responses.iter().flatten().filter_map(|response| match response {
+        Response::Received(response) if response.succeeded() => response.json["id"].as_str(),
         Response::Received(_) | Response::Lost | Response::Skipped => None,
     });
-    answers.map(str::to_owned).collect()
+    ids.map(str::to_owned).collect()
 }
 
 /// How often each operation got which status, for the report.
@@ -66,7 +66,7 @@ pub fn statuses(history: &History, responses: &[Option<Response>]) -> BTreeMap<S
     let mut counts: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
     for (timed, response) in history.requests.iter().zip(responses) {
         let status = match response {
-            Some(Response::Received(answer)) => answer.status.to_string(),
+            Some(Response::Received(response)) => response.status.to_string(),
             Some(Response::Lost) => "lost".to_owned(),
             Some(Response::Skipped) => "skipped".to_owned(),
             None => "none".to_owned(),

@@ -30,11 +30,12 @@ const TOKENS: &[(&str, Option<&str>)] = &[
 ];
 
 pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
-    let answers = || evidence.answers().filter(|(_, answer)| answer.succeeded()).map(|(_, answer)| &answer.json);
-    let listed = answers().filter_map(|json| json["data"].as_array()).flatten();
+    let responses =
+        || evidence.responses().filter(|(_, response)| response.succeeded()).map(|(_, response)| &response.json);
+    let listed = responses().filter_map(|json| json["data"].as_array()).flatten();
     let announced = evidence.books.events.iter().map(|event| &event["data"]["object"]);
     let attempts = evidence.state.attempts.values().flatten();
-    for object in answers().chain(listed).chain(announced).chain(evidence.state.objects.values()).chain(attempts) {
+    for object in responses().chain(listed).chain(announced).chain(evidence.state.objects.values()).chain(attempts) {
         for fault in [form(object), payment(object), invoice(object, evidence.history.timezone()), dependent(object)]
             .into_iter()
             .flatten()
@@ -196,8 +197,8 @@ fn dependent(object: &Value) -> Option<&'static str> {
 
 /// What was created exists at the end.
 fn existence(evidence: &Evidence<'_>, violations: &mut Violations) {
-    for (request, answer) in evidence.answers().filter(|(_, answer)| answer.succeeded()) {
-        let (created, Some(id)) = (&answer.json, answer.json["id"].as_str()) else { continue };
+    for (request, response) in evidence.responses().filter(|(_, response)| response.succeeded()) {
+        let (created, Some(id)) = (&response.json, response.json["id"].as_str()) else { continue };
         if created["object"] == "refund" {
             let payment = created["paymentId"].as_str().and_then(|id| evidence.state.objects.get(id));
             let mut refunds = payment.and_then(|payment| payment["refunds"].as_array()).into_iter().flatten();
@@ -216,13 +217,13 @@ fn existence(evidence: &Evidence<'_>, violations: &mut Violations) {
 /// A created object has the fields of the request; a payment by a test token has the outcome of the token.
 fn requested(evidence: &Evidence<'_>, violations: &mut Violations) {
     let cards: BTreeMap<&str, &str> = evidence
-        .answers()
-        .filter(|(_, answer)| answer.json["object"] == "payment_method")
-        .filter_map(|(_, answer)| Some((answer.json["id"].as_str()?, answer.sent.1["paymentToken"].as_str()?)))
+        .responses()
+        .filter(|(_, response)| response.json["object"] == "payment_method")
+        .filter_map(|(_, response)| Some((response.json["id"].as_str()?, response.sent.1["paymentToken"].as_str()?)))
         .collect();
-    let creations = evidence.answers().filter(|(_, answer)| answer.status == 201);
-    for (request, answer) in creations.filter(|(_, answer)| !answer.is_replay()) {
-        let (sent, created) = (&answer.sent.1, &answer.json);
+    let creations = evidence.responses().filter(|(_, response)| response.status == 201);
+    for (request, response) in creations.filter(|(_, response)| !response.is_replay()) {
+        let (sent, created) = (&response.sent.1, &response.json);
         for field in ["customerId", "planId", "description", "email", "timezone", "startAt", "startDate", "externalId"]
         {
             violations.check(sent.get(field).is_none_or(|value| *value == created[field]), || {

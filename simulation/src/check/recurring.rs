@@ -18,7 +18,7 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
             let mut requests = evidence.history.requests.iter().zip(evidence.responses);
             // If there was no response, it may have been changed.
             requests.any(|(timed, response)| match response {
-                Some(crate::client::Response::Received(answer)) => answer.sent.0 == path,
+                Some(crate::client::Response::Received(response)) => response.sent.0 == path,
                 Some(crate::client::Response::Lost) | None => {
                     timed.request.operation() == format!("POST /v1/recurring_invoices/{{id}}{action}")
                 }

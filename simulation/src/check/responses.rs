@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Evidence, Violations};
-use crate::client::Answer;
+use crate::client::ReceivedResponse;
 use crate::history::{Content, Request};
 use crate::system::Role;
 
@@ -51,88 +51,88 @@ const CODES: &[(u16, &str)] =
     &[(409, "conflict"), (422, "invalid_request"), (429, "rate_limited"), (500, "api_error"), (503, "api_error")];
 
 pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
-    for (request, answer) in evidence.answers() {
-        let status = answer.status;
+    for (request, response) in evidence.responses() {
+        let status = response.status;
         violations
-            .check(is_documented(evidence, request, answer), || format!("{request} returned {status}: {answer:?}"));
+            .check(is_documented(evidence, request, response), || format!("{request} returned {status}: {response:?}"));
         let is_api = request.path.starts_with("/v1");
-        for fault in headers(answer).into_iter().chain(is_api.then(|| body(answer)).flatten()) {
-            violations.0.push(format!("{request} returned {status} with {fault}: {answer:?}"));
+        for fault in headers(response).into_iter().chain(is_api.then(|| body(response)).flatten()) {
+            violations.0.push(format!("{request} returned {status} with {fault}: {response:?}"));
         }
     }
 }
 
-fn is_documented(evidence: &Evidence<'_>, request: &Request, answer: &Answer) -> bool {
+fn is_documented(evidence: &Evidence<'_>, request: &Request, response: &ReceivedResponse) -> bool {
     let operation = request.operation();
     let statuses = STATUSES.iter().find(|(name, _)| *name == operation).map_or(&[] as &[u16], |(_, statuses)| statuses);
-    match answer.status {
+    match response.status {
         500 => evidence.history.breaks_postgres(),
         503 => {
             let changes = request.content != Content::None;
             evidence.history.breaks_postgres() || (changes && evidence.has_wrong_clock(|role| role == Role::Api))
         }
-        422 if request.key.is_some() && answer.json["error"]["param"] == "Idempotency-Key" => true,
+        422 if request.key.is_some() && response.json["error"]["param"] == "Idempotency-Key" => true,
         status => statuses.contains(&status),
     }
 }
 
 /// What is wrong with the headers.
-fn headers(answer: &Answer) -> Option<String> {
-    let header = |name: &str| answer.headers.get(name).map_or("", String::as_str);
+fn headers(response: &ReceivedResponse) -> Option<String> {
+    let header = |name: &str| response.headers.get(name).map_or("", String::as_str);
     let required = [("cache-control", "no-store"), ("x-content-type-options", "nosniff")];
     let wrong = required.iter().find(|(name, value)| header(name) != *value).map(|(name, _)| format!("a wrong {name}"));
     wrong.or_else(|| header("request-id").is_empty().then(|| "no Request-Id".to_owned()))
 }
 
 /// What is wrong with the body.
-fn body(answer: &Answer) -> Option<String> {
-    if answer.status >= 400 {
-        return error(answer);
+fn body(response: &ReceivedResponse) -> Option<String> {
+    if response.status >= 400 {
+        return error(response);
     }
-    if has_null(&answer.json) {
+    if has_null(&response.json) {
         return Some("null".to_owned());
     }
-    let object = answer.json["object"].as_str().unwrap_or_default();
+    let object = response.json["object"].as_str().unwrap_or_default();
     match object {
         // The result of a scheduler run is the only one without a type.
-        "" if answer.json["claimed"].is_null() => Some("no type".to_owned()),
+        "" if response.json["claimed"].is_null() => Some("no type".to_owned()),
         "" => {
             let [claimed, collected, released] =
-                ["claimed", "collected", "released"].map(|field| answer.json[field].as_u64());
+                ["claimed", "collected", "released"].map(|field| response.json[field].as_u64());
             let sum = collected.zip(released).map(|(collected, released)| collected + released);
             (claimed != sum).then(|| "a wrong sum".to_owned())
         }
         "list" => {
-            let has_more = answer.json["hasMore"] == true;
-            let last = answer.json["data"].as_array().and_then(|data| Some(data.last()?["id"].clone()));
-            let cursor = answer.json.get("nextCursor").cloned();
-            let is_right = answer.json["data"].is_array()
+            let has_more = response.json["hasMore"] == true;
+            let last = response.json["data"].as_array().and_then(|data| Some(data.last()?["id"].clone()));
+            let cursor = response.json.get("nextCursor").cloned();
+            let is_right = response.json["data"].is_array()
                 && if has_more { last.is_some() && cursor == last } else { cursor.is_none() };
             (!is_right).then(|| "a wrong cursor".to_owned())
         }
         "test_clock" => None,
         _ => {
-            let complete = answer.json["id"].is_string() && answer.json["livemode"] == false;
+            let complete = response.json["id"].is_string() && response.json["livemode"] == false;
             (!complete).then(|| "no id or livemode".to_owned())
         }
     }
 }
 
-fn error(answer: &Answer) -> Option<String> {
-    let error = &answer.json["error"];
+fn error(response: &ReceivedResponse) -> Option<String> {
+    let error = &response.json["error"];
     let [code, message, id, url] = ["code", "message", "requestId", "docUrl"].map(|field| error[field].as_str());
     let code = code.unwrap_or_default();
-    if CODES.iter().find(|(status, _)| *status == answer.status).map(|(_, code)| *code) != Some(code) {
+    if CODES.iter().find(|(status, _)| *status == response.status).map(|(_, code)| *code) != Some(code) {
         return Some("a wrong code".to_owned());
     }
-    if message.is_none_or(str::is_empty) || id != answer.headers.get("request-id").map(String::as_str) {
+    if message.is_none_or(str::is_empty) || id != response.headers.get("request-id").map(String::as_str) {
         return Some("no message or another requestId".to_owned());
     }
     if !url.is_some_and(|url| url.ends_with(&format!("#error-{code}"))) {
         return Some("a wrong docUrl".to_owned());
     }
     let has_param = error["param"].is_string();
-    (has_param != (answer.status == 422)).then(|| "a wrong param".to_owned())
+    (has_param != (response.status == 422)).then(|| "a wrong param".to_owned())
 }
 
 fn has_null(value: &Value) -> bool {

@@ -149,6 +149,25 @@ impl World {
         }
     }
 
+    /// Responds to tests whether a connection to Postgres is alive. Once the faults have ended, all are, and their order
+    /// does not matter.
+    pub(super) fn respond_to_pings(&mut self) {
+        let mut processes = Vec::new();
+        for connection in self.connections.values_mut() {
+            let Server::Postgres(server) = &mut connection.server else { continue };
+            if connection.incoming.is_empty()
+                && let Some(response) = server.pong(&connection.outgoing)
+            {
+                connection.outgoing.clear();
+                connection.closed |= connection.client.write_all(&response).is_err();
+                processes.push(connection.process);
+            }
+        }
+        for process in processes {
+            self.mark_ready(process);
+        }
+    }
+
     pub(super) fn forward(&mut self, id: ConnectionId) -> Result<()> {
         self.pass_latency()?;
         let connection = self.connections.get_mut(&id).context("a connection")?;

@@ -111,6 +111,8 @@ pub struct World {
     unfrozen: Vec<ConnectionId>,
     /// Processes that a fault has killed since the last call of [`World::killed`].
     killed: BTreeSet<ProcessId>,
+    /// Whether all connections work from now on.
+    faults_ended: bool,
     /// How much later than its time a timer may fire while nothing else happens, in microseconds.
     pub drift_us: u64,
     /// What has happened.
@@ -140,6 +142,7 @@ impl World {
             locks_changed: false,
             unfrozen: Vec::new(),
             killed: BTreeSet::new(),
+            faults_ended: false,
             drift_us: 0,
             trace: Trace::default(),
         }
@@ -234,8 +237,9 @@ impl World {
         }
     }
 
-    /// Cancels the faults of statements that have not happened.
-    pub fn cancel_statement_faults(&mut self) {
+    /// Cancels the faults of statements that have not happened. No other follows.
+    pub fn end_faults(&mut self) {
+        self.faults_ended = true;
         for process in self.processes.values_mut() {
             process.fault = None;
         }
@@ -282,6 +286,9 @@ impl World {
             self.open(id, opened)?;
         }
         self.receive_from(id);
+        if self.faults_ended {
+            self.respond_to_pings();
+        }
         self.remove_closed()
     }
 

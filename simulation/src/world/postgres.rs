@@ -111,6 +111,12 @@ impl PostgresServer {
         if self.frozen { None } else { request(bytes, !self.startup.is_empty()) }
     }
 
+    /// The response if `bytes` are a request without statements, a test whether the connection is alive.
+    pub(super) fn pong(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let (_, backend) = self.backend.as_ref().filter(|_| !self.frozen && bytes == message(b'S', &[]))?;
+        Some(message(b'Z', &[backend.status()]))
+    }
+
     pub(super) fn is_frozen(&self) -> bool {
         self.frozen
     }

@@ -75,7 +75,7 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
             format!("payments/s with {COMPARISON_CLIENTS} clients, vs. pgbench"),
             at_32,
             Some(baseline),
-            Goal::AtLeast(0.5),
+            Goal::AtLeast(0.8),
         ),
         row(format!("CPU ms per payment with {COMPARISON_CLIENTS} clients"), cpu_ms, None, Goal::None),
         row("bytes per payment, including indexes".to_owned(), bytes.values().sum(), None, Goal::None),

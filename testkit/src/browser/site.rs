@@ -1,4 +1,4 @@
-//! A merchant's site: a few pages at their own origin. POST requests are answered and discarded.
+//! A merchant's site: a few pages at their own origin. POST requests get a response and are discarded.
 
 use std::{
     collections::HashMap,

@@ -5,7 +5,6 @@
 
 mod check;
 mod clock_files;
-mod config;
 mod endpoints;
 mod evidence;
 mod fault;
@@ -25,6 +24,7 @@ mod run;
 mod schedule;
 mod shop;
 mod system;
+mod system_config;
 mod test_cards;
 mod time;
 mod upgrade;
@@ -35,11 +35,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 pub use self::mutants::dropped_constraints;
 use self::{
-    config::SystemConfig,
     mutants::Mutant,
     quiet::TIMEOUT,
     run::Run,
     schedule::{LONG, Minimums, Plan},
+    system_config::SystemConfig,
 };
 use crate::process::profile_folder;
 

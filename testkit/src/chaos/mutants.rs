@@ -9,17 +9,17 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::{
-    config::{Size, SystemConfig},
     fault::Fault,
     run::{self, Run},
     schedule::{Minimums, Plan},
     shop::ShopKind,
+    system_config::{Size, SystemConfig},
 };
 
 /// Scenes run at a time; each spends most of its time waiting.
@@ -28,6 +28,8 @@ const CONCURRENT_SCENES: usize = 4;
 const LOAD: Duration = Duration::from_secs(35);
 /// How long the work of a scene may take to finish after the load.
 const TIMEOUT: Duration = Duration::from_secs(75);
+/// The last lines of a scene's log, printed if it fails.
+const LOG_LINES: usize = 20;
 /// The mutants of a short run.
 pub(super) const SHORT: &str = "gate,key,event";
 
@@ -341,11 +343,18 @@ async fn run_scene_process(rule: &str, mode: &str, seed: u64, folder: &Path) -> 
     let scenes_folder = folder.join("scenes");
     let report = scenes_folder.join(format!("{rule}-{mode}.json"));
     let _ = fs::remove_file(&report);
-    let log = File::create(scenes_folder.join(format!("{rule}-{mode}.log")))?;
+    let log_path = scenes_folder.join(format!("{rule}-{mode}.log"));
+    let log = File::create(&log_path)?;
     let mut process = Command::new(std::env::current_exe()?);
     process.args(["scene", rule, &seed.to_string(), mode]).kill_on_drop(true);
     let status = process.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).status().await?;
-    ensure!(status.success(), "cannot run the scene; see {}", scenes_folder.display());
+    if !status.success() {
+        // Where it runs unattended, the file may be gone before anybody reads it.
+        let log = fs::read_to_string(&log_path)?;
+        let lines: Vec<_> = log.lines().collect();
+        let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+        bail!("cannot run the scene; {} ends with:\n{last}", log_path.display());
+    }
     let report: Value = serde_json::from_slice(&fs::read(&report)?)?;
     let mut violations = Violations::new();
     for invariant in report["invariants"].as_array().context("the report has no invariants")? {

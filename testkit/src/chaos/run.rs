@@ -10,9 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::{
-    check,
-    config::SystemConfig,
-    evidence,
+    check, evidence,
     fault::Fault,
     faults::FaultInjector,
     ledger,
@@ -21,6 +19,7 @@ use super::{
     report::Report,
     schedule::{Plan, steps},
     system::System,
+    system_config::SystemConfig,
     upgrade,
 };
 use crate::process::Programs;

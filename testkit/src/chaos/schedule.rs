@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{config::SystemConfig, fault::Fault};
+use super::{fault::Fault, system_config::SystemConfig};
 use crate::random::Random;
 
 const WORKERS: usize = SystemConfig::FULL.size.workers;

@@ -172,7 +172,7 @@ async fn failed_charges(db: &PgPool, (from, to): (i64, i64)) -> Result<Vec<Strin
     Ok(failed_charges.bind(from).bind(to).fetch_all(db).await?)
 }
 
-/// While every process and the schema were replaced without faults, every request was answered and no charge failed.
+/// While every process and the schema were replaced without faults, every request got a response and no charge failed.
 pub(super) fn check(observations: &Observations, entries: &[Entry]) -> Finding {
     let mut finding = Finding::new("no request failed while the schema and all processes were replaced");
     let (from, to) = observations.checked_period;

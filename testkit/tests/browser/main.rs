@@ -6,6 +6,6 @@
 
 mod access;
 mod elements;
-mod harness;
+mod harness_tests;
 mod pages;
 mod support;

@@ -2,8 +2,8 @@
 //! These tests compare the files with the sources, without a container engine or a cluster: they find omissions, not
 //! files that do not run.
 
+mod environment_variables;
 mod network;
-mod sources;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +11,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use environment_variables::{known_variables, programs, read, root, seconds};
 use serde_json::{Value, json};
-use sources::{known_variables, programs, read, root, seconds};
 use yaml::{at, documents, map, text, texts};
 
 const KUBERNETES: &str = "deploy/kubernetes/";

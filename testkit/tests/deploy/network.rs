@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::sources::read;
+use super::environment_variables::read;
 use super::yaml::{at, documents, text, texts};
 use super::{KUBERNETES, MANIFESTS};
 

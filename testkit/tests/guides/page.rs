@@ -17,7 +17,7 @@ use nix::{
 use serde_json::Value;
 use testkit::{
     TempDir,
-    examples::Example,
+    integration_examples::Example,
     sandbox::{Running, program},
 };
 use tokio::{process::Command, sync::OnceCell, time::timeout};

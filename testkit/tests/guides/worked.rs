@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
-use testkit::{TempDir, examples::run};
+use testkit::{TempDir, integration_examples::run};
 use tokio::process::Command;
 
 use crate::{

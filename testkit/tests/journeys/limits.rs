@@ -147,10 +147,7 @@ async fn unauthenticated_requests_are_limited_by_address() -> Result<()> {
     let began = Instant::now();
     let responses = concurrently(500, async |i| unauthenticated[i % 3].get("/v1/payments").await).await?;
     let (accepted, max) = (allowed(&responses), 200 + 50 * refilled(began));
-    assert!(
-        (200..=max).contains(&accepted) && (accepted < 500 || max >= 500),
-        "{accepted} of 500 were answered with 401"
-    );
+    assert!((200..=max).contains(&accepted) && (accepted < 500 || max >= 500), "{accepted} of 500 got 401");
     for response in &responses {
         match response.status {
             429 => drop(limited(response)),

@@ -94,8 +94,8 @@ async fn redis_with_an_untrusted_certificate_is_rejected() -> Result<()> {
     eventually("a reply", async || {
         let mut waiter = replies.register(Uuid::nil());
         publisher.reply("here", Uuid::nil()).await?;
-        let woken = tokio::time::timeout(Duration::from_millis(200), waiter.woken()).await;
-        Ok(woken.is_ok().then_some(()))
+        let notified = tokio::time::timeout(Duration::from_millis(200), waiter.notified()).await;
+        Ok(notified.is_ok().then_some(()))
     })
     .await?;
     // An untrusted authority and the public root certificates.

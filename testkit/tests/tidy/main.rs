@@ -3,7 +3,7 @@
 //! Each check collects all violations and reports them at once. A check that reads nothing would always pass, so each
 //! states how much it must at least have read.
 
-mod circles;
+mod import_cycles;
 mod paths;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,6 +165,43 @@ fn all_sql_of_the_programs_is_in_common() {
         }
     }
     verdict("SQL outside common", seen, 30, &wrong);
+}
+
+/// The columns that one of several inserts into a table leaves to their defaults, which are right there.
+const DEFAULT_COLUMNS: [(&str, &str, &[&str]); 2] = [
+    ("operations", "charge/intents.rs", &["background", "by_system", "payment_method_id", "refund_id", "target_ref"]),
+    (
+        "payments",
+        "billing/collect_invoices.rs",
+        &["amount_base", "amount_surcharge", "amount_tax", "amount_tip", "payment_link_id", "return_url"],
+    ),
+];
+
+/// Otherwise a column that is added is silently lost where a second statement inserts into the table.
+#[test]
+fn all_inserts_into_a_table_name_the_same_columns() {
+    for (table, file, expected) in DEFAULT_COLUMNS {
+        let mut inserts = Vec::new();
+        let production = |path: &str| path.starts_with("common/") && !path.contains("/tests");
+        for (path, text) in rust_files().filter(|(path, _)| production(path)) {
+            for rest in after(&text, &format!("INSERT INTO {table}")) {
+                let Some(columns) = rest.trim_start().strip_prefix('(') else { continue };
+                let columns = columns.split(')').next().unwrap_or_default();
+                let columns: BTreeSet<_> = columns.split(',').map(|name| name.trim().to_owned()).collect();
+                inserts.push((path.clone(), columns));
+            }
+        }
+        let all: BTreeSet<_> = inserts.iter().flat_map(|(_, columns)| columns.clone()).collect();
+        let mut wrong = Vec::new();
+        for (path, columns) in &inserts {
+            let missing: Vec<_> = all.difference(columns).map(String::as_str).collect();
+            let allowed: &[&str] = if path.ends_with(file) { expected } else { &[] };
+            if missing != allowed {
+                wrong.push(format!("{path} inserts into {table} without {missing:?}"));
+            }
+        }
+        verdict("inserts", inserts.len(), 2, &wrong);
+    }
 }
 
 #[test]

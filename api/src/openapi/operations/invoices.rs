@@ -4,7 +4,7 @@ use domain::invoices::{AttemptView, InvoiceView};
 use foundation::id::{CollectionAttemptId, InvoiceId};
 use serde_json::json;
 
-use crate::openapi::doc::{OperationDoc, id};
+use crate::openapi::operation_doc::{OperationDoc, id};
 use crate::routes::collections::RunView;
 use crate::routes::invoices::{InvoiceFields, ScheduleFields};
 

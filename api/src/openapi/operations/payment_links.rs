@@ -4,7 +4,7 @@ use domain::payment_links::PaymentLinkView;
 use foundation::id::PaymentLinkId;
 use serde_json::json;
 
-use crate::openapi::doc::{OperationDoc, id};
+use crate::openapi::operation_doc::{OperationDoc, id};
 use crate::routes::payment_links::PaymentLinkFields;
 
 pub(crate) fn payment_links_create() -> OperationDoc {

@@ -4,7 +4,7 @@ use domain::recurring_invoices::RecurringInvoiceView;
 use foundation::id::RecurringInvoiceId;
 use serde_json::json;
 
-use crate::openapi::doc::{OperationDoc, id};
+use crate::openapi::operation_doc::{OperationDoc, id};
 use crate::routes::recurring_invoices::RecurringInvoiceFields;
 
 pub(crate) fn recurring_invoices_create() -> OperationDoc {

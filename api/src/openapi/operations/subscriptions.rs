@@ -4,7 +4,7 @@ use domain::subscriptions::SubscriptionView;
 use foundation::id::SubscriptionId;
 use serde_json::json;
 
-use crate::openapi::doc::{OperationDoc, id};
+use crate::openapi::operation_doc::{OperationDoc, id};
 use crate::routes::subscriptions::SubscriptionFields;
 
 pub(crate) fn subscriptions_create() -> OperationDoc {

@@ -3,7 +3,7 @@
 use domain::test_clocks::TestClockView;
 use serde_json::json;
 
-use crate::openapi::doc::OperationDoc;
+use crate::openapi::operation_doc::OperationDoc;
 use crate::routes::test_clock::AdvanceFields;
 
 pub(crate) fn test_clock_retrieve() -> OperationDoc {

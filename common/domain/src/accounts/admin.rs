@@ -2,7 +2,8 @@
 
 use sqlx::{Acquire, PgExecutor, PgPool, Postgres, Transaction};
 
-use super::{Mode, Settlement};
+use super::Mode;
+use super::settlement::require_currency;
 use crate::modifiers::Modifiers;
 use foundation::calendar::TimeZone;
 use foundation::crypto::KeyRing;
@@ -267,7 +268,7 @@ pub async fn connect(
 ) -> Result<ProviderAccountId> {
     let provider = ProviderKind::CardGateway;
     for currency in currencies.unwrap_or_default() {
-        Settlement { provider, currencies: None }.require(*currency)?;
+        require_currency(provider, None, *currency)?;
     }
     let currencies = currencies.map(|list| list.iter().map(|currency| currency.code().to_owned()).collect::<Vec<_>>());
     let mut tx = pool.begin().await?;

@@ -19,7 +19,7 @@ pub use keys::{
 pub use payee::{Payee, payee};
 pub use rehash::{KeysUnderOtherPeppers, keys_under_other_peppers, rehash_publishable, samples as key_samples};
 pub use scope::Scope;
-pub use settlement::{Settlement, settlement};
+pub use settlement::{Settlement, settlement, settlement_reader};
 pub use time::AccountTime;
 
 use serde::Serialize;

@@ -1,15 +1,18 @@
 //! The provider and currencies of a provider account.
 
-use sqlx::PgExecutor;
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
+use foundation::db::{Reader, column};
 use foundation::error::{Error, Result};
-use foundation::id::ProviderAccountId;
+use foundation::id::{AccountId, ProviderAccountId};
 use foundation::money::Currency;
 use providers::ProviderKind;
 
 /// The provider and currencies of a provider account.
 #[derive(Clone, Debug)]
 pub struct Settlement {
+    pub id: ProviderAccountId,
+    pub account_id: AccountId,
     pub provider: ProviderKind,
     /// The currencies to which an operator has restricted it; `None` if all that the provider supports.
     pub currencies: Option<Vec<String>>,
@@ -26,11 +29,32 @@ impl Settlement {
     /// # Errors
     /// 422 `currency`.
     pub fn require(&self, currency: Currency) -> Result<()> {
-        if self.supports(currency) {
-            return Ok(());
-        }
-        Err(Error::invalid("currency", format!("this account cannot be paid in {currency}")))
+        require_currency(self.provider, self.currencies.as_deref(), currency)
     }
+}
+
+/// As [`Settlement::require`], for a provider account that does not exist yet.
+pub(super) fn require_currency(provider: ProviderKind, own: Option<&[String]>, currency: Currency) -> Result<()> {
+    if provider.supports(currency, own) {
+        return Ok(());
+    }
+    Err(Error::invalid("currency", format!("this account cannot be paid in {currency}")))
+}
+
+/// Starts a reader of settlement settings. Must be called inside a Tokio runtime.
+pub fn settlement_reader(pool: PgPool) -> Reader<ProviderAccountId, Settlement> {
+    let id = |settlement: &Settlement| (settlement.account_id, settlement.id);
+    Reader::start("provider account", pool, |db, ids| Box::pin(find_all(db, ids)), id)
+}
+
+async fn find_all(db: &mut PgConnection, ids: &[ProviderAccountId]) -> sqlx::Result<Vec<Settlement>> {
+    sqlx::query_as!(
+        Settlement,
+        "SELECT id, account_id, provider, currencies FROM provider_accounts p WHERE p.id = ANY ($1)",
+        &column(ids, |id| id.uuid()),
+    )
+    .fetch_all(db)
+    .await
 }
 
 /// Returns the settlement settings of a provider account.
@@ -38,7 +62,11 @@ impl Settlement {
 /// # Errors
 /// Database errors only.
 pub async fn settlement(db: impl PgExecutor<'_>, account: ProviderAccountId) -> Result<Settlement> {
-    let query =
-        sqlx::query_as!(Settlement, "SELECT provider, currencies FROM provider_accounts WHERE id = $1", account.uuid());
-    Ok(query.fetch_one(db).await?)
+    Ok(sqlx::query_as!(
+        Settlement,
+        "SELECT id, account_id, provider, currencies FROM provider_accounts WHERE id = $1",
+        account.uuid()
+    )
+    .fetch_one(db)
+    .await?)
 }

@@ -26,7 +26,7 @@ pub use view::InvoiceView;
 use crate::accounts::{self, Mode};
 use crate::events::{self, EventType};
 use foundation::calendar::{Date, PaymentTerms};
-use foundation::db::{self, Db, Tx};
+use foundation::db::{self, Db, Reader, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
@@ -274,6 +274,16 @@ pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: InvoiceId
 async fn find(db: impl PgExecutor<'_>, account: AccountId, id: InvoiceId) -> Result<Option<Invoice>> {
     let query = select_invoices!("WHERE i.account_id = $1 AND i.id = $2", account.uuid(), id.uuid());
     Ok(query.fetch_optional(db).await?)
+}
+
+/// Starts a reader of invoices. Must be called inside a Tokio runtime.
+pub fn reader(pool: PgPool) -> Reader<InvoiceId, Invoice> {
+    Reader::start("invoice", pool, |db, ids| Box::pin(find_all(db, ids)), |invoice| (invoice.account_id, invoice.id))
+}
+
+/// Returns those of the invoices that exist, of any account.
+async fn find_all(db: &mut PgConnection, ids: &[InvoiceId]) -> sqlx::Result<Vec<Invoice>> {
+    select_invoices!("WHERE i.id = ANY ($1)", &ids.iter().map(|id| id.uuid()).collect::<Vec<_>>(),).fetch_all(db).await
 }
 
 /// Locks an invoice. Lock order: the customer, then the invoice, then its payment.

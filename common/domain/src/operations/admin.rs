@@ -45,7 +45,7 @@ pub struct OperationRow {
     pub finished_at: Option<Timestamp>,
     pub age_seconds: f64,
     /// Whether the last request sent can no longer have an effect.
-    pub last_request_is_dead: bool,
+    pub last_request_expired: bool,
     /// Whether the lease has not expired.
     pub is_held: bool,
     /// Seconds since a request was first sent; 0 if none was.
@@ -92,7 +92,7 @@ macro_rules! select_operations {
                       o.last_sent_at, o.target_ref, o.provider_ref, o.failure, o.created_at, o.finished_at, o.request_id,
                       o.requested_by_key AS requested_by, o.by_system, o.background, o.pushes,
                       extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
-                      coalesce(o.last_sent_at + make_interval(secs => $1) < clock_timestamp(), true) AS "last_request_is_dead!",
+                      coalesce(o.last_sent_at + make_interval(secs => $1) < clock_timestamp(), true) AS "last_request_expired!",
                       coalesce(o.lease_until >= clock_timestamp(), false) AS "is_held!",
                       coalesce(extract(epoch FROM clock_timestamp() - o.first_sent_at), 0)::float8 AS "sent_for_seconds!"
                FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id "# + $rest,
@@ -170,14 +170,14 @@ pub async fn hold(tx: &mut PgConnection, id: OperationId, delay: Duration) -> Re
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] if it has ended, is leased by a worker, saves a card, or its payment has
 /// another operation of unknown outcome.
-pub async fn withhold(tx: &mut PgConnection, id: OperationId) -> Result<AccountId> {
-    let withheld = match stop_processing(&mut *tx, id).await {
+pub async fn require_manual_review(tx: &mut PgConnection, id: OperationId) -> Result<AccountId> {
+    let account = match stop_processing(&mut *tx, id).await {
         Err(Error::Database(error)) if db::violated_constraint(&error) == Some("operations_one_in_flight") => {
             return Err(Error::conflict("another operation of the payment has an unknown outcome: resolve that first"));
         }
-        withheld => withheld?,
+        account => account?,
     };
-    or_conflict(tx, id, withheld, "the operation has ended, is leased by a worker, or saves a card").await
+    or_conflict(tx, id, account, "the operation has ended, is leased by a worker, or saves a card").await
 }
 
 async fn stop_processing(tx: &mut PgConnection, id: OperationId) -> Result<Option<AccountId>> {

@@ -61,7 +61,7 @@ impl Claimed {
 }
 
 /// Whether this operation may be sent: the breaker is closed, or a probe is due. While a client waits, one probe per
-/// second is allowed. If the database cannot answer, the operation is sent: it has already been claimed, and in
+/// second is allowed. If the database cannot respond, the operation is sent: it has already been claimed, and in
 /// recovery class C a claim that sends nothing would need manual review.
 pub async fn admit(db: &PgPool, claimed: &Claimed) -> bool {
     if !claimed.has_breaker || !rule_enabled!(Breaker) {

@@ -1,19 +1,22 @@
 //! Claims: a worker takes an operation until its lease ends, and sends its request.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
 use super::result::state;
 use super::types::{FIRST_PUSH_AFTER, LEASE, Origin, REQUEST_LIFETIME, State, Subject};
 use crate::accounts::AccountTime;
+use foundation::clock::Clock;
 use foundation::crypto::Secret;
+use foundation::db::{self, Batcher, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use foundation::money::{Currency, Money};
+use foundation::public_url;
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
-use foundation::{db, public_url};
 use providers::{Action, OperationKind, PROVIDER_TIMEOUT, Payer, ProviderKind, Request, Source};
 
 /// An operation that this worker holds until its lease ends.
@@ -39,7 +42,7 @@ pub struct Claimed {
     /// Number of look-ups that found nothing, counting only those made when no earlier request could still arrive.
     pub not_found: i32,
     /// Whether the last request sent can no longer have an effect.
-    pub last_request_is_dead: bool,
+    pub last_request_expired: bool,
     /// Whether no client waits for it.
     pub background: bool,
     /// Whether the system itself created it.
@@ -64,7 +67,8 @@ struct ClaimedRow {
     kind: OperationKind,
     reference: String,
     amount: Option<i64>,
-    currency: Option<Currency>,
+    /// Another release may know more currencies: one that this build cannot parse must not fail other rows.
+    currency: Option<String>,
     upstream_token: Option<String>,
     card_ref: Option<String>,
     target_ref: Option<String>,
@@ -75,7 +79,7 @@ struct ClaimedRow {
     fence: i64,
     not_found: i32,
     sent_before: bool,
-    last_request_is_dead: bool,
+    last_request_expired: bool,
     has_clock: bool,
     valid_until: Timestamp,
     now: Timestamp,
@@ -93,7 +97,13 @@ impl ClaimedRow {
             (None, Some(id)) => Subject::PaymentMethod(id),
             _ => return Err(Error::internal(format!("{} has no payment and no payment method", self.id))),
         };
-        let money = self.amount.zip(self.currency);
+        let money = match self.amount.zip(self.currency) {
+            Some((amount, currency)) => {
+                let unknown = |_| Error::internal(format!("{} has the unknown currency {currency}", self.id));
+                Some((amount, currency.parse().map_err(unknown)?))
+            }
+            None => None,
+        };
         let action = action(self.kind, money, self.upstream_token, self.card_ref, self.target_ref)
             .ok_or_else(|| Error::internal(format!("{} lacks a column that its kind requires", self.id)))?;
         let return_url = |token: &String| public_url::of(format_args!("/pay/a/{token}/return"));
@@ -123,7 +133,7 @@ impl ClaimedRow {
             fence: self.fence,
             sent_before: self.sent_before,
             not_found: self.not_found,
-            last_request_is_dead: self.last_request_is_dead,
+            last_request_expired: self.last_request_expired,
             background: self.background,
             by_system: self.by_system,
             not_processed: self.not_processed,
@@ -133,53 +143,82 @@ impl ClaimedRow {
     }
 }
 
-/// Claims an operation and moves it to `sending` in one statement; a single-row update needs no lock on a parent. `now`
-/// is the system's time; the request carries the account's.
-///
-/// `None` if the operation is finished, leased by another worker, or gone, as for every duplicate wake-up. Also `None`
-/// for a refund while another operation of its payment is in progress: a constraint serializes them.
-///
-/// # Errors
-/// Database errors only.
-pub async fn claim(pool: &PgPool, id: OperationId, now: Timestamp) -> Result<Option<Claimed>> {
-    let expired_after = PROVIDER_TIMEOUT + REQUEST_LIFETIME;
-    if !rule_enabled!(Claim) {
-        // Every worker that finds the operation unclaimed takes it.
-        let mut claimed = read(pool, id, now).await?;
-        let state = state(pool, claimed.account_id, id).await?;
-        tokio::time::sleep(FIRST_PUSH_AFTER * 2).await;
-        claim_row(pool, id, LEASE, PROVIDER_TIMEOUT, now).await?;
-        claimed.sent_before = state != State::Ready;
-        return Ok((!state.is_final()).then_some(claimed));
-    }
-    let row = match claim_row(pool, id, LEASE, expired_after, now).await {
-        Err(Error::Database(error)) if db::violated_constraint(&error) == Some("operations_one_in_flight") => {
-            return Ok(None);
-        }
-        claimed => claimed?,
-    };
-    let Some(row) = row else { return Ok(None) };
-    let mut claimed = row.into_claimed()?;
-    claimed.sent_before &= rule_enabled!(Gate);
-    Ok(Some(claimed))
+/// Claims operations. Those that arrive together are claimed in one statement.
+pub struct Claims {
+    pool: PgPool,
+    clock: Clock,
+    batches: Batcher<OperationId, Option<ClaimedRow>>,
 }
 
-/// Claims the row unless it is finished, leased, or locked by another transaction.
-async fn claim_row(
-    db: &PgPool,
-    id: OperationId,
-    lease: Duration,
-    expired_after: Duration,
+impl Claims {
+    /// Must be called inside a Tokio runtime.
+    pub fn start(pool: PgPool, clock: Clock) -> Self {
+        let now = clock.clone();
+        let batches = Batcher::start(pool.clone(), move |db, ids| Box::pin(claim_rows(db, ids, now.now())));
+        Self { pool, clock, batches }
+    }
+
+    /// Claims an operation and moves it to `sending`; a single-row update needs no lock on a parent.
+    ///
+    /// `None` if the operation is finished, leased by another worker, or gone, as for every duplicate wake-up. Also
+    /// `None` for a refund while another operation of its payment is in progress: a constraint serializes them.
+    ///
+    /// # Errors
+    /// Database errors only.
+    pub async fn claim(&self, id: OperationId) -> Result<Option<Claimed>> {
+        if !rule_enabled!(Claim) {
+            return self.claim_without_lease(id).await;
+        }
+        let row = match self.batches.call(id).await {
+            Err(error) if db::violated_constraint(&error) == Some("operations_one_in_flight") => return Ok(None),
+            claimed => claimed?,
+        };
+        let Some(row) = row else { return Ok(None) };
+        let mut claimed = row.into_claimed()?;
+        claimed.sent_before &= rule_enabled!(Gate);
+        Ok(Some(claimed))
+    }
+
+    /// Every worker that finds the operation unclaimed takes it.
+    async fn claim_without_lease(&self, id: OperationId) -> Result<Option<Claimed>> {
+        let mut claimed = read(&self.pool, id, self.clock.now()).await?;
+        let state = state(&self.pool, claimed.account_id, id).await?;
+        tokio::time::sleep(FIRST_PUSH_AFTER * 2).await;
+        claim_rows(&mut *self.pool.acquire().await?, &[id], self.clock.now()).await?;
+        claimed.sent_before = state != State::Ready;
+        Ok((!state.is_final()).then_some(claimed))
+    }
+}
+
+/// Claims the rows that are not finished, leased, or locked by another transaction. Leaves out those of a kind or
+/// provider that this build does not know, and changes of a payment that already has one in progress. `now` is the
+/// system's time; each request carries its account's.
+///
+/// Rows are claimed in the order of their payments, because of `operations_one_in_flight`: two statements that claim
+/// refunds of the same payments must not wait for each other.
+async fn claim_rows(
+    db: &mut PgConnection,
+    ids: &[OperationId],
     now: Timestamp,
-) -> Result<Option<ClaimedRow>> {
-    let row = sqlx::query_as!(
+) -> sqlx::Result<Vec<Option<ClaimedRow>>> {
+    let rows = sqlx::query_as!(
         ClaimedRow,
         r#"WITH candidate AS (
                SELECT o.id, o.state IN ('sending', 'unknown') AS sent_before,
-                      coalesce(o.last_sent_at + make_interval(secs => $3) < clock_timestamp(), true) AS last_request_is_dead
-               FROM operations o
-               WHERE o.id = $1 AND o.finished_at IS NULL AND (o.lease_until IS NULL OR o.lease_until < clock_timestamp())
-               FOR NO KEY UPDATE SKIP LOCKED)
+                      coalesce(o.last_sent_at + make_interval(secs => $3) < clock_timestamp(), true) AS last_request_expired,
+                      p.provider
+               FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id
+               WHERE o.id = ANY ($1) AND o.finished_at IS NULL
+                 AND (o.lease_until IS NULL OR o.lease_until < clock_timestamp())
+                 AND o.kind = ANY ($6) AND p.provider = ANY ($7)
+                 AND NOT (o.kind IN ('capture', 'void', 'refund') AND EXISTS (
+                     SELECT FROM operations b
+                     WHERE b.account_id = o.account_id AND b.payment_id = o.payment_id AND b.id <> o.id
+                       AND b.kind IN ('capture', 'void', 'refund')
+                       AND (b.state IN ('sending', 'unknown')
+                            OR (o.state = 'ready' AND b.state = 'ready' AND b.id = ANY ($1) AND b.id < o.id))))
+               ORDER BY o.payment_id
+               FOR NO KEY UPDATE OF o SKIP LOCKED)
            UPDATE operations o SET
                state = CASE WHEN c.sent_before THEN 'unknown' ELSE 'sending' END::operation_state,
                fence = o.fence + 1,
@@ -187,26 +226,30 @@ async fn claim_row(
                next_push_at = clock_timestamp() + make_interval(secs => $2 + 1),
                first_sent_at = coalesce(o.first_sent_at, clock_timestamp()),
                last_sent_at = CASE WHEN c.sent_before THEN o.last_sent_at ELSE clock_timestamp() END
-           FROM candidate c, provider_accounts p
-           WHERE o.id = c.id AND p.id = o.provider_account_id
-           RETURNING o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
-               o.reference, o.amount, o.currency, o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
+           FROM candidate c
+           WHERE o.id = c.id
+           RETURNING o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, c.provider, o.kind,
+               o.reference, o.amount, o.currency AS "currency: String", o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
                o.payer_address,
-               o.action_token, o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_is_dead AS "last_request_is_dead!",
+               o.action_token, o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_expired AS "last_request_expired!",
                clock_timestamp() + make_interval(secs => $5) AS "valid_until!",
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
                account_now(o.account_id, $4) AS "now!", o.background, o.by_system, o.not_processed,
                extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
                EXISTS (SELECT 1 FROM provider_breakers b WHERE b.provider_account_id = o.provider_account_id) AS "has_breaker!""#,
-        id.uuid(),
-        lease.as_secs_f64(),
-        expired_after.as_secs_f64(),
+        &column(ids, |id| id.uuid()),
+        LEASE.as_secs_f64(),
+        (PROVIDER_TIMEOUT + REQUEST_LIFETIME).as_secs_f64(),
         now,
         PROVIDER_TIMEOUT.as_secs_f64(),
+        &OperationKind::ALL as &[OperationKind],
+        &ProviderKind::ALL as &[ProviderKind],
     )
-    .fetch_optional(db)
+    .fetch_all(db)
     .await?;
-    Ok(row)
+    // Of two callers with the same id, the first gets the row.
+    let mut rows: HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
+    Ok(ids.iter().map(|id| rows.remove(id)).collect())
 }
 
 /// Reads an operation without claiming it, for an outcome that did not come from a request of a worker. The single-use
@@ -218,8 +261,8 @@ pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claime
     sqlx::query_as!(
         ClaimedRow,
         r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
-               o.reference, o.amount, o.currency, CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS upstream_token, o.card_ref, o.target_ref,
-               o.reply_to, o.request_id, o.payer_address, o.action_token, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_is_dead!",
+               o.reference, o.amount, o.currency AS "currency: String", CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS upstream_token, o.card_ref, o.target_ref,
+               o.reply_to, o.request_id, o.payer_address, o.action_token, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_expired!",
                clock_timestamp() AS "valid_until!",
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
                account_now(o.account_id, $2) AS "now!", o.background, o.by_system, o.not_processed,

@@ -3,8 +3,9 @@
 use sqlx::PgConnection;
 
 use super::types::{FIRST_PUSH_AFTER, Origin, Subject};
+use foundation::db::column;
 use foundation::error::Result;
-use foundation::id::{AccountId, KeyId, OperationId, ProviderAccountId, RefundId};
+use foundation::id::{AccountId, KeyId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use foundation::money::Money;
 use providers::{OperationKind, Source};
 
@@ -28,49 +29,51 @@ pub struct NewOperation<'a> {
     pub action_token: Option<&'a str>,
     /// Whether the system itself creates it, not a client's request.
     pub by_system: bool,
+    /// Whether operations that someone waits for are executed before it.
+    pub background: bool,
     pub origin: &'a Origin,
 }
 
-/// Inserts an operation, in the same transaction as the payment, refund or card that it is for.
+/// Inserts operations, in the same transaction as the payments, refunds or cards that they are for.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn insert(tx: &mut PgConnection, new: &NewOperation<'_>) -> Result<()> {
-    let (payment, payment_method) = match new.subject {
-        Subject::Payment(id) => (Some(id.uuid()), None),
-        Subject::PaymentMethod(id) => (None, Some(id.uuid())),
-    };
-    let (token, card) = match new.source {
-        Some(Source::Token(token)) => (Some(token.expose().as_str()), None),
-        Some(Source::Card(card)) => (None, Some(card.as_str())),
-        None => (None, None),
-    };
+pub async fn insert(tx: &mut PgConnection, new: &[NewOperation<'_>]) -> Result<()> {
     sqlx::query!(
         "INSERT INTO operations
             (id, account_id, payment_id, payment_method_id, refund_id, provider_account_id, kind, reference, amount, currency,
              upstream_token, card_ref, target_ref, next_push_at, reply_to, request_id, created_at, action_token, by_system,
-             requested_by_key)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-                 clock_timestamp() + make_interval(secs => $14), $15, $16, clock_timestamp(), $17, $18, $19)",
-        new.id.uuid(),
-        new.account_id.uuid(),
-        payment,
-        payment_method,
-        new.refund_id.map(RefundId::uuid),
-        new.provider_account_id.uuid(),
-        new.kind as OperationKind,
-        new.id.to_string(),
-        new.money.map(|money| money.minor),
-        new.money.map(|money| money.currency.code()),
-        token,
-        card,
-        new.target_ref,
+             background, payer_address, requested_by_key)
+         SELECT id, account_id, payment_id, payment_method_id, refund_id, provider_account_id, kind, reference, amount, currency,
+             upstream_token, card_ref, target_ref, clock_timestamp() + make_interval(secs => $20), reply_to, request_id,
+             clock_timestamp(), action_token, by_system, background, payer_address, requested_by_key
+         FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::uuid[], $7::operation_kind[],
+                $8::text[], $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],
+                $16::text[], $17::bool[], $18::bool[], $19::text[], $21::uuid[])
+            AS n (id, account_id, payment_id, payment_method_id, refund_id, provider_account_id, kind, reference, amount,
+                currency, upstream_token, card_ref, target_ref, reply_to, request_id, action_token, by_system,
+                background, payer_address, requested_by_key)",
+        &column(new, |new| new.id.uuid()),
+        &column(new, |new| new.account_id.uuid()),
+        &column(new, |new| new.subject.payment().map(PaymentId::uuid)) as _,
+        &column(new, |new| new.subject.payment_method().map(PaymentMethodId::uuid)) as _,
+        &column(new, |new| new.refund_id.map(RefundId::uuid)) as _,
+        &column(new, |new| new.provider_account_id.uuid()),
+        &column(new, |new| new.kind) as &[OperationKind],
+        &column(new, |new| new.id.to_string()),
+        &column(new, |new| new.money.map(|money| money.minor)) as _,
+        &column(new, |new| new.money.map(|money| money.currency.code())) as _,
+        &column(new, |new| new.source.and_then(Source::token)) as _,
+        &column(new, |new| new.source.and_then(Source::card)) as _,
+        &column(new, |new| new.target_ref) as _,
+        &column(new, |new| new.origin.reply_to.as_deref()) as _,
+        &column(new, |new| new.origin.request_id.as_deref()) as _,
+        &column(new, |new| new.action_token) as _,
+        &column(new, |new| new.by_system),
+        &column(new, |new| new.background),
+        &column(new, |new| new.origin.payer_address.as_deref()) as _,
         FIRST_PUSH_AFTER.as_secs_f64(),
-        new.origin.reply_to,
-        new.origin.request_id,
-        new.action_token,
-        new.by_system,
-        new.origin.requested_by.map(KeyId::uuid),
+        &column(new, |new| new.origin.requested_by.map(KeyId::uuid)) as _,
     )
     .execute(tx)
     .await?;

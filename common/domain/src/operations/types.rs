@@ -68,6 +68,22 @@ impl Subject {
             Self::PaymentMethod(id) => id.uuid(),
         }
     }
+
+    /// The payment, unless it is a card.
+    pub const fn payment(self) -> Option<PaymentId> {
+        match self {
+            Self::Payment(id) => Some(id),
+            Self::PaymentMethod(_) => None,
+        }
+    }
+
+    /// The card to save.
+    pub const fn payment_method(self) -> Option<PaymentMethodId> {
+        match self {
+            Self::PaymentMethod(id) => Some(id),
+            Self::Payment(_) => None,
+        }
+    }
 }
 
 /// The client that waits for an operation, and the request that created it: carried along for logs and notifications.

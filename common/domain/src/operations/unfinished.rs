@@ -44,7 +44,7 @@ pub struct Backlog {
     /// Age in seconds of the oldest background operation. Many may be queued.
     pub oldest_in_background_seconds: f64,
     /// How many of them need manual review.
-    pub for_a_person: i64,
+    pub in_manual_review: i64,
 }
 
 /// Returns the unfinished operations by state. The cost depends on their number, not on the size of the table.
@@ -63,7 +63,7 @@ pub async fn backlog(db: &PgPool) -> Result<Vec<Backlog>> {
                       AND not_processed = 0 AND (NOT background OR state = 'unknown') AND NOT (kind = 'refund' AND state = 'ready' AND EXISTS (
                           SELECT FROM operations b WHERE b.account_id = o.account_id AND b.payment_id = o.payment_id
                               AND b.state::text = 'unknown')))), 0)::float8 AS "oldest_seconds!",
-                  count(*) FILTER (WHERE next_push_at IS NULL) AS "for_a_person!"
+                  count(*) FILTER (WHERE next_push_at IS NULL) AS "in_manual_review!"
            FROM operations o WHERE next_push_at IS NOT NULL OR state = 'unknown' GROUP BY state"#
     )
     .fetch_all(db)

@@ -8,6 +8,7 @@ use sqlx::{PgConnection, PgPool};
 pub use view::PaymentMethodView;
 
 use crate::accounts::{Caller, Mode};
+use foundation::db::{Reader, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, PaymentMethodId, ProviderAccountId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
@@ -38,7 +39,7 @@ impl Status {
 }
 
 /// A saved card as stored.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PaymentMethod {
     pub id: PaymentMethodId,
     pub account_id: AccountId,
@@ -101,7 +102,7 @@ macro_rules! select_payment_methods {
             r#"SELECT m.id, m.account_id, a.mode, m.customer_id, m.provider_account_id, m.status, m.provider_ref, m.brand,
                       m.last4, m.exp_month, m.exp_year, m.created_at,
                       (c.default_payment_method_id IS NOT DISTINCT FROM m.id) AS "is_default!"
-               FROM payment_methods m JOIN customers c ON c.account_id = m.account_id AND c.id = m.customer_id
+               FROM payment_methods m JOIN customers c ON c.id = m.customer_id
                     JOIN accounts a ON a.id = m.account_id "# + $rest,
             $($arg),*
         )
@@ -114,6 +115,16 @@ macro_rules! select_payment_methods {
 /// As [`retrieve`].
 pub async fn retrieve_from(db: &PgPool, account: AccountId, id: PaymentMethodId) -> Result<PaymentMethod> {
     retrieve(&mut *db.acquire().await?, account, id).await
+}
+
+/// Starts a reader of cards. Must be called inside a Tokio runtime.
+pub fn reader(pool: PgPool) -> Reader<PaymentMethodId, PaymentMethod> {
+    Reader::start("payment method", pool, |db, ids| Box::pin(find_all(db, ids)), |card| (card.account_id, card.id))
+}
+
+/// Returns those of the cards that exist, of any account.
+async fn find_all(db: &mut PgConnection, ids: &[PaymentMethodId]) -> sqlx::Result<Vec<PaymentMethod>> {
+    select_payment_methods!("WHERE m.id = ANY ($1)", &column(ids, |id| id.uuid())).fetch_all(db).await
 }
 
 /// Inserts a card that is about to be saved at the provider.

@@ -24,8 +24,6 @@ pub struct NewPayment<'a> {
     pub invoice_id: Option<InvoiceId>,
     /// The payment link to pay; the caller has locked it.
     pub payment_link_id: Option<PaymentLinkId>,
-    /// The merchant's URL to which the cardholder returns after a challenge.
-    pub return_url: Option<&'a str>,
     /// The parts of the amount, which add up to `money`.
     pub parts: Option<Parts>,
 }

@@ -22,7 +22,7 @@ pub use status::Status;
 pub use view::PaymentView;
 
 use crate::operations::OperationKind;
-use foundation::db;
+use foundation::db::{self, Reader};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentLinkId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
@@ -62,6 +62,16 @@ pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentId) -> Result<
 pub async fn find(db: impl PgExecutor<'_>, account: AccountId, id: PaymentId) -> Result<Option<Payment>> {
     let query = select_payments!("WHERE p.account_id = $1 AND p.id = $2", account.uuid(), id.uuid());
     Ok(query.fetch_optional(db).await?)
+}
+
+/// Starts a reader of payments. Must be called inside a Tokio runtime.
+pub fn reader(pool: PgPool) -> Reader<PaymentId, Payment> {
+    Reader::start("payment", pool, |db, ids| Box::pin(find_all(db, ids)), |payment| (payment.account_id, payment.id))
+}
+
+/// Returns those of the payments that exist, of any account.
+async fn find_all(db: &mut PgConnection, ids: &[PaymentId]) -> sqlx::Result<Vec<Payment>> {
+    select_payments!("WHERE p.id = ANY ($1)", &ids.iter().map(|id| id.uuid()).collect::<Vec<_>>(),).fetch_all(db).await
 }
 
 /// Locks a payment to write its outcome. Payments are locked before their operations.

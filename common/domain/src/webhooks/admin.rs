@@ -98,7 +98,7 @@ struct Rotatable {
 }
 
 /// Gives an endpoint a new secret, as [`endpoints::rotate_secret`] does, and returns its account. While the previous
-/// secret still signs, it may be the only one that the merchant has, because the answer with the current one may have
+/// secret still signs, it may be the only one that the merchant has, because the response with the current one may have
 /// been lost. Another rotation would end it at once, so that requires `again`. Locks the endpoint, so
 /// that concurrent rotations see each other's result.
 ///

@@ -32,7 +32,7 @@ impl EndpointStatus {
 pub enum DisabledReason {
     /// The merchant disabled it.
     Merchant,
-    /// It answered 410 Gone.
+    /// It returned 410 Gone.
     Gone,
     /// It failed for five days.
     Failing,
@@ -58,7 +58,7 @@ impl DisabledReason {
 pub enum DeliveryStatus {
     /// The attempt is scheduled or under way.
     Pending,
-    /// The endpoint answered 2xx in time.
+    /// The endpoint returned 2xx in time.
     Succeeded,
     /// It did not, or the delivery was closed without an attempt.
     Failed,

@@ -31,7 +31,7 @@ pub struct EndpointView<'a> {
     /// A disabled endpoint receives no events.
     status: EndpointStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Why the endpoint is disabled: `merchant` (by an update), `gone` (it answered 410) or `failing` (it failed for
+    /// Why the endpoint is disabled: `merchant` (by an update), `gone` (it returned 410) or `failing` (it failed for
     /// five days).
     disabled_reason: Option<DisabledReason>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,25 +2,28 @@
 //! invoice's lock in one transaction: voiding it or cancelling its schedule happens before that, or fails because an
 //! attempt is in flight.
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
 use domain::accounts::{self, Scope};
 use domain::customers;
 use domain::invoices::{self, Failure, FailureContext, Invoice, Next, attempts};
-use domain::operations::{FIRST_PUSH_AFTER, Origin};
+use domain::operations::{self, NewOperation, Origin, Subject};
 use domain::payment_methods;
 use domain::payments;
 use domain::subscriptions;
-use foundation::db::Db;
+use foundation::db::{Db, column};
 use foundation::error::Result;
-use foundation::id::{AccountId, CollectionAttemptId, InvoiceId, KeyId, OperationId, PaymentId, PaymentMethodId};
+use foundation::id::{
+    AccountId, CollectionAttemptId, InvoiceId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId,
+};
+use foundation::money::Money;
 use foundation::time::Timestamp;
 use foundation::{failpoint, rule_enabled};
-use providers::ProviderKind;
+use providers::{OperationKind, ProviderKind, Source};
 
 /// Maximum number of invoices per claim.
 pub const COLLECTION_BATCH: i64 = 100;
@@ -59,14 +62,14 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
         tokio::time::sleep(Duration::from_millis(1500)).await;
         tx = db.begin().await?;
     }
-    let attempts: Vec<_> = due.iter().map(NewAttempt::new).collect();
+    let attempts: Vec<_> = due.iter().filter_map(NewAttempt::new).collect();
     let written = begin(&mut tx, &attempts, origin).await?;
     failpoint!("collect_invoices.written");
     tx.commit().await?;
     failpoint!("collect_invoices.committed");
     let mut run = CollectionRun { due: due.len(), ..CollectionRun::default() };
     for attempt in attempts {
-        if written.contains(&attempt.invoice.uuid()) {
+        if written.contains(&attempt.invoice) {
             run.begun.push(BegunAttempt { operation: attempt.operation, payment: attempt.payment });
         } else {
             match fail_unsent(db, scope, &attempt).await {
@@ -87,52 +90,62 @@ struct Due {
     account_id: AccountId,
     /// Its account's time.
     now: Timestamp,
+    amount: i64,
+    currency: String,
 }
 
-/// An attempt with ids generated here, so that one statement can insert everything.
+/// An attempt with ids generated here.
 struct NewAttempt {
     invoice: InvoiceId,
     account: AccountId,
     now: Timestamp,
+    money: Money,
     attempt: CollectionAttemptId,
     payment: PaymentId,
     operation: OperationId,
 }
 
 impl NewAttempt {
-    fn new(due: &Due) -> Self {
-        Self {
+    /// `None` if the currency is unknown to this release; then the invoice stays due.
+    fn new(due: &Due) -> Option<Self> {
+        let Ok(currency) = due.currency.parse() else {
+            tracing::error!(invoice = %due.id, currency = due.currency, "a due invoice has an unknown currency");
+            return None;
+        };
+        Some(Self {
             invoice: due.id,
             account: due.account_id,
             now: due.now,
+            money: Money { minor: due.amount, currency },
             attempt: CollectionAttemptId::new(due.now),
             payment: PaymentId::new(due.now),
             operation: OperationId::new(due.now),
-        }
+        })
     }
 }
 
 /// Locks due invoices. One that a payer is paying on its page is skipped, and is due again if that payment fails.
 async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec<Due>> {
-    let due = match scope {
-        Scope::AllAccounts(now) => {
-            sqlx::query_as!(
-                Due,
-                r#"SELECT i.id, i.account_id, account_now(i.account_id, $1) AS "now!: Timestamp" FROM invoices i
+    let due =
+        match scope {
+            Scope::AllAccounts(now) => {
+                sqlx::query_as!(
+                    Due,
+                    r#"SELECT i.id, i.account_id, account_now(i.account_id, $1) AS "now!: Timestamp",
+                          i.amount, i.currency AS "currency: String" FROM invoices i
                    WHERE i.next_attempt_at <= $1 AND hold_clock(i.account_id)
                      AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
                          AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
                    ORDER BY i.next_attempt_at LIMIT $2 FOR NO KEY UPDATE OF i SKIP LOCKED"#,
-                now,
-                limit,
-            )
-            .fetch_all(tx)
-            .await?
-        }
-        Scope::Account(account, now) | Scope::Advance(account, now) => {
-            sqlx::query_as!(
+                    now,
+                    limit,
+                )
+                .fetch_all(tx)
+                .await?
+            }
+            Scope::Account(account, now) | Scope::Advance(account, now) => sqlx::query_as!(
                 Due,
-                r#"SELECT i.id, i.account_id, $2::timestamptz AS "now!: Timestamp" FROM invoices i
+                r#"SELECT i.id, i.account_id, $2::timestamptz AS "now!: Timestamp", i.amount, i.currency AS "currency: String" FROM invoices i
                    WHERE i.next_attempt_at IS NOT NULL AND (i.account_id, i.next_attempt_at) >= ($1, '-infinity')
                      AND (i.account_id, i.next_attempt_at) <= ($1, $2)
                      AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
@@ -143,34 +156,38 @@ async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec
                 limit,
             )
             .fetch_all(tx)
-            .await?
-        }
-    };
+            .await?,
+        };
     Ok(due)
+}
+
+/// The card that a new attempt charges.
+struct Begun {
+    invoice: InvoiceId,
+    provider_account_id: ProviderAccountId,
+    provider_ref: String,
 }
 
 /// Inserts the attempts of locked invoices with their payments and operations, and returns the ids of those invoices.
 /// Left out are invoices without a card, with a card stored where their currency is not supported
 /// ([`ProviderKind::supports`]), and those that a payer began to pay before they were locked.
-async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) -> Result<Vec<Uuid>> {
-    let ids = |id: fn(&NewAttempt) -> Uuid| attempts.iter().map(id).collect::<Vec<_>>();
-    let references: Vec<_> = attempts.iter().map(|attempt| attempt.operation.to_string()).collect();
-    let times: Vec<_> = attempts.iter().map(|attempt| attempt.now).collect();
+async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) -> Result<HashSet<InvoiceId>> {
     let (limited, supported) = ProviderKind::currency_limits();
-    let written = sqlx::query_scalar!(
+    let begun = sqlx::query_as!(
+        Begun,
         r#"WITH due AS MATERIALIZED (
                SELECT n.*, i.account_id, i.customer_id, i.amount, i.currency, i.attempt_count + 1 AS number,
                       m.id AS card_id, m.provider_account_id, m.provider_ref, m.brand, m.last4,
                       m.exp_month, m.exp_year
-               FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::timestamptz[])
-                        AS n (invoice_id, attempt_id, payment_id, operation_id, reference, now)
+               FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[])
+                        AS n (invoice_id, attempt_id, payment_id, now)
                JOIN invoices i ON i.id = n.invoice_id
                JOIN customers c ON c.account_id = i.account_id AND c.id = i.customer_id
                JOIN payment_methods m ON m.account_id = i.account_id
                    AND m.id = coalesce(i.collect_payment_method_id, c.default_payment_method_id) AND m.status = 'active'
                JOIN provider_accounts s ON s.id = m.provider_account_id
                    AND (s.currencies IS NULL OR i.currency = ANY (s.currencies))
-                   AND (s.provider::text <> ALL ($10::text[]) OR s.provider::text || ' ' || i.currency = ANY ($11::text[]))
+                   AND (s.provider::text <> ALL ($5::text[]) OR s.provider::text || ' ' || i.currency = ANY ($6::text[]))
                WHERE NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
                    AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))),
            payment AS (
@@ -182,32 +199,46 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
            attempt AS (
                INSERT INTO collection_attempts
                    (id, account_id, invoice_id, number, status, amount, payment_id, attempted_at)
-               SELECT attempt_id, account_id, invoice_id, number, 'processing', amount, payment_id, now FROM due),
-           operation AS (
-               INSERT INTO operations
-                   (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency, card_ref,
-                    next_push_at, reply_to, request_id, created_at, background, requested_by_key)
-               SELECT operation_id, account_id, payment_id, provider_account_id, 'sale', reference, amount, currency,
-                      provider_ref, clock_timestamp() + make_interval(secs => $7), $8, $9, clock_timestamp(), true, $12 FROM due)
+               SELECT attempt_id, account_id, invoice_id, number, 'processing', amount, payment_id, now FROM due)
            UPDATE invoices i SET attempt_count = due.number, next_attempt_at = NULL,
                   series_started_at = coalesce(i.series_started_at, due.now)
-           FROM due WHERE i.id = due.invoice_id RETURNING i.id AS "id!: Uuid""#,
-        &ids(|attempt| attempt.invoice.uuid()),
-        &ids(|attempt| attempt.attempt.uuid()),
-        &ids(|attempt| attempt.payment.uuid()),
-        &ids(|attempt| attempt.operation.uuid()),
-        &references,
-        &times as &[Timestamp],
-        FIRST_PUSH_AFTER.as_secs_f64(),
-        origin.reply_to,
-        origin.request_id,
+           FROM due WHERE i.id = due.invoice_id
+           RETURNING i.id AS "invoice!: InvoiceId", due.provider_account_id AS "provider_account_id!: ProviderAccountId",
+                     due.provider_ref AS "provider_ref!: String""#,
+        &column(attempts, |attempt| attempt.invoice.uuid()),
+        &column(attempts, |attempt| attempt.attempt.uuid()),
+        &column(attempts, |attempt| attempt.payment.uuid()),
+        &column(attempts, |attempt| attempt.now) as &[Timestamp],
         &limited as &[&str],
         &supported,
-        origin.requested_by.map(KeyId::uuid),
     )
-    .fetch_all(tx)
+    .fetch_all(&mut *tx)
     .await?;
-    Ok(written)
+    let begun: HashMap<_, _> = begun
+        .into_iter()
+        .map(|begun| (begun.invoice, (begun.provider_account_id, Source::Card(begun.provider_ref))))
+        .collect();
+    let sales: Vec<_> = attempts
+        .iter()
+        .filter_map(|attempt| Some((attempt, begun.get(&attempt.invoice)?)))
+        .map(|(attempt, (provider_account_id, source))| NewOperation {
+            id: attempt.operation,
+            account_id: attempt.account,
+            provider_account_id: *provider_account_id,
+            subject: Subject::Payment(attempt.payment),
+            refund_id: None,
+            kind: OperationKind::Sale,
+            money: Some(attempt.money),
+            source: Some(source),
+            target_ref: None,
+            action_token: None,
+            by_system: false,
+            background: true,
+            origin,
+        })
+        .collect();
+    operations::insert(tx, &sales).await?;
+    Ok(begun.into_keys().collect())
 }
 
 /// Inserts a failed attempt for a due invoice for which no request can be sent. Returns `false` if that is no longer

@@ -1,9 +1,6 @@
 //! Ends a charge: the payment's new state, its event and its stored response, in one statement.
 
-use sqlx::PgConnection;
-use uuid::Uuid;
-
-use crate::charge::fast_path::{self, OutcomeRecord};
+use crate::charge::outcomes::{EndedCharge, finish_charges};
 use crate::charge::stale::{Anomaly, reverse, unexpected_response};
 use domain::accounts::Mode;
 use domain::events::{self, EventType};
@@ -24,10 +21,11 @@ pub async fn finish_payment(
     response: &ProviderResponse,
     now: Timestamp,
 ) -> Result<()> {
-    let endpoints = write(tx, claimed, payment, response, now).await?;
-    for endpoint in
-        endpoints.ok_or_else(|| unexpected_response(claimed, "charge of a payment that has already ended"))?
-    {
+    let written = finish_charges(tx, &[&ended_charge(claimed, payment.clone(), response, now)?]).await?;
+    if written.payments.is_empty() {
+        return Err(unexpected_response(claimed, "charge of a payment that has already ended"));
+    }
+    for endpoint in written.endpoints {
         tx.wake(queues::WEBHOOKS, endpoint);
     }
     if let ProviderResponse::Mismatched { provider_ref, total } = response {
@@ -36,24 +34,28 @@ pub async fn finish_payment(
     Ok(())
 }
 
-/// Records the outcome of a charge with its event and the response for replays. `None` if the payment no longer awaits
-/// an outcome.
-pub async fn write(
-    db: &mut PgConnection,
+/// The outcome of a charge with its event and the response for replays. `payment` is as after the outcome.
+pub fn ended_charge(
     claimed: &Claimed,
-    payment: &Payment,
+    payment: Payment,
     response: &ProviderResponse,
     now: Timestamp,
-) -> Result<Option<Vec<Uuid>>> {
-    let view = PaymentView::new(payment, &[]);
+) -> Result<EndedCharge> {
+    let view = PaymentView::new(&payment, &[]);
     let body = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
     let livemode = payment.mode == Mode::Live;
-    let event = match event_for(payment).filter(|_| rule_enabled!(Event)) {
-        Some(kind) => Some(events::render(livemode, kind, &view, now)?),
-        None => None,
-    };
-    let record = OutcomeRecord { event: event.as_ref(), response: &body };
-    fast_path::finish_charge(db, claimed, payment, &operation_outcome(response), &record).await
+    let event = event_for(&payment).filter(|_| rule_enabled!(Event));
+    let events = event.into_iter().map(|kind| events::render(livemode, kind, &view, now)).collect::<Result<_>>()?;
+    let outcome = operation_outcome(response);
+    Ok(EndedCharge {
+        operation: claimed.id,
+        state: outcome.state,
+        failure: outcome.failure.map(str::to_owned),
+        events,
+        response: Some(body),
+        invoice: None,
+        payment,
+    })
 }
 
 /// Applies a provider's response to the payment.

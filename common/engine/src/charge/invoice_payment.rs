@@ -2,8 +2,8 @@
 //! the same transaction.
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
-use crate::charge::fast_path::finish_collection;
-use crate::charge::finish::{apply_response, finish_payment};
+use crate::charge::finish::{apply_response, ended_charge, finish_payment};
+use crate::charge::outcomes::EndedCharge;
 use crate::charge::reversal::reverse_partial;
 use crate::charge::stale::{Recorded, stale_outcome, unexpected_response};
 use domain::accounts::{self, Mode};
@@ -11,13 +11,12 @@ use domain::customers;
 use domain::events::{self, EventType};
 use domain::invoices::{self, Failure, FailureContext, Invoice, InvoiceView, Next, Status as InvoiceStatus, attempts};
 use domain::operations::{self, Claimed};
-use domain::payments::{self, Payment, PaymentView, Status};
+use domain::payments::{self, Payment, Status};
 use domain::subscriptions::{self, Subscription};
-use foundation::db::{Db, Tx};
+use foundation::db::Tx;
 use foundation::error::Result;
 use foundation::failpoint;
 use foundation::id::{InvoiceId, PaymentId, PaymentMethodId};
-use foundation::queues;
 use foundation::time::Timestamp;
 use providers::{DeclineType, FailureCode, ProviderResponse};
 
@@ -92,38 +91,31 @@ pub async fn charge_for_invoice(
     Ok(Recorded::written(&operation))
 }
 
-/// Records a collection that was approved in full in one statement, if nothing else has happened to its invoice.
-/// Returns `false` if the fast path does not apply; then nothing was written.
-pub async fn try_invoice_fast_path(
-    db: &Db,
+/// Whether the payment is a collection that was approved in full. Only our collection attempts charge a saved card; a
+/// payer on the page uses a token.
+pub fn is_collected(payment: &Payment, response: &ProviderResponse) -> bool {
+    let in_full = matches!(response, ProviderResponse::Charged { amount, .. } if *amount == payment.amount_requested);
+    in_full && payment.payment_method_id.is_some() && payment.status == Status::Processing
+}
+
+/// The outcome of a collection that was approved in full. `None` if one statement cannot write it: its subscription
+/// changes too, or the invoice is no longer being collected.
+pub fn paid_invoice(
     claimed: &Claimed,
-    payment: &Payment,
-    invoice: InvoiceId,
+    mut payment: Payment,
+    mut invoice: Invoice,
     response: &ProviderResponse,
     now: Timestamp,
-) -> Result<bool> {
-    let in_full = matches!(response, ProviderResponse::Charged { amount, .. } if *amount == payment.amount_requested);
-    // Only our collection attempts charge a saved card; a payer on the page uses a token.
-    if !in_full || payment.payment_method_id.is_none() || payment.status != Status::Processing {
-        return Ok(false);
-    }
-    let mut invoice = invoices::retrieve(&**db, claimed.account_id, invoice).await?;
+) -> Result<Option<EndedCharge>> {
     if invoice.status != InvoiceStatus::Scheduled || invoice.subscription_id.is_some() {
-        return Ok(false);
+        return Ok(None);
     }
-    let mut payment = payment.clone();
     apply_response(&mut payment, claimed, response, now)?;
     invoice.pay(payment.id, payment.applied_amount(), now)?;
+    let mut charge = ended_charge(claimed, payment, response, now)?;
     let livemode = invoice.mode == Mode::Live;
-    let captured = events::render(livemode, EventType::PaymentCaptured, &PaymentView::new(&payment, &[]), now)?;
-    let paid = events::render(livemode, EventType::InvoicePaid, &InvoiceView::new(&invoice), now)?;
-    let mut connection = db.acquire().await?;
-    let endpoints = finish_collection(&mut connection, claimed, &payment, &invoice, &[captured, paid], now).await?;
-    let Some(endpoints) = endpoints else { return Ok(false) };
-    failpoint!("invoice_payment.written_by_fast_path");
-    db.wake(queues::WEBHOOKS, endpoints);
-    count_collections(CollectionOutcome::Paid, 1);
-    Ok(true)
+    charge.events.push(events::render(livemode, EventType::InvoicePaid, &InvoiceView::new(&invoice), now)?);
+    Ok(Some(EndedCharge { invoice: Some(invoice.id), response: None, ..charge }))
 }
 
 async fn record_paid(tx: &mut Tx, invoice: &mut Invoice, payment: &Payment, now: Timestamp) -> Result<()> {

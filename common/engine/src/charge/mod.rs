@@ -2,11 +2,13 @@
 
 pub mod challenge;
 pub mod counters;
-pub mod fast_path;
+pub mod executor;
 pub mod finish;
+pub mod intents;
 pub mod invoice_payment;
 pub mod link_payment;
 pub mod outcome;
+pub mod outcomes;
 pub mod perform;
 pub mod reversal;
 pub mod save_card;

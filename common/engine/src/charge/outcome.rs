@@ -2,14 +2,12 @@
 //! matched by operation, not by fencing token. A charge that no payment can use is recorded and reversed, never
 //! dropped.
 
-use crate::charge::finish::{apply_response, finish_payment, operation_outcome, write};
-use crate::charge::invoice_payment::{charge_for_invoice, try_invoice_fast_path};
+use crate::charge::finish::{apply_response, finish_payment, operation_outcome};
+use crate::charge::invoice_payment::charge_for_invoice;
 use crate::charge::link_payment::charge_for_link;
 use crate::charge::reversal::schedule_inquiry_after_refusal;
 use crate::charge::save_card::make_default;
-use crate::charge::stale::{
-    Recorded, had_no_effect, no_outcome, retry_reversal, stale_change, stale_outcome, unexpected_response,
-};
+use crate::charge::stale::{Recorded, no_outcome, retry_reversal, stale_change, stale_outcome, unexpected_response};
 use std::time::Duration;
 
 use domain::accounts::Mode;
@@ -36,32 +34,19 @@ const CHALLENGE_POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// # Errors
 /// Database errors; [`Error::Internal`] for a response that does not fit the request and needs investigation.
 pub async fn record_outcome(db: &Db, claimed: &Claimed, response: &ProviderResponse, clock: &Clock) -> Result<()> {
-    let tx = match (claimed.kind, claimed.subject) {
-        (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) => {
-            if let ProviderResponse::Challenged { url } = response {
-                return record_challenge(db, claimed, id, url, clock).await;
-            }
-            let payment = payments::retrieve(db, claimed.account_id, id).await?;
-            let now = claimed.time.now(&**db, clock).await?;
-            if try_fast_path(db, claimed, &payment, response, now).await? {
-                return Ok(());
-            }
-            let mut tx = db.begin().await?;
-            record_charge(&mut tx, claimed, &payment, response, now).await?;
-            tx
-        }
-        _ => {
-            let mut tx = db.begin().await?;
-            record_outcome_in(&mut tx, claimed, response, clock).await?;
-            failpoint!("outcome.written");
-            tx
-        }
-    };
+    if let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject)
+        && let ProviderResponse::Challenged { url } = response
+    {
+        return record_challenge(db, claimed, id, url, clock).await;
+    }
+    let mut tx = db.begin().await?;
+    record_outcome_in(&mut tx, claimed, response, clock).await?;
+    failpoint!("outcome.written");
     tx.commit().await?;
     Ok(())
 }
 
-/// Records a known outcome within the caller's transaction, without the fast path. The caller commits.
+/// Records a known outcome within the caller's transaction. The caller commits.
 pub async fn record_outcome_in(
     tx: &mut Tx,
     claimed: &Claimed,
@@ -93,35 +78,6 @@ pub async fn record_outcome_in(
             Err(unexpected_response(claimed, "subject does not fit the operation's kind"))
         }
     }
-}
-
-/// Records the outcome of a charge in one statement, if its payment still awaits it. Returns `false` if the fast path
-/// does not apply; then nothing was written.
-async fn try_fast_path(
-    db: &Db,
-    claimed: &Claimed,
-    payment: &Payment,
-    response: &ProviderResponse,
-    now: Timestamp,
-) -> Result<bool> {
-    if let Some(invoice) = payment.invoice_id {
-        return try_invoice_fast_path(db, claimed, payment, invoice, response, now).await;
-    }
-    let mismatched = matches!(response, ProviderResponse::Mismatched { .. });
-    if payment.payment_link_id.is_some()
-        || !payment.status.is_under_way()
-        || mismatched
-        || had_no_effect(claimed, response)
-    {
-        return Ok(false);
-    }
-    let mut payment = payment.clone();
-    apply_response(&mut payment, claimed, response, now)?;
-    let mut connection = db.acquire().await?;
-    let Some(endpoints) = write(&mut connection, claimed, &payment, response, now).await? else { return Ok(false) };
-    failpoint!("outcome.written_by_fast_path");
-    db.wake(queues::WEBHOOKS, endpoints);
-    Ok(true)
 }
 
 /// Records the outcome of a charge. The first writer moves the payment out of the states that await an outcome; any
@@ -205,7 +161,7 @@ async fn record_capture_or_void(
         (ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. }, action) => {
             payment.pending_operation = None;
             payment.failure_code = operation_outcome(response).failure_code;
-            // Our view of the charge may be outdated, so the provider is asked for its status now.
+            // Our view of the charge may be outdated, so the provider is queried for its status now.
             payment.inquiry_at = payment.inquiry_at.map(|_| now);
             schedule_inquiry_after_refusal(&mut payment, now);
             match action {

@@ -6,11 +6,11 @@ use tokio::time::error::Elapsed;
 use uuid::Uuid;
 
 use crate::charge::counters::{self, RequestOutcome};
+use crate::charge::executor::Executor;
 use crate::charge::finish::event_for;
-use crate::charge::outcome::{append_event, record_outcome};
+use crate::charge::outcome::append_event;
 use domain::operations::{self, Claimed, OperationKind, PROVIDER_TIMEOUT, Retry, Subject, WhenNotProcessed};
 use domain::payments;
-use foundation::clock::Clock;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
 use foundation::id::OperationId;
@@ -23,13 +23,13 @@ use providers::{
 /// Postgres takes. After that the lease has expired, and recovery finds the outcome again if the provider supports it.
 const RECORD_ATTEMPTS: u32 = 120;
 const RECORD_PAUSE: Duration = Duration::from_millis(500);
-/// Delay before the provider is asked again for an outcome that it has not reported.
+/// Delay before the provider is queried again for an outcome that it has not reported.
 const RETRY_DELAY: Duration = Duration::from_secs(3);
 /// Number of consecutive look-ups that must find nothing before a reference counts as unknown to the provider. Only
 /// those made when no earlier request could still arrive count.
 const REQUIRED_LOOK_UPS: i32 = 2;
 
-/// An operation that has ended, and whom to notify.
+/// An operation that has ended, and the waiters to notify.
 #[derive(Debug)]
 pub struct Performed {
     /// Reply channel of the waiting process.
@@ -43,14 +43,17 @@ pub struct Performed {
 ///
 /// # Errors
 /// Database errors. Recovery then determines the outcome of what was already sent.
-pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: OperationId) -> Result<Option<Performed>> {
-    let Some(mut claimed) = operations::claim(db, id, clock.now()).await? else { return Ok(None) };
+pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Performed>> {
+    let Executor { db, providers, clock, claims, .. } = executor;
+    let Some(mut claimed) = claims.claim(id).await? else { return Ok(None) };
     add_provider_data(db, &mut claimed).await?;
     if claimed.sent_before && !rule_enabled!(Reference) {
         claimed.request.reference = format!("{}-{}", claimed.request.reference, claimed.fence);
     }
     failpoint!("perform.claimed");
-    let result = call_provider(db, providers, &mut claimed).await?;
+    let payment = executor.payment(&claimed);
+    let (result, payment) = tokio::join!(call_provider(db, providers, &mut claimed), payment);
+    let result = result?;
     update_breaker(db, &claimed, &result).await;
     let result = result.end_if_final(&claimed, providers.retry_limit());
     if matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
@@ -70,7 +73,7 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
         }
         SendResult::Known(response) => {
             failpoint!("perform.responded");
-            while let Err(error) = record_outcome(db, &claimed, &response, clock).await {
+            while let Err(error) = executor.record(&claimed, payment.clone(), &response).await {
                 wait_before_retry(&claimed, error, &mut attempts).await?;
             }
             failpoint!("perform.recorded");
@@ -91,14 +94,14 @@ pub async fn perform(db: &Db, providers: &Providers, clock: &Clock, id: Operatio
             Ok(Some(Performed { reply_to: claimed.origin.reply_to, reply_id: claimed.subject.reply_id() }))
         }
         SendResult::Pending => {
-            tracing::info!(operation = %id, "the provider has the request and has not finished it; it will be asked again");
+            tracing::info!(operation = %id, "the provider has the request and has not finished it; it will be queried again");
             leave_unknown(db, &claimed, Retry::After(RETRY_DELAY), false).await?;
             Ok(None)
         }
         SendResult::Unknown { reason, retry, found_nothing } => {
             match retry {
                 Retry::After(_) => {
-                    tracing::warn!(operation = %id, %reason, "outcome unknown; the provider will be asked again")
+                    tracing::warn!(operation = %id, %reason, "outcome unknown; the provider will be queried again")
                 }
                 Retry::ManualReview => tracing::error!(
                     operation = %id, %reason,
@@ -283,7 +286,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
         Ok(Ok(Found::Nothing)) if !rule_enabled!(NotFound) => {
             Ok(SendResult::Known(ProviderResponse::refused("not found")))
         }
-        Ok(Ok(Found::Nothing)) if !claimed.last_request_is_dead => {
+        Ok(Ok(Found::Nothing)) if !claimed.last_request_expired => {
             Ok(SendResult::retry_later("not found, but the request may still arrive"))
         }
         Ok(Ok(Found::Nothing)) if claimed.not_found + 1 < REQUIRED_LOOK_UPS => Ok(SendResult::Unknown {
@@ -303,7 +306,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
 }
 
 /// Confirms a refusal of a request that was sent again: the earlier request may have caused it ("already captured"), so
-/// the provider is asked once more before the refusal is accepted.
+/// the provider is queried once more before the refusal is accepted.
 async fn confirm_refusal(provider: &dyn Provider, claimed: &Claimed, result: SendResult) -> SendResult {
     if !matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
         return result;

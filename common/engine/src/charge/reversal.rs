@@ -13,7 +13,7 @@ use foundation::money::Money;
 use foundation::queues;
 use foundation::time::Timestamp;
 
-/// Delay after a refusal before the provider is asked for the charge's status.
+/// Delay after a refusal before the provider is queried for the charge's status.
 const INQUIRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Begins to void a partial charge, in the transaction that recorded it. The payment is locked.
@@ -78,7 +78,7 @@ async fn begin_operation(
     let amount = refund.map_or(payment.amount, |refund| refund.amount);
     operations::insert(
         tx,
-        &NewOperation {
+        &[NewOperation {
             id: operation,
             account_id: payment.account_id,
             provider_account_id: payment.provider_account_id,
@@ -90,8 +90,9 @@ async fn begin_operation(
             target_ref: payment.provider_ref.as_deref(),
             action_token: None,
             by_system: true,
+            background: false,
             origin: &Origin::default(),
-        },
+        }],
     )
     .await?;
     failpoint!("reversal.begun");

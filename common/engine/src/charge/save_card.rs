@@ -47,7 +47,7 @@ pub async fn save_card(
         };
         if let Some(created) = commit.resolve(result, lookup).await? {
             return Ok(match created {
-                // Written by an earlier attempt of this request whose COMMIT was not answered.
+                // Written by an earlier attempt of this request whose COMMIT got no response.
                 CreationResult::Earlier(EarlierRequest::SavingCard(card)) if card == ids.0 => CreationResult::New(ids),
                 CreationResult::New(ids) => CreationResult::New(ids),
                 CreationResult::Earlier(earlier) => CreationResult::Earlier(earlier),
@@ -85,7 +85,7 @@ async fn write(
     .await?;
     operations::insert(
         &mut tx,
-        &NewOperation {
+        &[NewOperation {
             id: operation,
             account_id: caller.account_id,
             provider_account_id: spent.provider_account_id,
@@ -97,8 +97,9 @@ async fn write(
             target_ref: None,
             action_token: None,
             by_system: false,
+            background: false,
             origin,
-        },
+        }],
     )
     .await?;
     if let Some(key) = key {

@@ -252,7 +252,7 @@ async fn begin_reversal(
     let money = Money { minor: amount, currency: payment.currency };
     operations::insert(
         tx,
-        &NewOperation {
+        &[NewOperation {
             id: reversal,
             account_id: claimed.account_id,
             provider_account_id: claimed.provider_account_id,
@@ -264,8 +264,9 @@ async fn begin_reversal(
             target_ref: Some(provider_ref),
             action_token: None,
             by_system: true,
+            background: false,
             origin: &Origin::default(),
-        },
+        }],
     )
     .await?;
     Ok(reversal)

@@ -270,7 +270,7 @@ async fn inquire_due(work: &Work<'_>, account: AccountId, now: Timestamp) -> Res
             match result {
                 Ok(()) => recorded.push(id),
                 Err(error) => {
-                    tracing::error!(payment = %id, %error, "the charge's status was not recorded; it will be asked for again");
+                    tracing::error!(payment = %id, %error, "the charge's status was not recorded; it will be queried again");
                 }
             }
         }

@@ -46,7 +46,7 @@ async fn write(
         return Ok(CreationResult::Earlier(earlier));
     }
     let creation = match plans::insert(&mut tx, caller.account_id, plan.clone()).await? {
-        // Written by an earlier attempt of this request whose COMMIT was not answered.
+        // Written by an earlier attempt of this request whose COMMIT got no response.
         Creation::Existing(existing) if existing.id == plan.id => Creation::New(existing),
         Creation::Existing(existing) => Creation::Existing(existing),
         Creation::New(plan) => Creation::New(plan),

@@ -1,5 +1,5 @@
 //! Creates a recurring invoice. A wrong error would make the merchant create a second one and bill every cycle twice,
-//! so an unanswered COMMIT is verified.
+//! so a COMMIT without response is verified.
 
 use crate::ambiguous_commit::AmbiguousCommit;
 use crate::create::quota;

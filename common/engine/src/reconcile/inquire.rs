@@ -37,11 +37,11 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
     let response = match tokio::time::timeout(PROVIDER_TIMEOUT, inquiry).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
-            tracing::warn!(payment = %id, %error, "the provider did not report the charge's status; it will be asked again later");
+            tracing::warn!(payment = %id, %error, "the provider did not report the charge's status; it will be queried again later");
             return Ok(());
         }
         Err(_) => {
-            tracing::warn!(payment = %id, "the provider did not report the charge's status in time; it will be asked again later");
+            tracing::warn!(payment = %id, "the provider did not report the charge's status in time; it will be queried again later");
             return Ok(());
         }
     };

@@ -1,5 +1,5 @@
 //! Reconciliation. Reads a provider's statement and records for each line the outcome that our books lack: this finds
-//! responses that no process would ask for again, and transactions that belong to no operation. Then, in the other
+//! responses that no process would request again, and transactions that belong to no operation. Then, in the other
 //! direction, operations that succeeded in our books since the last run and are not in the statement are looked up at
 //! the provider. Remaining differences are recorded for an operator.
 
@@ -57,7 +57,7 @@ pub struct DueStatements {
 }
 
 /// Claims the provider accounts whose statement is due, and schedules their next reading. Accounts without credentials
-/// are rescheduled too but not returned: their provider cannot be asked.
+/// are rescheduled too but not returned: their provider cannot be queried.
 ///
 /// # Errors
 /// Database errors only.
@@ -84,7 +84,7 @@ struct Due {
     provider: ProviderKind,
     since: Timestamp,
     /// A statement requested now contains everything booked before this instant.
-    told_until: Timestamp,
+    complete_until: Timestamp,
     /// Operations that succeeded since this instant are checked against the statement.
     books_since: Timestamp,
     /// Operations recorded before this instant were booked before the statement was requested.
@@ -102,7 +102,7 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
     let due = sqlx::query_as!(
         Due,
         r#"SELECT account_id, provider, coalesce(reconciled_until, created_at) AS "since!",
-                  clock_timestamp() - make_interval(secs => $2) AS "told_until!",
+                  clock_timestamp() - make_interval(secs => $2) AS "complete_until!",
                   coalesce(books_until, reconciled_until, created_at) AS "books_since!",
                   clock_timestamp() - make_interval(secs => $3) AS "books_until!"
            FROM provider_accounts WHERE id = $1"#,
@@ -192,7 +192,7 @@ impl Comparison<'_> {
     /// failed lines.
     async fn compare_page(&self, provider: &dyn Provider, page: &Page) -> Result<()> {
         let our_books = OurBooks::load(self.db, self.due.account_id, self.id, &page.lines).await?;
-        let (mut until, mut failures) = (page.until.unwrap_or(self.due.told_until), Vec::new());
+        let (mut until, mut failures) = (page.until.unwrap_or(self.due.complete_until), Vec::new());
         for line in &page.lines {
             match self.compare(line, &our_books).await {
                 Ok(LineResult::Done) => {}
@@ -317,7 +317,7 @@ impl Comparison<'_> {
             None => Progress { until: reached, more: full && reached > books_since },
             Some((recorded, why)) => {
                 if let Some(reason) = &why {
-                    tracing::warn!(operation = %recorded.id, reason, "the look-up failed; the provider will be asked again in a minute");
+                    tracing::warn!(operation = %recorded.id, reason, "the look-up failed; the provider will be queried again in a minute");
                 }
                 let until = recorded.finished_at.unwrap_or(books_since);
                 Progress { until, more: why.is_none() && until > books_since }

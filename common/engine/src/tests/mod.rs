@@ -1,5 +1,6 @@
 //! Tests of use cases at chosen times, each on its own database.
 
+mod batches;
 mod billed_days;
 mod clocks;
 mod locks;

@@ -1,14 +1,15 @@
 //! Provider reports about a charge that changes concurrently.
 
 use super::{Shop, at};
-use crate::Funding;
 use crate::PaymentRequest;
+use crate::PaymentSource;
 use crate::TakenPayment;
 use crate::perform;
 use crate::reconcile;
 use crate::reconcile::inquire::record_status;
 use crate::take_payment;
-use domain::operations::{self, Origin};
+use crate::{Executor, Intents};
+use domain::operations::{Claims, Origin};
 use domain::payments;
 use foundation::clock::Clock;
 use foundation::crypto::{EncryptionKey, KeyRing};
@@ -27,13 +28,21 @@ impl Shop {
     async fn begin_payment(&self, capture: bool) -> (PaymentId, OperationId) {
         let request = PaymentRequest {
             money: Money { minor: 900, currency: "USD".parse().expect("a currency") },
-            funding: Funding::Token("tok_ok".into()),
+            source: PaymentSource::Token("tok_ok".into()),
             capture,
             return_url: None,
             idempotency_key: None,
         };
         let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
-        let taken = take_payment(&self.db, &self.caller, &request, &Origin::default(), &key, at(NOW)).await;
+        let taken = take_payment(
+            &Intents::start((*self.db).clone()),
+            &self.caller,
+            &request,
+            &Origin::default(),
+            &key,
+            at(NOW),
+        )
+        .await;
         let TakenPayment::New(payment, operation) = taken.expect("a payment") else { panic!("no key was sent") };
         (payment.id, operation)
     }
@@ -48,9 +57,10 @@ impl Shop {
 #[tokio::test]
 async fn reports_from_before_a_capture_are_ignored_after_it() {
     let shop = Shop::open().await;
-    let (providers, clock) = (shop.providers(), Clock::fixed(at(NOW)));
+    let clock = Clock::fixed(at(NOW));
     let (payment, operation) = shop.begin_payment(false).await;
-    perform(&shop.db, &providers, &clock, operation).await.expect("performed").expect("it ended");
+    let executor = Executor::start(shop.db.clone(), shop.providers(), clock.clone());
+    perform(&executor, operation).await.expect("performed").expect("it ended");
     assert_eq!(shop.payment_column(payment, "status").await, "authorized");
 
     // The provider reports when the authorization expires, and the capture ends before that is recorded.
@@ -75,7 +85,8 @@ async fn reconciliation_leaves_operations_held_by_a_worker() {
     let shop = Shop::open().await;
     let (providers, clock) = (shop.providers(), Clock::fixed(at(NOW)));
     let (payment, operation) = shop.begin_payment(true).await;
-    let claimed = operations::claim(&shop.db, operation, clock.now()).await.expect("claimed").expect("not held");
+    let claimed =
+        Claims::start((*shop.db).clone(), clock.clone()).claim(operation).await.expect("claimed").expect("not held");
     let mock = providers.get(ProviderKind::Mock).expect("always configured");
     mock.execute(claimed.request.clone()).await.expect("charged");
     // It was created during an outage, and sent just now.

@@ -27,7 +27,7 @@ const METRICS: &[(&str, &str)] = &[
     ("http_connections", "Open connections by listener."),
     ("http_connections_limit", "Maximum number of connections by listener."),
     ("http_request_duration_seconds", "Duration of requests, including the wait for a worker."),
-    ("http_requests_broken_off_total", "Requests whose transaction Postgres aborted because of a conflict."),
+    ("http_requests_aborted_total", "Requests whose transaction Postgres aborted because of a conflict."),
     ("http_requests_total", "Completed requests by status."),
     ("invoices_collection_attempts_total", "Attempts to collect invoices, by outcome."),
     ("payments_amount_mismatches_last_hour", "Charges detected in the last hour whose amount differs from the requested one."),

@@ -16,7 +16,7 @@ impl Process {
     /// `kind` is `api`, `worker` or `scheduler`.
     pub(super) fn this(kind: &'static str) -> Self {
         let machine =
-            std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
+            std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
         let machine = machine.as_deref().map_or("this machine", str::trim);
         Self { kind, name: format!("{kind} on {machine}, process {}", std::process::id()) }
     }

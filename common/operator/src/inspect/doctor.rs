@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::PgPool;
 
 use super::environment::{process_clocks, providers};
-use super::finding::{Finding, Grade, MAX_NAMED, MAX_ROWS};
+use super::finding::{Finding, MAX_NAMED, MAX_ROWS, Severity};
 use domain::invoices;
 use domain::operations::OperationKind;
 use domain::payment_links;
@@ -62,8 +62,8 @@ pub fn clock_off(check: &'static str, seconds: f64) -> Finding {
     let advice = "synchronize both clocks by NTP; a process whose clock is off by more than 2 s starts no operation that moves money";
     match seconds.abs() {
         off if off < 2.0 => Finding::ok(check, message),
-        off if off < 30.0 => Finding::of(check, Grade::Warn, message, advice),
-        _ => Finding::of(check, Grade::Bad, message, advice),
+        off if off < 30.0 => Finding::of(check, Severity::Warn, message, advice),
+        _ => Finding::of(check, Severity::Bad, message, advice),
     }
 }
 
@@ -82,8 +82,8 @@ async fn connections(db: &PgPool) -> Result<Finding> {
     let advice = "raise max_connections, or run fewer processes or smaller pools (DATABASE_POOL)";
     Ok(match row.used as f64 / row.most as f64 {
         share if share < 0.8 => Finding::ok("connections to postgres", message),
-        share if share < 0.95 => Finding::of("connections to postgres", Grade::Warn, message, advice),
-        _ => Finding::of("connections to postgres", Grade::Bad, message, advice),
+        share if share < 0.95 => Finding::of("connections to postgres", Severity::Warn, message, advice),
+        _ => Finding::of("connections to postgres", Severity::Bad, message, advice),
     })
 }
 
@@ -102,7 +102,7 @@ async fn manual_review(db: &PgPool) -> Result<Finding> {
     let named: Vec<_> = rows.iter().take(MAX_NAMED).map(|row| describe(row.id, row.kind, row.account_id)).collect();
     Ok(Finding::of(
         "manual review",
-        Grade::Bad,
+        Severity::Bad,
         format!("{} unknown outcomes: {}", rows.len(), named.join(", ")),
         "ctl operations list --unknown; ask the provider for each reference; ctl operations resolve",
     ))
@@ -120,8 +120,8 @@ async fn unknown_outcomes(db: &PgPool) -> Result<Finding> {
     let advice = "check that the provider responds (payments_operations_total) and that workers are running";
     Ok(match row.oldest {
         age if age < 120.0 => Finding::ok("unknown outcomes", message),
-        age if age < 1800.0 => Finding::of("unknown outcomes", Grade::Warn, message, advice),
-        _ => Finding::of("unknown outcomes", Grade::Bad, message, advice),
+        age if age < 1800.0 => Finding::of("unknown outcomes", Severity::Warn, message, advice),
+        _ => Finding::of("unknown outcomes", Severity::Bad, message, advice),
     })
 }
 
@@ -153,8 +153,8 @@ async fn due_operations(db: &PgPool) -> Result<Finding> {
 fn lag(check: &'static str, seconds: f64, message: String, advice: &'static str) -> Finding {
     match seconds {
         late if late < LATE_SECONDS => Finding::ok(check, message),
-        late if late < LATE_SECONDS * 10.0 => Finding::of(check, Grade::Warn, message, advice),
-        _ => Finding::of(check, Grade::Bad, message, advice),
+        late if late < LATE_SECONDS * 10.0 => Finding::of(check, Severity::Warn, message, advice),
+        _ => Finding::of(check, Severity::Bad, message, advice),
     }
 }
 
@@ -170,7 +170,7 @@ async fn schedulers(db: &PgPool) -> Result<Finding> {
         Some(waited) if waited < SCHEDULER_LATE_SECONDS => Finding::ok(check, "due work is handed out"),
         Some(waited) => Finding::of(
             check,
-            Grade::Bad,
+            Severity::Bad,
             format!("a statement has been due for {waited:.0} s and was not handed out"),
             "start a scheduler, or check the log of the running one",
         ),
@@ -192,8 +192,8 @@ async fn statements(db: &PgPool) -> Result<Finding> {
         "check that workers are running and that the provider returns its statement (docs/runbooks/reconciliation.md)";
     Ok(match row.oldest {
         behind if behind < STATEMENT_LATE_SECONDS => Finding::ok("statements", message),
-        behind if behind < STATEMENT_LATE_SECONDS * 4.0 => Finding::of("statements", Grade::Warn, message, advice),
-        _ => Finding::of("statements", Grade::Bad, message, advice),
+        behind if behind < STATEMENT_LATE_SECONDS * 4.0 => Finding::of("statements", Severity::Warn, message, advice),
+        _ => Finding::of("statements", Severity::Bad, message, advice),
     })
 }
 
@@ -223,7 +223,7 @@ async fn test_clocks(db: &PgPool) -> Result<Finding> {
         None => Finding::ok("test clocks", "none is stuck"),
         Some(first) => Finding::of(
             "test clocks",
-            Grade::Warn,
+            Severity::Warn,
             format!("{} are stuck while being advanced, such as that of {first}", stuck.len()),
             "check that workers are running, and their logs (advance_clock)",
         ),
@@ -246,7 +246,7 @@ async fn unwanted_charges(db: &PgPool) -> Result<Finding> {
         (None, None) => Finding::ok(check, "all were reversed"),
         (Some(first), _) => Finding::of(
             check,
-            Grade::Bad,
+            Severity::Bad,
             format!(
                 "{} could not be reversed within seven days, such as that of {}: a cardholder has paid twice",
                 new.len(),
@@ -256,7 +256,7 @@ async fn unwanted_charges(db: &PgPool) -> Result<Finding> {
         ),
         (None, Some(first)) => Finding::of(
             check,
-            Grade::Warn,
+            Severity::Warn,
             format!(
                 "{} could not be reversed more than seven days ago, such as that of {}",
                 rows.len(),
@@ -273,7 +273,7 @@ async fn differences(db: &PgPool) -> Result<Finding> {
         0 => Finding::ok("book differences", "none is unresolved"),
         open => Finding::of(
             "book differences",
-            Grade::Bad,
+            Severity::Bad,
             format!("{open} between a provider's books and ours are unresolved"),
             "ctl differences list; docs/runbooks/reconciliation.md describes what to do about each",
         ),
@@ -290,7 +290,7 @@ async fn orphans(db: &PgPool) -> Result<Finding> {
         0 => Finding::ok("orphans", "none in seven days"),
         count => Finding::of(
             "orphans",
-            Grade::Warn,
+            Severity::Warn,
             format!("{count} in seven days: charges under references that match no operation"),
             "SELECT * FROM orphans; ctl reconcile for the account and day; ask the provider where they come from",
         ),
@@ -314,10 +314,10 @@ async fn webhooks(db: &PgPool) -> Result<Finding> {
             format!("nothing is sent to {} endpoints, because it cannot be signed", backlog.endpoints_unsigned);
         let advice =
             "docs/runbooks/webhooks.md#webhooksunsigned: the workers' ENCRYPTION_KEY does not decrypt the secret";
-        return Ok(Finding::of("webhooks", Grade::Bad, message, advice));
+        return Ok(Finding::of("webhooks", Severity::Bad, message, advice));
     }
     // A merchant's slow endpoint must not page an operator.
-    Ok(Finding { grade: late.grade.min(Grade::Warn), ..late })
+    Ok(Finding { severity: late.severity.min(Severity::Warn), ..late })
 }
 
 struct Endpoint {
@@ -325,7 +325,7 @@ struct Endpoint {
     status: EndpointStatus,
     disabled_reason: Option<DisabledReason>,
     failing_since: Option<Timestamp>,
-    ended_lately: bool,
+    failed_recently: bool,
     ends_soon: bool,
 }
 
@@ -333,7 +333,7 @@ async fn read_endpoints(db: &PgPool) -> Result<Vec<Endpoint>> {
     let rows = sqlx::query_as!(
         Endpoint,
         r#"SELECT id, status, disabled_reason, failing_since,
-                  coalesce(last_failed_at > clock_timestamp() - interval '7 days', true) AS "ended_lately!",
+                  coalesce(last_failed_at > clock_timestamp() - interval '7 days', true) AS "failed_recently!",
                   coalesce(previous_secret_until BETWEEN clock_timestamp() AND clock_timestamp() + make_interval(secs => $2), false)
                       AS "ends_soon!"
            FROM webhook_endpoints WHERE deleted_at IS NULL ORDER BY id DESC LIMIT $1"#,
@@ -352,7 +352,7 @@ fn named<'a>(rows: impl Iterator<Item = &'a Endpoint>) -> Option<String> {
 async fn endpoints(db: &PgPool) -> Result<Finding> {
     let rows = read_endpoints(db).await?;
     let disabled_by_system = |row: &&Endpoint| {
-        let is_disabled = row.status == EndpointStatus::Disabled && row.ended_lately;
+        let is_disabled = row.status == EndpointStatus::Disabled && row.failed_recently;
         is_disabled && row.disabled_reason != Some(DisabledReason::Merchant)
     };
     let disabled = named(rows.iter().filter(disabled_by_system)).map(|ids| format!("disabled {ids}"));
@@ -363,7 +363,7 @@ async fn endpoints(db: &PgPool) -> Result<Finding> {
         Finding::ok("webhook endpoints", "none is failing")
     } else {
         let advice = "ctl webhooks list; notify the merchant; afterwards ctl webhooks replay";
-        Finding::of("webhook endpoints", Grade::Warn, message.join("; "), advice)
+        Finding::of("webhook endpoints", Severity::Warn, message.join("; "), advice)
     })
 }
 
@@ -373,7 +373,7 @@ async fn secrets(db: &PgPool) -> Result<Finding> {
         None => Finding::ok("former secrets", "none expires within three hours"),
         Some(ids) => Finding::of(
             "former secrets",
-            Grade::Warn,
+            Severity::Warn,
             format!("expire within three hours, of {ids}"),
             "make sure that the merchant uses the new one; webhooks that fail later can be replayed",
         ),
@@ -393,7 +393,7 @@ async fn partitions(db: &PgPool) -> Result<Finding> {
         return Ok(Finding::ok("partitions", "those of this month and the next two exist"));
     }
     let advice = "a scheduler creates them every hour: check that one is running, and its log (partitions)";
-    Ok(Finding::of("partitions", Grade::Bad, format!("missing: {}", missing.join(", ")), advice))
+    Ok(Finding::of("partitions", Severity::Bad, format!("missing: {}", missing.join(", ")), advice))
 }
 
 async fn default_partitions(db: &PgPool) -> Result<Finding> {
@@ -408,7 +408,7 @@ async fn default_partitions(db: &PgPool) -> Result<Finding> {
     let table = if row.events { "events_default" } else { "webhook_deliveries_default" };
     let message = format!("{table} has rows: a process's clock was far off, or a month had no partition");
     let advice = "correct the clock; the rows are served normally, but no partition for their month can be created while they exist";
-    Ok(Finding::of("default partitions", Grade::Warn, message, advice))
+    Ok(Finding::of("default partitions", Severity::Warn, message, advice))
 }
 
 #[cfg(test)]
@@ -417,18 +417,18 @@ mod tests {
 
     #[test]
     fn clocks_are_graded_by_their_offset() {
-        let grade = |seconds| clock_off("clock", seconds).grade;
-        assert_eq!([0.0, -1.9, 2.0, -29.0, 30.0, -301.0].map(grade), {
-            use Grade::{Bad, Ok, Warn};
+        let severity = |seconds| clock_off("clock", seconds).severity;
+        assert_eq!([0.0, -1.9, 2.0, -29.0, 30.0, -301.0].map(severity), {
+            use Severity::{Bad, Ok, Warn};
             [Ok, Ok, Warn, Warn, Bad, Bad]
         });
     }
 
     #[test]
     fn late_work_is_graded_by_its_delay() {
-        let grade = |seconds| lag("work", seconds, String::new(), "").grade;
-        assert_eq!([0.0, 29.0, 30.0, 299.0, 300.0].map(grade), {
-            use Grade::{Bad, Ok, Warn};
+        let severity = |seconds| lag("work", seconds, String::new(), "").severity;
+        assert_eq!([0.0, 29.0, 30.0, 299.0, 300.0].map(severity), {
+            use Severity::{Bad, Ok, Warn};
             [Ok, Ok, Warn, Warn, Bad]
         });
     }

@@ -2,7 +2,7 @@
 
 use sqlx::PgPool;
 
-use super::finding::{Finding, Grade, MAX_NAMED, MAX_ROWS};
+use super::finding::{Finding, MAX_NAMED, MAX_ROWS, Severity};
 use domain::operations::{self, Breaker};
 use foundation::clock::CLOCK_TOLERANCE;
 use foundation::error::Result;
@@ -25,7 +25,7 @@ pub(super) async fn process_clocks(db: &PgPool) -> Result<Finding> {
     let message = format!("{} of {} clocks are off: {}", named.len(), processes.len(), named.join("; "));
     let advice =
         "synchronize these machines' clocks by NTP; until then their processes start no operation that moves money";
-    Ok(Finding::of(check, Grade::Bad, message, advice))
+    Ok(Finding::of(check, Severity::Bad, message, advice))
 }
 
 /// Provider accounts whose circuit breaker is open.
@@ -43,7 +43,7 @@ pub(super) async fn providers(db: &PgPool) -> Result<Finding> {
     let message = format!("{} provider accounts process no requests: {}", open.len(), named.join(", "));
     Ok(Finding::of(
         check,
-        Grade::Bad,
+        Severity::Bad,
         message,
         "docs/runbooks/provider-outage.md: due operations wait and are sent afterwards",
     ))

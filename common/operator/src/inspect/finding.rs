@@ -6,7 +6,7 @@ pub(super) const MAX_NAMED: usize = 5;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Grade {
+pub enum Severity {
     Ok,
     /// Check it during working hours.
     Warn,
@@ -14,7 +14,7 @@ pub enum Grade {
     Bad,
 }
 
-impl Grade {
+impl Severity {
     /// Name in output.
     pub const fn name(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Grade {
 #[derive(Debug)]
 pub struct Finding {
     pub check: &'static str,
-    pub grade: Grade,
+    pub severity: Severity,
     pub message: String,
     /// What to do about it; empty if nothing.
     pub advice: &'static str,
@@ -37,10 +37,10 @@ pub struct Finding {
 
 impl Finding {
     pub fn ok(check: &'static str, message: impl Into<String>) -> Self {
-        Self { check, grade: Grade::Ok, message: message.into(), advice: "" }
+        Self { check, severity: Severity::Ok, message: message.into(), advice: "" }
     }
 
-    pub fn of(check: &'static str, grade: Grade, message: impl Into<String>, advice: &'static str) -> Self {
-        Self { check, grade, message: message.into(), advice }
+    pub fn of(check: &'static str, severity: Severity, message: impl Into<String>, advice: &'static str) -> Self {
+        Self { check, severity, message: message.into(), advice }
     }
 }

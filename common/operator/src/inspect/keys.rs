@@ -2,7 +2,7 @@
 
 use sqlx::PgPool;
 
-use super::{Finding, Grade};
+use super::{Finding, Severity};
 use domain::accounts::keys_under_other_peppers;
 use engine::keys::key_check::{Keys, key_mismatch};
 use engine::keys::reencrypt::sealed_secrets;
@@ -23,7 +23,7 @@ pub async fn examine_keys(db: &PgPool, keys: &Keys) -> Result<Vec<Finding>> {
     if let Some(wrong) = key_mismatch(db, keys).await? {
         return Ok(vec![Finding::of(
             "keys",
-            Grade::Bad,
+            Severity::Bad,
             wrong.to_string(),
             "configure ctl with the keys that the processes use",
         )]);
@@ -43,11 +43,16 @@ async fn sealed(db: &PgPool, keys: &Keys) -> Result<Finding> {
     if lost > 0 {
         let named = secrets.unreadable.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
         let advice = "add the key that sealed them to OLD_ENCRYPTION_KEYS; if it is lost: docs/rotation.md";
-        return Ok(Finding::of(CHECK, Grade::Bad, format!("no configured key opens {lost} secrets: {named}"), advice));
+        return Ok(Finding::of(
+            CHECK,
+            Severity::Bad,
+            format!("no configured key opens {lost} secrets: {named}"),
+            advice,
+        ));
     }
     if other > 0 {
         let message = format!("{other} of {} secrets are sealed under an old key, which must be kept", current + other);
-        return Ok(Finding::of(CHECK, Grade::Warn, message, "once all processes use the new key: ctl reencrypt"));
+        return Ok(Finding::of(CHECK, Severity::Warn, message, "once all processes use the new key: ctl reencrypt"));
     }
     let may_go = if keys.encryption.is_rotating() { "; nothing stored needs OLD_ENCRYPTION_KEYS" } else { "" };
     Ok(Finding::ok(CHECK, format!("all {current} secrets are sealed under it{may_go}")))
@@ -64,7 +69,7 @@ async fn hashed(db: &PgPool, peppers: &Peppers) -> Result<Finding> {
             lost => {
                 let message = format!("{lost} keys are refused: they are hashed with a pepper that is not configured");
                 let advice = "add it to OLD_KEY_PEPPERS; ctl keys list --not-moved lists the keys; revoke those no longer needed";
-                Finding::of(CHECK, Grade::Bad, message, advice)
+                Finding::of(CHECK, Severity::Bad, message, advice)
             }
         });
     }
@@ -72,7 +77,7 @@ async fn hashed(db: &PgPool, peppers: &Peppers) -> Result<Finding> {
         (0, 0) => Finding::ok(CHECK, "all keys in use are hashed with it; OLD_KEY_PEPPERS can be removed"),
         (_, 1..) => {
             let message = format!("{publishable} publishable and {secret} secret keys are not hashed with it yet");
-            Finding::of(CHECK, Grade::Warn, message, "once all processes use the new pepper: ctl keys rehash")
+            Finding::of(CHECK, Severity::Warn, message, "once all processes use the new pepper: ctl keys rehash")
         }
         _ => Finding::ok(
             CHECK,
@@ -95,5 +100,10 @@ async fn expiring(db: &PgPool) -> Result<Finding> {
     }
     let named = ids.iter().take(MAX_NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let advice = "make sure that the merchant uses the new key";
-    Ok(Finding::of("replaced keys", Grade::Warn, format!("expire within three hours: {}: {named}", ids.len()), advice))
+    Ok(Finding::of(
+        "replaced keys",
+        Severity::Warn,
+        format!("expire within three hours: {}: {named}", ids.len()),
+        advice,
+    ))
 }

@@ -16,7 +16,7 @@ pub mod volume;
 
 pub use books::{AccountComparison, BookMismatch, Total, compare_books};
 pub use doctor::{clock_off, examine};
-pub use finding::{Finding, Grade};
+pub use finding::{Finding, Severity};
 pub use invoice::{WhyInvoice, why_invoice};
 pub use keys::examine_keys;
 pub use payment::{PaymentHistory, TimelineEntry, payment_history};

@@ -9,7 +9,7 @@ use domain::payments::{Payment, Status};
 /// operation that has not ended.
 pub(super) fn describe_payment(payment: &Payment, operations: &[OperationRow], unwanted: &[Anomaly]) -> Vec<String> {
     let next = payment.inquiry_at;
-    let inquiry = next.map(|at| format!("; the provider is asked for its status at {at}")).unwrap_or_default();
+    let inquiry = next.map(|at| format!("; the provider is queried for its status at {at}")).unwrap_or_default();
     let of_payment = match payment.status {
         Status::Processing => "The outcome of the charge is pending.".to_owned(),
         Status::RequiresAction => "The cardholder must complete a challenge at their bank.".to_owned(),
@@ -74,7 +74,7 @@ fn describe_operation(operation: &OperationRow) -> String {
             operation.reference
         ),
         State::Unknown => format!(
-            "The outcome of the {kind} {id} has been unknown since {}; the provider is asked again at {}.",
+            "The outcome of the {kind} {id} has been unknown since {}; the provider is queried again at {}.",
             at(operation.first_sent_at),
             at(operation.next_push_at)
         ),

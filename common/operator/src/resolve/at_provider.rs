@@ -1,5 +1,5 @@
-//! Compares what an operator enters with the provider's record, displays both, and rejects a mismatch. Asking the
-//! provider changes nothing.
+//! Compares what an operator enters with the provider's record, displays both, and rejects a mismatch. Querying
+//! the provider changes nothing.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ const TIMEOUT: Duration = PROVIDER_TIMEOUT.saturating_mul(3);
 pub struct Comparison {
     /// Our request.
     pub requested: Value,
-    /// The provider's record; null if it has none, or was not asked.
-    pub provider_has: Value,
+    /// The provider's record; null if it has none, or was not queried.
+    pub at_provider: Value,
     /// Why the outcome could not be verified at the provider; `None` if it was.
     pub unverified: Option<String>,
 }
@@ -34,7 +34,7 @@ pub struct Comparison {
 /// # Errors
 /// [`Error::Invalid`] naming `provider-ref` if the provider has no such transaction, or a different one;
 /// [`Error::Conflict`], unless `unverified`, if "no effect" is entered and the provider has executed it, or if the
-/// provider cannot be asked.
+/// provider cannot be queried.
 pub(super) async fn compare(
     db: &PgPool,
     providers: &Providers,
@@ -45,22 +45,22 @@ pub(super) async fn compare(
 ) -> Result<Comparison> {
     let requested = requested(claimed, operation);
     let response = match provider(providers, claimed).await {
-        Ok(provider) => ask(db, provider, claimed, resolution).await?,
+        Ok(provider) => query_provider(db, provider, claimed, resolution).await?,
         Err(why) => Err(why),
     };
     let record = match response {
         Ok(record) => record,
         Err(why) if unverified => {
-            return Ok(Comparison { requested, provider_has: Value::Null, unverified: Some(why) });
+            return Ok(Comparison { requested, at_provider: Value::Null, unverified: Some(why) });
         }
         Err(why) => {
             return Err(Error::conflict(format!(
-                "the provider cannot be asked ({why}); if you have verified the outcome at the provider yourself, add --unverified"
+                "the provider cannot be queried ({why}); if you have verified the outcome at the provider yourself, add --unverified"
             )));
         }
     };
-    let provider_has = record.to_json();
-    let both = || format!("we requested {requested}; the provider has {provider_has}");
+    let at_provider = record.to_json();
+    let both = || format!("we requested {requested}; the provider has {at_provider}");
     match record {
         ProviderRecord::ByProviderRef(None) => {
             Err(Error::invalid("provider-ref", format!("the provider has no such transaction; {}", both())))
@@ -68,14 +68,14 @@ pub(super) async fn compare(
         ProviderRecord::ByProviderRef(Some(booked)) => {
             let differences = differences(claimed, operation, resolution, &booked);
             if differences.is_empty() {
-                return Ok(Comparison { requested, provider_has, unverified: None });
+                return Ok(Comparison { requested, at_provider, unverified: None });
             }
             let differ = differences.join(", ");
             Err(Error::invalid("provider-ref", format!("the provider's record differs: {differ}; {}", both())))
         }
         ProviderRecord::ByReference(found) => match contradiction(&found) {
-            None => Ok(Comparison { requested, provider_has, unverified: None }),
-            Some(why) if unverified => Ok(Comparison { requested, provider_has, unverified: Some(why.to_owned()) }),
+            None => Ok(Comparison { requested, at_provider, unverified: None }),
+            Some(why) if unverified => Ok(Comparison { requested, at_provider, unverified: Some(why.to_owned()) }),
             Some(why) => Err(Error::conflict(format!("{why}; {}; to enter it anyway, add --unverified", both()))),
         },
     }
@@ -140,7 +140,7 @@ fn charge(claimed: &Claimed) -> Option<&str> {
     }
 }
 
-/// Returns the provider, or why it cannot be asked.
+/// Returns the provider, or why it cannot be queried.
 async fn provider<'a>(providers: &'a Providers, claimed: &Claimed) -> std::result::Result<&'a dyn Provider, String> {
     let provider = providers.get(claimed.provider).ok_or("CARD_GATEWAY_URL is not set")?;
     match with_timeout(provider.recovery(claimed.provider_account_id, claimed.kind)).await? {
@@ -150,7 +150,7 @@ async fn provider<'a>(providers: &'a Providers, claimed: &Claimed) -> std::resul
 }
 
 /// Returns the provider's response, or why there is none.
-async fn ask(
+async fn query_provider(
     db: &PgPool,
     provider: &dyn Provider,
     claimed: &Claimed,

@@ -253,7 +253,7 @@ async fn forward(mut caller: TcpStream, to: &str, drop_next: &AtomicBool, latenc
     let head = String::from_utf8_lossy(&request).replacen("\r\n", "\r\nConnection: close\r\n", 1);
     gateway.write_all(head.as_bytes()).await.expect("sent");
     let mut response = Vec::new();
-    gateway.read_to_end(&mut response).await.expect("answered");
+    gateway.read_to_end(&mut response).await.expect("a response");
     tokio::time::sleep(half).await;
     if !drop_next.swap(false, Ordering::SeqCst) {
         let _ = caller.write_all(&response).await;

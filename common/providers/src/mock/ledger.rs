@@ -2,6 +2,8 @@
 //!
 //! Follow-ups, expiry and settlement lock the charge first, which serializes them.
 
+use std::collections::HashSet;
+
 use sqlx::{PgConnection, PgPool};
 
 use super::{AUTHORIZATION_LIFETIME, CardBehavior, SETTLES_AFTER};
@@ -10,7 +12,7 @@ use crate::{
     Request, Source,
 };
 use foundation::crypto::random_hex;
-use foundation::db;
+use foundation::db::{self, column};
 use foundation::id::ProviderAccountId;
 use foundation::money::{Currency, Money};
 use foundation::time::Timestamp;
@@ -69,34 +71,78 @@ async fn charge(
     write(db, request, class, entry).await
 }
 
-/// Executes a charge by token in one statement, if the account has no faults configured. `None` if nothing was written
-/// and the request must take the slow path.
-pub(super) async fn charge_in_one_statement(
-    db: &PgPool,
-    request: &Request,
-) -> Result<Option<ProviderResponse>, ProviderError> {
-    let Action::Charge { source: Source::Token(token), money, capture } = &request.action else { return Ok(None) };
-    let Some(behavior) = CardBehavior::of_token(token.expose()) else { return Ok(None) };
-    let Ok(amount) = behavior.authorize(money.minor) else { return Ok(None) };
-    let (id, kind) = (format!("mock_{}", random_hex(12)), if *capture { "sale" } else { "authorize" });
-    let done = sqlx::query!(
+/// A charge by a token or a saved card that the mock approves.
+#[derive(Debug)]
+pub(super) struct ApprovedCharge {
+    id: String,
+    account: ProviderAccountId,
+    /// The saved card, if it is one. It is approved only if it has the same behavior.
+    card: Option<String>,
+    kind: &'static str,
+    reference: String,
+    amount: i64,
+    currency: Currency,
+    behavior: CardBehavior,
+    occurred_at: Timestamp,
+}
+
+impl ApprovedCharge {
+    pub(super) fn of(request: &Request) -> Option<Self> {
+        let Action::Charge { source, money, capture } = &request.action else { return None };
+        let (behavior, card) = match source {
+            Source::Token(token) => (CardBehavior::of_token(token.expose())?, None),
+            Source::Card(card) => (CardBehavior::Approves, Some(card.clone())),
+        };
+        Some(Self {
+            id: format!("mock_{}", random_hex(12)),
+            account: request.account,
+            card,
+            kind: if *capture { "sale" } else { "authorize" },
+            reference: request.reference.clone(),
+            amount: behavior.authorize(money.minor).ok()?,
+            currency: money.currency,
+            behavior,
+            occurred_at: request.now,
+        })
+    }
+}
+
+/// Writes charges of accounts without configured faults in one statement. `None` for a charge that was not written,
+/// because its account has faults, its reference was used before, or its card is not approved.
+///
+/// Written in one order, because a statement waits for a concurrent one that writes the same reference.
+pub(super) async fn write_approved(
+    db: &mut PgConnection,
+    charges: &[ApprovedCharge],
+) -> sqlx::Result<Vec<Option<ProviderResponse>>> {
+    let written = sqlx::query_scalar!(
         "INSERT INTO mock.transactions (id, account, kind, reference, approved, amount, currency, nature, occurred_at, unique_reference)
-         SELECT $1, $2, $3, $4, true, $5, $6, $7, $8, $4
-         WHERE NOT EXISTS (SELECT 1 FROM mock.accounts WHERE id = $2
+         SELECT c.id, c.account, c.kind, c.reference, true, c.amount, c.currency, c.nature, c.occurred_at, c.reference
+         FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::timestamptz[], $9::text[])
+             AS c (id, account, kind, reference, amount, currency, nature, occurred_at, card)
+         WHERE NOT EXISTS (SELECT 1 FROM mock.accounts a WHERE a.id = c.account
                            AND (latency_ms > 0 OR lose_answers > 0 OR refuse OR recovery_class <> 'A'))
-         ON CONFLICT (account, unique_reference) DO NOTHING",
-        id,
-        request.account.uuid(),
-        kind,
-        request.reference,
-        amount,
-        money.currency.code(),
-        behavior.token(),
-        request.now,
+           AND (c.card IS NULL OR EXISTS (SELECT 1 FROM mock.cards k WHERE k.id = c.card AND k.account = c.account AND k.nature = c.nature))
+         ORDER BY c.account, c.reference
+         ON CONFLICT (account, unique_reference) DO NOTHING
+         RETURNING id",
+        &column(charges, |charge| charge.id.as_str()) as _,
+        &column(charges, |charge| charge.account.uuid()),
+        &column(charges, |charge| charge.kind) as _,
+        &column(charges, |charge| charge.reference.as_str()) as _,
+        &column(charges, |charge| charge.amount),
+        &column(charges, |charge| charge.currency.code()) as _,
+        &column(charges, |charge| charge.behavior.token()) as _,
+        &column(charges, |charge| charge.occurred_at) as &[Timestamp],
+        &column(charges, |charge| charge.card.as_deref()) as _,
     )
-    .execute(db)
+    .fetch_all(db)
     .await?;
-    Ok((done.rows_affected() == 1).then(|| response(id, kind, true, amount, behavior)))
+    let written: HashSet<_> = written.into_iter().collect();
+    Ok(column(charges, |charge| {
+        let written = written.contains(&charge.id);
+        written.then(|| response(charge.id.clone(), charge.kind, true, charge.amount, charge.behavior))
+    }))
 }
 
 fn refused(reason: &str) -> ProviderResponse {

@@ -10,6 +10,7 @@ mod statement;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -17,6 +18,7 @@ use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
 pub use card::CardBehavior;
+use ledger::ApprovedCharge;
 pub use settings::{Faults, set_faults};
 
 use super::{
@@ -24,6 +26,7 @@ use super::{
     Request, StatementLine,
 };
 use crate::OperationKind;
+use foundation::db::Batcher;
 use foundation::id::ProviderAccountId;
 use foundation::time::Timestamp;
 
@@ -36,18 +39,24 @@ pub const AUTHORIZATION_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Clone, Debug)]
 pub struct Mock {
     db: PgPool,
+    /// Charges that arrive together are written by one statement, so that the mock costs a payment little.
+    charges: Arc<Batcher<ApprovedCharge, Option<ProviderResponse>>>,
 }
 
 impl Mock {
     /// Creates a mock whose ledger is in the schema `mock` of this database. Use a separate pool: its transactions must
-    /// not share connections with ours.
+    /// not share connections with ours. Must be called inside a Tokio runtime.
     pub fn new(db: PgPool) -> Self {
-        Self { db }
+        let charges =
+            Batcher::start(db.clone(), |db, charges: &[ApprovedCharge]| Box::pin(ledger::write_approved(db, charges)));
+        Self { db, charges: Arc::new(charges) }
     }
 
     /// Executes a request that has arrived.
     async fn serve(self, request: Request) -> Result<ProviderResponse, ProviderError> {
-        if let Some(response) = ledger::charge_in_one_statement(&self.db, &request).await? {
+        if let Some(charge) = ApprovedCharge::of(&request)
+            && let Some(response) = self.charges.call(charge).await?
+        {
             return Ok(response);
         }
         let faults = settings::read(&self.db, request.account).await?;

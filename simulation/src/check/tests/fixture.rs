@@ -8,7 +8,7 @@ use sha2::Sha256;
 
 use crate::auditor::State;
 use crate::check::{Books, Evidence, Line, check};
-use crate::client::{Answer, Response};
+use crate::client::{ReceivedResponse, Response};
 use crate::history::{History, Request, TimedRequest, post};
 use crate::receiver::Delivery;
 
@@ -66,7 +66,7 @@ impl Fixture {
         let at = 1_000 * self.responses.len() as u64;
         let headers = [("request-id", "req_1"), ("cache-control", "no-store"), ("x-content-type-options", "nosniff")];
         let sent = (request.path.clone(), request.json().cloned().unwrap_or_default());
-        self.responses.push(Some(Response::Received(Answer {
+        self.responses.push(Some(Response::Received(ReceivedResponse {
             sent,
             status,
             headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
@@ -79,9 +79,9 @@ impl Fixture {
     }
 
     /// The response to a request.
-    pub(super) fn answer(&mut self, index: usize) -> &mut Answer {
+    pub(super) fn response(&mut self, index: usize) -> &mut ReceivedResponse {
         match &mut self.responses[index] {
-            Some(Response::Received(answer)) => answer,
+            Some(Response::Received(response)) => response,
             other => panic!("{other:?}"),
         }
     }
@@ -180,7 +180,7 @@ fn payments(fixture: &mut Fixture) {
     let keyed = Request { key: Some("order-2".to_owned()), ..create(2_000, "tok_ok") };
     fixture.request(keyed.clone(), 201, authorized.clone());
     fixture.request(keyed, 201, authorized.clone());
-    fixture.answer(3).headers.insert("idempotent-replayed".to_owned(), "true".to_owned());
+    fixture.response(3).headers.insert("idempotent-replayed".to_owned(), "true".to_owned());
     let captured = with(&authorized, json!({"status": "pending_settlement", "amountCaptured": 500}));
     fixture.request(post("/v1/payments/{authorization.0}/capture", json!({"amount": 500})), 200, captured.clone());
     let settled = with(&captured, json!({"status": "settled", "settled": true}));

@@ -25,13 +25,13 @@ fn the_evidence_of_a_faultless_history_has_no_violations() {
 
 #[test]
 fn responses_have_documented_statuses_and_forms() {
-    reports("returned 404", |fixture| fixture.answer(1).status = 404);
-    reports("returned 500", |fixture| fixture.answer(1).status = 500);
-    reports("a wrong cache-control", |fixture| drop(fixture.answer(0).headers.remove("cache-control")));
-    reports("no Request-Id", |fixture| drop(fixture.answer(0).headers.remove("request-id")));
-    reports("with null", |fixture| fixture.answer(0).json["declineCode"] = Value::Null);
-    reports("no type", |fixture| drop(fixture.answer(0).json.as_object_mut().and_then(|json| json.remove("object"))));
-    reports("no id or livemode", |fixture| fixture.answer(0).json["livemode"] = true.into());
+    reports("returned 404", |fixture| fixture.response(1).status = 404);
+    reports("returned 500", |fixture| fixture.response(1).status = 500);
+    reports("a wrong cache-control", |fixture| drop(fixture.response(0).headers.remove("cache-control")));
+    reports("no Request-Id", |fixture| drop(fixture.response(0).headers.remove("request-id")));
+    reports("with null", |fixture| fixture.response(0).json["declineCode"] = Value::Null);
+    reports("no type", |fixture| drop(fixture.response(0).json.as_object_mut().and_then(|json| json.remove("object"))));
+    reports("no id or livemode", |fixture| fixture.response(0).json["livemode"] = true.into());
     let error = |change: fn(&mut Value)| {
         move |fixture: &mut Fixture| {
             let url = "https://pay.example/docs#error-conflict";
@@ -57,7 +57,7 @@ fn responses_have_documented_statuses_and_forms() {
 
 #[test]
 fn objects_are_consistent() {
-    reports("a wrong id", |fixture| fixture.answer(0).json["id"] = "pay_1".into());
+    reports("a wrong id", |fixture| fixture.response(0).json["id"] = "pay_1".into());
     reports_shown("a wrong time", ("pay", 1), "createdAt", "2026-01-30T22:00:01Z".into());
     reports_shown("a wrong livemode", ("pay", 1), "livemode", true.into());
     reports_shown("amounts that contradict each other", ("pay", 1), "amountRefunded", 1.into());
@@ -86,10 +86,10 @@ fn what_was_created_exists_as_requested() {
     reports("does not exist", |fixture| drop(fixture.state.objects.remove(&id("pay", 4))));
     reports("does not exist", |fixture| fixture.shown("pay", 1)["refunds"] = json!([]));
     reports_shown("currency of", ("pay", 1), "currency", "EUR".into());
-    reports("another amount", |fixture| fixture.answer(0).sent.1["amount"] = 999.into());
-    reports("another description", |fixture| fixture.answer(0).sent.1["description"] = "A".into());
+    reports("another amount", |fixture| fixture.response(0).sent.1["amount"] = 999.into());
+    reports("another description", |fixture| fixture.response(0).sent.1["description"] = "A".into());
     reports("with tok_insufficient became", |fixture| {
-        fixture.answer(7).sent.1["paymentToken"] = "tok_insufficient".into();
+        fixture.response(7).sent.1["paymentToken"] = "tok_insufficient".into();
     });
     reports("a list shows", |fixture| fixture.state.differing.push((json!({}), json!({"id": "pay_1"}))));
     reports("is on two pages", |fixture| fixture.state.repeated = ["/v1/payments".to_owned()].into());
@@ -98,31 +98,31 @@ fn what_was_created_exists_as_requested() {
 
 #[test]
 fn a_key_has_one_response() {
-    reports("created", |fixture| fixture.answer(3).json["id"] = id("pay", 1).into());
-    reports("and 201", |fixture| fixture.answer(3).text.push(' '));
-    reports("responses that are not replays", |fixture| fixture.answer(3).headers.clear());
-    reports("accepted with two bodies", |fixture| fixture.answer(3).sent.1["amount"] = 1.into());
-    reports("succeeded and later returned", |fixture| fixture.answer(3).status = 404);
+    reports("created", |fixture| fixture.response(3).json["id"] = id("pay", 1).into());
+    reports("and 201", |fixture| fixture.response(3).text.push(' '));
+    reports("responses that are not replays", |fixture| fixture.response(3).headers.clear());
+    reports("accepted with two bodies", |fixture| fixture.response(3).sent.1["amount"] = 1.into());
+    reports("succeeded and later returned", |fixture| fixture.response(3).status = 404);
     reports("was replayed", |fixture| {
-        fixture.answer(0).headers.insert("idempotent-replayed".to_owned(), "true".to_owned());
+        fixture.response(0).headers.insert("idempotent-replayed".to_owned(), "true".to_owned());
     });
     reports("refunds without an externalId are all", |fixture| {
-        let refund = fixture.answer(1).json.clone();
+        let refund = fixture.response(1).json.clone();
         fixture.request(post("/v1/payments/{payment.0}/refund", json!({"amount": 300})), 202, refund);
     });
-    reports("payments of 1000 for 0 requests", |fixture| fixture.answer(0).status = 500);
+    reports("payments of 1000 for 0 requests", |fixture| fixture.response(0).status = 500);
 }
 
 #[test]
 fn an_external_id_stands_for_one_refund() {
     reports("returned", |fixture| {
         for number in [1, 2] {
-            let mut refund = fixture.answer(1).json.clone();
+            let mut refund = fixture.response(1).json.clone();
             refund["id"] = id("ref", number).into();
             let body = json!({"amount": 300, "externalId": "return-1"});
             fixture.request(post("/v1/payments/{payment.0}/refund", body), 202, refund);
         }
-        fixture.answer(1).status = 409;
+        fixture.response(1).status = 409;
     });
 }
 
@@ -158,7 +158,7 @@ fn payments_agree_with_the_ledger() {
 #[test]
 fn states_only_move_forward() {
     reports("later", |fixture| {
-        let mut earlier = fixture.answer(0).json.clone();
+        let mut earlier = fixture.response(0).json.clone();
         earlier["status"] = "processing".into();
         fixture.request(get("/v1/payments/{payment.0}"), 200, earlier);
     });
@@ -175,7 +175,7 @@ fn states_only_move_forward() {
     });
     reports("the test clock went back to", clock(first, "2027-02-01T00:00:00.000Z"));
     reports("is no longer settled", |fixture| {
-        fixture.answer(0).json["settled"] = true.into();
+        fixture.response(0).json["settled"] = true.into();
         fixture.shown("pay", 1)["settled"] = false.into();
     });
     reports("time is not known", |fixture| fixture.state.now.clear());

@@ -67,7 +67,7 @@ fn deliveries(events: &[(&str, &str)]) -> Vec<Delivery> {
 }
 
 /// A payment with a key and a refund, one without a key, a voided authorization, an invoice, a link, a subscription,
-/// and a payment answered with 500.
+/// and a payment that got a 500.
 fn valid_run() -> Evidence {
     let keyed = with(
         payment("pay_1", "partially_refunded", 1000, 1000, 300),

@@ -7,10 +7,10 @@ use anyhow::Result;
 use crate::{
     Process, ProcessKind,
     chaos::{
-        config::Size,
         fault::Fault::{KillApi, KillGateway, KillScheduler, StopApi, StopGateway, StopScheduler},
         schedule::{PROCESS_KINDS, Step, WORKER_KIND},
         system::System,
+        system_config::Size,
     },
     process::Programs,
 };

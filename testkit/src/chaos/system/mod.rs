@@ -16,10 +16,10 @@ use sqlx::{PgPool, postgres::PgPoolOptions};
 use self::{disk::Disk, processes::Proxies};
 use super::{
     clock_files::{CLOCK_OFFSET_FILE, ClockFiles},
-    config::SystemConfig,
     endpoints::Endpoints,
     fault::Fault,
     shop::Shop,
+    system_config::SystemConfig,
     time::Clock,
 };
 use crate::{Cluster, ProcessKind, TempDir};

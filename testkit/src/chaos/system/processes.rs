@@ -6,7 +6,7 @@ use crate::{
     Cluster, ProcessKind,
     chaos::{
         clock_files::{CLOCK_OFFSET_FILE, ClockFiles},
-        config::{Size, SystemConfig},
+        system_config::{Size, SystemConfig},
     },
     proxy::Proxy,
 };

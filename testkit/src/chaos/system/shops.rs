@@ -8,9 +8,9 @@ use uuid::Uuid;
 use crate::{
     Client, Cluster,
     chaos::{
-        config::SystemConfig,
         endpoints::Endpoints,
         shop::{ORIGIN, Shop, ShopKind, gateway_id_and_app_key},
+        system_config::SystemConfig,
     },
 };
 

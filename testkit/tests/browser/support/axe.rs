@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use testkit::{
     browser::{Device, Frame, Tab},
-    examples::package_file,
+    integration_examples::package_file,
 };
 use tokio::sync::OnceCell;
 

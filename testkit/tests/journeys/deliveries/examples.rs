@@ -4,7 +4,7 @@ use std::{process::Stdio, time::Duration};
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use testkit::{Client, examples::Example};
+use testkit::{Client, integration_examples::Example};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout},

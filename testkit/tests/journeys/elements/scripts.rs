@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
 use sha2::{Digest, Sha384};
-use testkit::{Client, examples::run};
+use testkit::{Client, integration_examples::run};
 use tokio::process::Command;
 
 use crate::support::{Payer, cluster, created, merchant};

@@ -136,9 +136,10 @@ const fn unknown(end: End, point: &'static str, scenario: Scenario) -> Row {
 /// In the order in which an operation hits them. A process with several failpoints stops a scenario at the intended
 /// one, because the counts of earlier ones are used up.
 pub(super) const TABLE: &[Row] = &[
-    row(Api, "take_payment.written", Scenario::Sale(A)),
-    row(Api, "take_payment.committed", Scenario::Sale(A)),
-    row(Api, "take_payment.written_by_fast_path", Scenario::SaleWithoutKey),
+    row(Api, "take_payment.written", Scenario::Challenge),
+    row(Api, "take_payment.committed", Scenario::Challenge),
+    row(Api, "take_payment.written_in_batch", Scenario::Sale(A)),
+    row(Api, "take_payment.written_in_batch", Scenario::SaleWithoutKey),
     row(Api, "change_payment.written", Scenario::Capture),
     row(Api, "change_payment.written", Scenario::Void),
     row(Api, "change_payment.written", Scenario::Refund(A)),
@@ -211,11 +212,11 @@ pub(super) const TABLE: &[Row] = &[
     row(Worker, "outcome.written", Scenario::Refund(A)),
     row(Worker, "outcome.written", Scenario::Reversal),
     row(Worker, "outcome.written", Scenario::Card),
-    row(Worker, "outcome.written_by_fast_path", Scenario::Sale(A)),
+    row(Worker, "outcomes.written_in_batch", Scenario::Sale(A)),
     row(Worker, "outcome.charge_written", Scenario::Refused),
     row(Worker, "outcome.challenged", Scenario::Challenge),
     row(Worker, "invoice_payment.written", Scenario::Bill(Bill::Page)),
-    row(Worker, "invoice_payment.written_by_fast_path", Scenario::Bill(Bill::Collection)),
+    row(Worker, "outcomes.written_in_batch", Scenario::Bill(Bill::Collection)),
     row(Worker, "reversal.begun", Scenario::Bill(Bill::PartialApproval)),
     row(Worker, "link_payment.written", Scenario::Bill(Bill::Link)),
     row(Worker, "inquire.responded", Scenario::Settlement),

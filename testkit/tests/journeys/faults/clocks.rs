@@ -106,7 +106,7 @@ async fn a_scheduler_with_a_fast_clock_charges_nothing_early() -> Result<()> {
         Ok((finding["grade"] == "bad").then_some(finding))
     })
     .await?;
-    let text = finding["says"].as_str().unwrap_or_default();
+    let text = finding["message"].as_str().unwrap_or_default();
     assert!(text.contains("scheduler on ") && text.contains("+8640000."), "{finding}");
     assert_eq!(counts(&merchant).await?, before, "nothing is charged or issued early");
 

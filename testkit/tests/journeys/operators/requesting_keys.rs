@@ -14,12 +14,13 @@ async fn another_key(cluster: &Cluster, merchant: &Merchant) -> Result<(String, 
     Ok((text(&key, "id"), merchant.api.bearer(&text(&key, "key"))?))
 }
 
-/// The access log line ("answered") that contains all these texts.
+/// The access log line ("request completed") that contains all these texts.
 async fn access_log_line(log: impl Fn() -> String, texts: &[&str]) -> Result<Value> {
     eventually("the access log line", async || {
         let log = log();
-        let line =
-            log.lines().find(|line| line.contains("\"answered\"") && texts.iter().all(|text| line.contains(text)));
+        let line = log
+            .lines()
+            .find(|line| line.contains("\"request completed\"") && texts.iter().all(|text| line.contains(text)));
         Ok(line.map(serde_json::from_str).transpose()?)
     })
     .await

@@ -313,7 +313,7 @@ async fn operations_polled_without_result_can_be_ended_with_stop_asking() -> Res
             assert!(stderr.contains(expected), "{expected}: {stderr}");
             anyhow::Ok(())
         };
-        // As if a worker polled the provider forever without an answer.
+        // As if a worker polled the provider forever without a response.
         update_operation(
             &merchant,
             "next_push_at = now() + interval '1 hour', lease_until = now() + interval '1 hour'",

@@ -64,9 +64,9 @@ async fn resolutions_that_differ_from_the_provider_are_rejected() -> Result<()> 
         let dry_run = cluster.ctl(&[&resolve[..], &[&charge, "--dry-run"]].concat()).await?;
         let provider_record = json!({"kind": "sale", "state": "approved", "amount": 1500, "currency": "USD",
             "reference": operation, "charge": null});
-        assert_eq!((&dry_run["provider_has"], &dry_run["unverified"]), (&provider_record, &Value::Null), "{dry_run}");
+        assert_eq!((&dry_run["at_provider"], &dry_run["unverified"]), (&provider_record, &Value::Null), "{dry_run}");
         assert_eq!(
-            (&dry_run["asked"]["kind"], &dry_run["asked"]["amount"]),
+            (&dry_run["requested"]["kind"], &dry_run["requested"]["amount"]),
             (&json!("sale"), &json!(1500)),
             "{dry_run}"
         );
@@ -91,7 +91,7 @@ async fn unverifiable_resolutions_need_the_unverified_flag() -> Result<()> {
         let resolve = ["operations", "resolve", &operation, "--outcome", "charged", "--provider-ref", &charge];
         let stderr = ctl_error(cluster, &resolve).await?;
         assert!(
-            stderr.contains("cannot be asked (its recovery class is C)") && stderr.contains("--unverified"),
+            stderr.contains("cannot be queried (its recovery class is C)") && stderr.contains("--unverified"),
             "{stderr}"
         );
         let done = cluster.ctl(&[&resolve[..], &["--unverified"]].concat()).await?;
@@ -169,7 +169,7 @@ async fn resolutions_are_verified_at_the_card_gateway() -> Result<()> {
 
     // An unreachable gateway, or one without a URL, cannot verify.
     let address = cluster.gateway_url(0);
-    for (url, expected) in [("http://127.0.0.1:9", "cannot be asked"), ("", "CARD_GATEWAY_URL is not set")] {
+    for (url, expected) in [("http://127.0.0.1:9", "cannot be queried"), ("", "CARD_GATEWAY_URL is not set")] {
         cluster.set_env("CARD_GATEWAY_URL", url);
         let stderr = ctl_error(&cluster, &[&resolve[..], &[&charge]].concat()).await?;
         assert!(stderr.contains(expected) && stderr.contains("--unverified"), "{stderr}");
@@ -177,7 +177,7 @@ async fn resolutions_are_verified_at_the_card_gateway() -> Result<()> {
     cluster.set_env("CARD_GATEWAY_URL", &address);
 
     let done = cluster.ctl(&[&resolve[..], &[&charge]].concat()).await?;
-    assert_eq!((&done["changed"], &done["provider_has"]["reference"]), (&json!(true), &json!(operation)), "{done}");
+    assert_eq!((&done["changed"], &done["at_provider"]["reference"]), (&json!(true), &json!(operation)), "{done}");
     let payment = merchant.only_payment().await?;
     assert_eq!((&payment["status"], id(&payment)?.is_empty()), (&json!("pending_settlement"), false));
     Ok(())

@@ -68,7 +68,7 @@ async fn the_history_of_a_payment_is_complete_and_ordered() -> Result<()> {
 async fn verdicts_state_the_next_step() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let (sold, held) = (merchant.charge(100).await?, merchant.hold(200).await?);
-    assert!(verdict(&sold).await?.contains("has not settled yet; the provider is asked for its status at"));
+    assert!(verdict(&sold).await?.contains("has not settled yet; the provider is queried for its status at"));
     assert!(verdict(&held).await?.contains("The charge is authorized"));
     merchant.void(&held).await?;
     assert!(verdict(&held).await?.contains("cancelled before it settled"));

@@ -67,7 +67,7 @@ async fn card_numbers_are_not_stored_logged_or_displayed() -> Result<()> {
         assert!(!process.log().contains(NUMBER), "{} logged the card number", process.kind().name());
     }
     let token = payer.token();
-    assert!(!cluster.api(0).log().lines().any(|line| line.contains("answered") && line.contains(token)));
+    assert!(!cluster.api(0).log().lines().any(|line| line.contains("request completed") && line.contains(token)));
     Ok(())
 }
 

@@ -6,4 +6,5 @@ mod headers;
 mod lists;
 mod outcomes;
 mod request_metrics;
+mod round_trips;
 mod slow;

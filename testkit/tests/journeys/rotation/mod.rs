@@ -47,7 +47,7 @@ async fn doctor_check(cluster: &Cluster, check: &str) -> Result<(String, String)
     let row = report["checks"].as_array().into_iter().flatten().find(|row| row["check"] == check);
     let row = row.with_context(|| format!("{check} is not in {output:?}"))?;
     let text = |field: &str| row[field].as_str().unwrap_or_default().to_owned();
-    Ok((text("grade"), text("says")))
+    Ok((text("grade"), text("message")))
 }
 
 /// Fails unless the check has this grade and its text contains these words.

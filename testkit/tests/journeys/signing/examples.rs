@@ -1,7 +1,7 @@
 //! The published signing examples, with the public libraries they use, against a real api.
 
 use anyhow::{Context, Result};
-use testkit::examples::{Example, run};
+use testkit::integration_examples::{Example, run};
 
 use super::{customers, live};
 use crate::support::cluster;

@@ -4,8 +4,8 @@
 mod beyond_ids;
 mod catalog;
 mod document;
-mod leaks;
 mod roles;
+mod secret_leaks;
 mod tenant;
 mod unknown_fields;
 

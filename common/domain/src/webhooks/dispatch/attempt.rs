@@ -137,7 +137,7 @@ impl Attempted {
         schedule::pause(self.requested_delay())
     }
 
-    /// Whether the endpoint answered 410 Gone.
+    /// Whether the endpoint returned 410 Gone.
     pub fn is_gone(&self) -> bool {
         self.response_status == Some(410)
     }

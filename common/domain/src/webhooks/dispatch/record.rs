@@ -22,7 +22,7 @@ pub const DISABLED_AFTER: Duration = Duration::from_secs(5 * 24 * 3600);
 pub const MAX_FAILURE_GAP: Duration = Duration::from_secs(27 * 3600);
 
 /// Records attempts in one statement, with the next attempt and the new state of the endpoint. Then disables endpoints
-/// that answered 410 or have failed for too long, which emits an event for the account's other endpoints.
+/// that returned 410 or have failed for too long, which emits an event for the account's other endpoints.
 ///
 /// Attempts are recorded even if another worker has claimed the delivery since: a late success ends the delivery, and a
 /// late failure is stored as a separate delivery with its own id.
@@ -84,7 +84,7 @@ async fn disable(
 struct Failing {
     id: WebhookEndpointId,
     account_id: AccountId,
-    /// Whether it answered 410; otherwise it has failed for [`DISABLED_AFTER`].
+    /// Whether it returned 410; otherwise it has failed for [`DISABLED_AFTER`].
     gone: bool,
 }
 

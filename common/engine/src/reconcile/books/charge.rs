@@ -85,7 +85,7 @@ impl Comparison<'_> {
         Ok(agree)
     }
 
-    /// Looks up our operations that succeeded before the provider was asked and that it did not list, and records how
+    /// Looks up our operations that succeeded before the provider was queried and that it did not list, and records how
     /// they differ. Returns whether they agree.
     async fn look_up_missing_lines(&self, provider: &dyn Provider) -> Result<bool> {
         let is_listed = listed_in(self.lines);

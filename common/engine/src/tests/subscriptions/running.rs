@@ -118,8 +118,8 @@ async fn cancellation_during_a_run_stops_billing() {
     let (_, cancelled) = tokio::join!(running, cancelling);
     for pair in cancelled.chunks(2) {
         let stored = shop.stored(pair[0].id).await;
-        for answered in pair {
-            assert_eq!(format!("{answered:?}"), format!("{stored:?}"), "a second cancellation changes nothing");
+        for response in pair {
+            assert_eq!(format!("{response:?}"), format!("{stored:?}"), "a second cancellation changes nothing");
         }
         assert_eq!((stored.status, stored.next_billing_at), (Status::Cancelled, None));
         let periods = shop.periods(stored.id).await;

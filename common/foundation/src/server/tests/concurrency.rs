@@ -58,7 +58,7 @@ async fn endless_bodies_release_their_connection_permits() {
 }
 
 #[tokio::test]
-async fn pipelined_requests_behind_a_refused_body_are_answered_in_order() {
+async fn pipelined_requests_behind_a_refused_body_get_responses_in_order() {
     let server = start(4).await;
     let mut stream = connect(&server).await;
     let refused = post("/refused", "Content-Length: 5\r\n") + "hello";
@@ -75,7 +75,7 @@ async fn pipelined_requests_behind_a_refused_body_are_answered_in_order() {
 
 /// Bytes after an abandoned body are not parsed as a request.
 #[tokio::test]
-async fn nothing_after_an_abandoned_body_is_answered() {
+async fn nothing_after_an_abandoned_body_gets_a_response() {
     let server = start(4).await;
     let mut stream = connect(&server).await;
     send(&mut stream, post("/refused", "Content-Length: 1000000\r\n") + &post("/read", "Content-Length: 2\r\n") + "ok")

@@ -1,0 +1,136 @@
+//! The card field: a page that only the merchant's origin may frame, for the duration of a checkout session.
+
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header::CONTENT_SECURITY_POLICY;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use domain::checkout;
+use foundation::error::Error;
+
+use super::card_inputs::{INPUTS_STYLE, inputs};
+use super::card_tokenization_config::CardTokenizationConfig;
+use super::scripts::FIELD;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::html::{self, Style, Text};
+use crate::path::Path;
+use crate::request_layer::client_address;
+
+static STYLE: LazyLock<Style> = LazyLock::new(|| Style::new(&[include_str!("field.css"), INPUTS_STYLE]));
+
+/// The route. No response may be cached.
+pub(super) fn router(app: &App) -> Router<App> {
+    Router::new()
+        .route("/elements/field/{session}", get(show).fallback(async || ApiError::method_not_allowed()))
+        .layer(from_fn_with_state(app.clone(), limit_by_address))
+}
+
+/// Applies the rate limit of the client address, which payment pages share.
+async fn limit_by_address(State(app): State<App>, request: Request, next: Next) -> Response {
+    let decision = app.limits.acquire_page(client_address(&request)).await;
+    let mut response = if decision.allowed {
+        next.run(request).await
+    } else {
+        let mut response = error_page(StatusCode::TOO_MANY_REQUESTS);
+        ApiError::rate_limited(decision).write_rate_limit(response.headers_mut());
+        response
+    };
+    html::set_private_headers(response.headers_mut());
+    response
+}
+
+async fn show(State(app): State<App>, session: Result<Path<String>, ApiError>) -> Response {
+    let Ok(Path(id)) = session else { return error_page(StatusCode::NOT_FOUND) };
+    match checkout::field_session(&app.db, &id).await {
+        Ok(session) => match CardTokenizationConfig::of_session(&app, &session) {
+            Some(tokenization_config) => field(&session.origin, &tokenization_config),
+            None => error_page(StatusCode::NOT_IMPLEMENTED),
+        },
+        Err(Error::NotFound(_)) => error_page(StatusCode::NOT_FOUND),
+        Err(Error::Conflict(_)) => error_page(StatusCode::CONFLICT),
+        Err(error) => error_page(ApiError::from(error).status()),
+    }
+}
+
+fn field(origin: &str, tokenization_config: &CardTokenizationConfig) -> Response {
+    // The origin is on the allow-list, but it must also be safe to insert into the policy.
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || ":/.-_[]".contains(c);
+    if !origin.chars().all(is_safe) {
+        return error_page(StatusCode::CONFLICT);
+    }
+    let body = format!(
+        "<main>\n<h1 class=\"visually-hidden\">Card details</h1>\n<form id=\"card\" class=\"card\" novalidate autocomplete=\"on\" data-origin=\"{}\" {}>\n{}</form>\n</main>\n\
+         <noscript>Entering a card requires JavaScript.</noscript>\n",
+        Text(origin),
+        tokenization_config.attributes(),
+        inputs(),
+    );
+    let html = html::document(Text("Card"), &STYLE, &FIELD.element("../"), &body);
+    let connect = tokenization_config.origin().map(|origin| format!("; connect-src {origin}")).unwrap_or_default();
+    let policy = format!(
+        "default-src 'none'; style-src {}; script-src 'self'{connect}; form-action 'none'; base-uri 'none'; \
+         frame-ancestors {origin}",
+        STYLE.source()
+    );
+    html_response(StatusCode::OK, &policy, html)
+}
+
+/// An error instead of the field. No page may frame it, because the merchant's origin is not known here.
+fn error_page(status: StatusCode) -> Response {
+    let message = match status {
+        StatusCode::NOT_FOUND => "This card field does not exist.",
+        StatusCode::CONFLICT => "This card field was already used or has expired. Please reload the page.",
+        StatusCode::TOO_MANY_REQUESTS => "There were too many requests. Please try again in a few seconds.",
+        StatusCode::NOT_IMPLEMENTED => "Cards cannot be accepted here yet.",
+        _ => "Something went wrong on our side. Please try again.",
+    };
+    let html = html::document(
+        Text("Card"),
+        &STYLE,
+        "",
+        &format!("<main>\n<h1 class=\"visually-hidden\">Card details</h1>\n<p role=\"alert\">{message}</p>\n</main>\n"),
+    );
+    let policy = format!(
+        "default-src 'none'; style-src {}; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+        STYLE.source()
+    );
+    html_response(status, &policy, html)
+}
+
+fn html_response(status: StatusCode, policy: &str, html: String) -> Response {
+    let mut response = (status, html::HTML, html).into_response();
+    match HeaderValue::try_from(policy) {
+        Ok(policy) => {
+            response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+            response
+        }
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use testkit::fuzz::{check, mutated, texts};
+
+    use super::*;
+
+    #[test]
+    fn an_origin_cannot_inject_into_the_policy() {
+        check(prop_oneof![mutated("https://shop.example:8443"), texts()], |origin| {
+            let response = field(&origin, &CardTokenizationConfig::Mock);
+            let policy = response.headers()[CONTENT_SECURITY_POLICY].to_str().expect("ASCII");
+            if response.status() == StatusCode::OK {
+                let ancestors = policy.rsplit_once("frame-ancestors ").expect("a directive").1;
+                assert!(ancestors == origin && !ancestors.contains([' ', ';', ',', '\'', '*']), "{policy}");
+            } else {
+                assert!(response.status() == StatusCode::CONFLICT && policy.ends_with("frame-ancestors 'none'"));
+            }
+        });
+    }
+}

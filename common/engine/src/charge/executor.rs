@@ -1,0 +1,103 @@
+//! What a worker executes operations with. The statements of concurrent operations are batched.
+
+use std::time::Duration;
+
+use crate::charge::counters::{CollectionOutcome, count_collections};
+use crate::charge::finish::{apply_response, ended_charge};
+use crate::charge::invoice_payment::{is_collected, paid_invoice};
+use crate::charge::outcome::record_outcome;
+use crate::charge::outcomes::Outcomes;
+use crate::charge::stale::had_no_effect;
+use domain::invoices::{self, Invoice};
+use domain::operations::{Claimed, Claims, OperationKind};
+use domain::payments::{self, Payment};
+use foundation::clock::Clock;
+use foundation::db::{Db, Reader};
+use foundation::error::Result;
+use foundation::id::{InvoiceId, PaymentId};
+use providers::{ProviderResponse, Providers};
+use tokio::time::timeout;
+
+/// A known outcome does not wait longer for a read that would make recording it cheaper.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub struct Executor {
+    pub(super) db: Db,
+    pub(super) providers: Providers,
+    pub(super) clock: Clock,
+    pub(super) claims: Claims,
+    payments: Reader<PaymentId, Payment>,
+    invoices: Reader<InvoiceId, Invoice>,
+    outcomes: Outcomes,
+}
+
+impl Executor {
+    /// Must be called inside a Tokio runtime.
+    pub fn start(db: Db, providers: Providers, clock: Clock) -> Self {
+        Self {
+            claims: Claims::start((*db).clone(), clock.clone()),
+            payments: payments::reader((*db).clone()),
+            invoices: invoices::reader((*db).clone()),
+            outcomes: Outcomes::start(db.clone()),
+            db,
+            providers,
+            clock,
+        }
+    }
+
+    /// Reads the payment of a charge, while its request is sent. `None` for other operations, after an error, and if it
+    /// takes long: the outcome is then recorded in a transaction.
+    pub(super) fn payment<'a>(&'a self, claimed: &Claimed) -> impl Future<Output = Option<Payment>> + use<'a> {
+        let account = claimed.account_id;
+        let is_charge = matches!(claimed.kind, OperationKind::Sale | OperationKind::Authorize);
+        let charged = claimed.subject.payment().filter(|_| is_charge);
+        async move { timeout(READ_TIMEOUT, self.payments.retrieve(account, charged?)).await.ok()?.ok() }
+    }
+
+    /// Records a known outcome: that of a charge in one statement if its `payment` still awaits it, any other in a
+    /// transaction. Recording it again changes nothing.
+    pub(super) async fn record(
+        &self,
+        claimed: &Claimed,
+        payment: Option<Payment>,
+        response: &ProviderResponse,
+    ) -> Result<()> {
+        if let Some(payment) = payment
+            && self.try_finish_charge(claimed, payment, response).await?
+        {
+            return Ok(());
+        }
+        record_outcome(&self.db, claimed, response, &self.clock).await
+    }
+
+    /// Returns `false` if one statement is not enough; then nothing was written.
+    async fn try_finish_charge(
+        &self,
+        claimed: &Claimed,
+        mut payment: Payment,
+        response: &ProviderResponse,
+    ) -> Result<bool> {
+        let in_transaction =
+            matches!(response, ProviderResponse::Challenged { .. } | ProviderResponse::Mismatched { .. });
+        if in_transaction || had_no_effect(claimed, response) {
+            return Ok(false);
+        }
+        let now = claimed.time.now(&*self.db, &self.clock).await?;
+        if let Some(invoice) = payment.invoice_id {
+            if !is_collected(&payment, response) {
+                return Ok(false);
+            }
+            let invoice = timeout(READ_TIMEOUT, self.invoices.retrieve(claimed.account_id, invoice)).await;
+            let Ok(Ok(invoice)) = invoice else { return Ok(false) };
+            let Some(paid) = paid_invoice(claimed, payment, invoice, response, now)? else { return Ok(false) };
+            let written = self.outcomes.write(paid).await?;
+            count_collections(CollectionOutcome::Paid, written.into());
+            return Ok(written);
+        }
+        if payment.payment_link_id.is_some() || !payment.status.is_under_way() {
+            return Ok(false);
+        }
+        apply_response(&mut payment, claimed, response, now)?;
+        self.outcomes.write(ended_charge(claimed, payment, response, now)?).await
+    }
+}

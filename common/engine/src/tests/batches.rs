@@ -1,0 +1,202 @@
+//! Statements that execute several items: each item gets the result that it would get alone.
+
+use serde_json::json;
+
+use super::{Shop, at};
+use crate::charge::finish::{apply_response, ended_charge};
+use crate::charge::intents::Intents;
+use crate::charge::outcomes::{EndedCharge, Outcomes};
+use crate::{Change, Executor, PaymentRequest, PaymentSource, TakenPayment, change_payment, perform, take_payment};
+use domain::idempotency::IdempotencyKey;
+use domain::operations::{Claimed, Claims, Origin};
+use domain::payments;
+use foundation::clock::Clock;
+use foundation::crypto::{EncryptionKey, KeyRing};
+use foundation::error::{Error, Result};
+use foundation::id::{OperationId, PaymentId, PaymentMethodId};
+use foundation::money::Money;
+use providers::{ProviderResponse, Providers, mock::Mock};
+
+const NOW: &str = "2026-01-10T00:00:00Z";
+
+impl Shop {
+    async fn take(&self, intents: &Intents, amount: i64, key: Option<&str>) -> Result<TakenPayment> {
+        self.take_from(intents, PaymentSource::Token("tok_ok".into()), amount, key).await
+    }
+
+    async fn take_from(
+        &self,
+        intents: &Intents,
+        source: PaymentSource,
+        amount: i64,
+        key: Option<&str>,
+    ) -> Result<TakenPayment> {
+        let request = PaymentRequest {
+            money: Money { minor: amount, currency: "USD".parse().expect("a currency") },
+            source,
+            capture: true,
+            return_url: None,
+            idempotency_key: key
+                .map(|key| IdempotencyKey::parse(key.as_bytes(), &json!({ "amount": amount })).expect("a key")),
+        };
+        let secret = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
+        take_payment(intents, &self.caller, &request, &Origin::default(), &secret, at(NOW)).await
+    }
+
+    async fn begin(&self) -> (PaymentId, OperationId) {
+        let taken = self.take(&Intents::start((*self.db).clone()), 900, None).await;
+        let TakenPayment::New(payment, operation) = taken.expect("a payment") else { panic!("no key was sent") };
+        (payment.id, operation)
+    }
+
+    fn claims(&self) -> Claims {
+        Claims::start((*self.db).clone(), Clock::fixed(at(NOW)))
+    }
+
+    /// The outcome of a charge that is approved with this reference.
+    async fn approved(&self, claimed: &Claimed, payment: PaymentId, provider_ref: &str) -> EndedCharge {
+        let response = ProviderResponse::Charged { provider_ref: provider_ref.into(), amount: 900, card: None };
+        let mut payment = payments::retrieve(&self.db, self.caller.account_id, payment).await.expect("a payment");
+        apply_response(&mut payment, claimed, &response, at(NOW)).expect("approved");
+        ended_charge(claimed, payment, &response, at(NOW)).expect("an outcome")
+    }
+
+    async fn count(&self, what: &str) -> i64 {
+        let query = format!("SELECT count(*) FROM {what}");
+        sqlx::query_scalar(sqlx::AssertSqlSafe(query)).fetch_one(&*self.db).await.expect("a count")
+    }
+}
+
+#[tokio::test]
+async fn of_two_outcomes_of_a_payment_the_first_is_written_and_the_second_is_stale() {
+    let shop = Shop::open().await;
+    let (payment, operation) = shop.begin().await;
+    let claimed = shop.claims().claim(operation).await.expect("claimed").expect("not held");
+    let (first, second) =
+        (shop.approved(&claimed, payment, "first").await, shop.approved(&claimed, payment, "second").await);
+    let outcomes = Outcomes::start(shop.db.clone());
+    let (first, second) = tokio::join!(outcomes.write(first), outcomes.write(second));
+    assert_eq!((first.expect("written"), second.expect("refused")), (true, false));
+    assert_eq!(shop.count("payments WHERE provider_ref = 'first'").await, 1);
+    assert_eq!(shop.count("operations WHERE provider_ref = 'first'").await, 1);
+    assert_eq!(shop.count("events WHERE type = 'payment.captured'").await, 1, "one event");
+}
+
+#[tokio::test]
+async fn an_outcome_is_written_although_another_of_its_batch_cannot_be() {
+    let shop = Shop::open().await;
+    let claims = shop.claims();
+    let mut charges = Vec::new();
+    for reference in ["free", "locked", "ended"] {
+        let (payment, operation) = shop.begin().await;
+        let claimed = claims.claim(operation).await.expect("claimed").expect("not held");
+        charges.push((payment, shop.approved(&claimed, payment, reference).await));
+    }
+    let mut locking = shop.db.begin().await.expect("a transaction");
+    payments::lock(&mut locking, shop.caller.account_id, charges[1].0).await.expect("locked");
+    let end = "UPDATE payments SET status = 'failed', failure_code = 'provider_refused' WHERE id = $1";
+    shop.write(end, charges[2].0.uuid()).await;
+    let outcomes = Outcomes::start(shop.db.clone());
+    let mut writes = charges.into_iter().map(|(_, charge)| outcomes.write(charge));
+    let (free, locked, ended) = (writes.next().unwrap(), writes.next().unwrap(), writes.next().unwrap());
+    let (free, locked, ended) = tokio::join!(free, locked, ended);
+    assert_eq!([free, locked, ended].map(|written| written.expect("no error")), [true, false, false]);
+    assert_eq!(shop.count("payments WHERE provider_ref IS NOT NULL").await, 1);
+    assert_eq!(shop.count("events WHERE type = 'payment.captured'").await, 1);
+}
+
+#[tokio::test]
+async fn a_key_creates_one_payment_although_a_batch_has_it_twice_and_another_key_was_used_before() {
+    let shop = Shop::open().await;
+    let intents = Intents::start((*shop.db).clone());
+    let TakenPayment::New(earlier, _) = shop.take(&intents, 900, Some("used")).await.expect("a payment") else {
+        panic!("the key is new")
+    };
+    let (one, other, used, without) = tokio::join!(
+        shop.take(&intents, 900, Some("twice")),
+        shop.take(&intents, 900, Some("twice")),
+        shop.take(&intents, 900, Some("used")),
+        shop.take(&intents, 900, None),
+    );
+    let TakenPayment::New(one, _) = one.expect("taken") else { panic!("the first of its key") };
+    assert!(matches!(other.expect("taken"), TakenPayment::Earlier(id) if id == one.id));
+    assert!(matches!(used.expect("taken"), TakenPayment::Earlier(id) if id == earlier.id));
+    assert!(matches!(without.expect("taken"), TakenPayment::New(..)));
+    assert_eq!((shop.count("payments").await, shop.count("operations").await), (3, 3));
+    let refused = shop.take(&intents, 901, Some("used")).await;
+    assert!(refused.is_err_and(|error| error.to_string().contains("another body")));
+}
+
+#[tokio::test]
+async fn payments_by_saved_card_are_written_in_one_statement_and_refusals_fail_alone() {
+    let shop = Shop::open().await;
+    shop.saved_card().await;
+    let card: String =
+        sqlx::query_scalar("SELECT id::text FROM payment_methods").fetch_one(&*shop.db).await.expect("it");
+    let card = PaymentMethodId::from_uuid(card.parse().expect("a UUID")).to_string();
+    let unknown = PaymentMethodId::new(at(NOW)).to_string();
+    let intents = Intents::start((*shop.db).clone());
+    let take = |card: &str, key| shop.take_from(&intents, PaymentSource::PaymentMethod(card.to_owned()), 900, key);
+    let (one, again, other, refused) = tokio::join!(
+        take(&card, Some("one")),
+        take(&card, Some("one")),
+        take(&card, Some("other")),
+        take(&unknown, Some("refused"))
+    );
+    let TakenPayment::New(one, _) = one.expect("taken") else { panic!("the first of its key") };
+    assert!(matches!(again.expect("taken"), TakenPayment::Earlier(id) if id == one.id));
+    assert!(matches!(other.expect("taken"), TakenPayment::New(..)));
+    assert!(matches!(refused, Err(Error::NotFound(_))));
+    assert_eq!(shop.count("(SELECT DISTINCT xmin::text FROM payments) AS transactions").await, 1);
+    let charged = "operations o JOIN payments p ON p.id = o.payment_id
+                   WHERE o.card_ref = 'card' AND p.card_last4 = '4242' AND p.customer_id IS NOT NULL";
+    assert_eq!(shop.count(charged).await, 2);
+    assert_eq!(shop.count("idempotency_keys").await, 2, "a refused request uses up no key");
+
+    let disable = "UPDATE payment_methods SET status = 'failed', provider_ref = NULL WHERE account_id = $1";
+    shop.write(disable, shop.caller.account_id.uuid()).await;
+    assert!(matches!(take(&card, Some("one")).await, Ok(TakenPayment::Earlier(id)) if id == one.id));
+    assert!(matches!(take(&card, Some("third")).await, Err(Error::Invalid { .. })));
+}
+
+#[tokio::test]
+async fn one_of_two_claims_of_an_operation_succeeds() {
+    let shop = Shop::open().await;
+    let claims = shop.claims();
+    let ((_, one), (_, other)) = (shop.begin().await, shop.begin().await);
+    let claimed = tokio::join!(claims.claim(one), claims.claim(one), claims.claim(other));
+    let claimed = [claimed.0, claimed.1, claimed.2].map(|claimed| claimed.expect("no error").is_some());
+    assert_eq!(claimed, [true, false, true]);
+}
+
+#[tokio::test]
+async fn refunds_of_a_payment_are_claimed_one_after_the_other_without_rejecting_a_batch() {
+    let shop = Shop::open().await;
+    let (payment, sale) = shop.begin().await;
+    let clock = Clock::fixed(at(NOW));
+    let executor = Executor::start(shop.db.clone(), Providers::new(Mock::new((*shop.db).clone()), None), clock);
+    perform(&executor, sale).await.expect("performed").expect("it ended");
+    let mut refunds = Vec::new();
+    for _ in 0..2 {
+        let change = Change::Refund(Some(100), None);
+        let refund = change_payment(&shop.db, &shop.caller, payment, change, &Origin::default(), at(NOW)).await;
+        refunds.push(refund.expect("accepted").operation);
+    }
+    // The one with the lower id is first.
+    refunds.sort();
+    let ((_, other), claims) = (shop.begin().await, shop.claims());
+    let claimed = tokio::join!(claims.claim(refunds[0]), claims.claim(refunds[1]), claims.claim(other));
+    let claimed = [claimed.0, claimed.1, claimed.2].map(|claimed| claimed.expect("no error").is_some());
+    assert_eq!(claimed, [true, false, true]);
+    assert!(claims.claim(refunds[1]).await.expect("no error").is_none(), "the other refund is in progress");
+
+    // A refund that is ready does not hold up the recovery of a later one.
+    let swap = "UPDATE operations SET lease_until = NULL, state = CASE WHEN id = $1 THEN 'ready' ELSE 'unknown' END::operation_state
+                WHERE kind = 'refund'";
+    shop.write("UPDATE operations SET state = 'ready', lease_until = NULL WHERE id = $1", refunds[0].uuid()).await;
+    shop.write(swap, refunds[0].uuid()).await;
+    let claimed = tokio::join!(claims.claim(refunds[0]), claims.claim(refunds[1]));
+    assert_eq!([claimed.0, claimed.1].map(|claimed| claimed.expect("no error").is_some()), [false, true]);
+    // One transaction has written both claims.
+    assert_eq!(shop.count("(SELECT DISTINCT xmin::text FROM operations WHERE state = 'sending') AS claims").await, 1);
+}
