@@ -2,7 +2,7 @@
 //! Nothing was committed then, and the next run usually succeeds.
 //!
 //! The layer is inside the guard, so the key, the limits and the nonce of a signed request are checked once. A handler
-//! that has committed anything is never run again.
+//! that has committed anything is never run again, and none runs again before the aborted transaction has ended.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use axum::http::Extensions;
 use axum::middleware::Next;
 use axum::response::Response;
 use foundation::crypto::random_u32;
-use foundation::db::watch_commits;
+use foundation::db::watch_transactions;
 
 use crate::body;
 use crate::error::{ApiError, TransactionAborted};
@@ -39,10 +39,11 @@ pub(crate) async fn run(request: Request, next: Next) -> Response {
         runs += 1;
         // `read_body` buffers the body before the handler queries the database.
         let request = Request::from_parts(parts.clone(), body.take().unwrap_or_else(Body::empty));
-        let (response, committed) = watch_commits(next.clone().run(request)).await;
+        let (response, transactions) = watch_transactions(next.clone().run(request)).await;
         if response.extensions().get::<TransactionAborted>().is_none() {
             return response;
         }
+        let committed = transactions.committed();
         if committed || runs == MAX_RUNS || began.elapsed() >= RETRY_WINDOW {
             tracing::error!(runs, committed, "Postgres aborted the transaction; giving up, the client may retry");
             aborted_requests("given_up").increment(1);
@@ -50,6 +51,7 @@ pub(crate) async fn run(request: Request, next: Next) -> Response {
         }
         tracing::warn!(runs, "Postgres aborted the transaction; running the handler again");
         aborted_requests("again").increment(1);
+        transactions.ended().await;
         let longest = FIRST_PAUSE_MS << (runs - 1);
         tokio::time::sleep(Duration::from_millis((random_u32() % longest).into())).await;
     }

@@ -6,6 +6,7 @@ mod begin;
 mod committed;
 mod reader;
 mod size;
+mod transaction;
 mod unresponsive;
 
 use std::ops::{Deref, DerefMut};
@@ -14,15 +15,15 @@ use std::time::Duration;
 
 use queue::{Publisher, Queue};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{Connection as _, PgConnection, Postgres, Transaction};
+use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 pub use batch::{Batcher, Executed, column};
 pub use begin::{begin, snapshot};
-pub use committed::watch_commits;
-pub use committed::{commit, note_commit};
+pub use committed::{Transactions, note_commit, watch_transactions};
 pub use reader::Reader;
 pub use size::{Size, TableSize, size};
+pub use transaction::{Transaction, commit};
 pub use unresponsive::wait_until_unresponsive;
 
 use crate::crypto::Secret;
@@ -160,7 +161,7 @@ impl Deref for Db {
 /// A transaction that collects wake-ups and sends them after the commit, because the rows are not visible before. After
 /// a rollback it sends none.
 pub struct Tx {
-    inner: Transaction<'static, Postgres>,
+    inner: Transaction,
     publisher: Option<Publisher>,
     wakes: Vec<(Queue, Uuid)>,
 }

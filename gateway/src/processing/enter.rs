@@ -1,8 +1,9 @@
 //! Charges: entered in one transaction, sent to the acquirer, then finished. Once a charge is entered, every failure is
 //! reported as an unknown outcome; the report shows the actual one.
 
+use foundation::db::Transaction;
 use foundation::time::Timestamp;
-use sqlx::{PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{PgConnection, PgPool};
 
 use super::finish::unresolved;
 use super::outcome::Outcome;
@@ -115,14 +116,14 @@ impl Processor {
 
 /// Begins a transaction with an idle timeout: Postgres aborts it if the process is suspended, so that the process
 /// cannot commit it when it resumes.
-pub(super) async fn begin(db: &PgPool) -> Result<Transaction<'static, Postgres>> {
+pub(super) async fn begin(db: &PgPool) -> Result<Transaction> {
     let mut tx = foundation::db::begin(db).await?;
     store::set_timeouts(&mut tx, IDLE_TIMEOUT, LOCK_TIMEOUT).await?;
     Ok(tx)
 }
 
 /// Commits if the deadline has not passed. A commit without a response may have succeeded.
-pub(super) async fn commit(tx: Transaction<'static, Postgres>, deadline: Deadline) -> Result<()> {
+pub(super) async fn commit(tx: Transaction, deadline: Deadline) -> Result<()> {
     deadline.check()?;
     tx.commit().await.map_err(|error| {
         tracing::error!(%error, "a commit got no response; its outcome is unknown");

@@ -8,28 +8,36 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use sqlx::{PgPool, Postgres, SqlStr, Transaction};
+use sqlx::{PgPool, Postgres, SqlStr};
 use tokio::runtime::Handle;
+
+use super::transaction::Transaction;
 
 const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-type BeginResult = Result<Transaction<'static, Postgres>, sqlx::Error>;
+type SqlxTransaction = sqlx::Transaction<'static, Postgres>;
+type BeginResult = Result<SqlxTransaction, sqlx::Error>;
 type BeginFuture = Pin<Box<dyn Future<Output = BeginResult> + Send>>;
 
 /// Begins a transaction.
 ///
 /// # Errors
 /// The database's, or no connection was available in time.
-pub async fn begin(pool: &PgPool) -> BeginResult {
-    RunToCompletion::new(Transaction::begin(pool.acquire().await?, None)).await
+pub async fn begin(pool: &PgPool) -> Result<Transaction, sqlx::Error> {
+    run_to_completion(pool, None).await
 }
 
 /// Begins a read-only transaction whose statements all see the same snapshot and take no row locks.
 ///
 /// # Errors
 /// As [`begin`].
-pub async fn snapshot(pool: &PgPool) -> BeginResult {
-    RunToCompletion::new(Transaction::begin(pool.acquire().await?, Some(SqlStr::from_static(SNAPSHOT)))).await
+pub async fn snapshot(pool: &PgPool) -> Result<Transaction, sqlx::Error> {
+    run_to_completion(pool, Some(SqlStr::from_static(SNAPSHOT))).await
+}
+
+async fn run_to_completion(pool: &PgPool, statement: Option<SqlStr>) -> Result<Transaction, sqlx::Error> {
+    let begin = SqlxTransaction::begin(pool.acquire().await?, statement);
+    Ok(Transaction::new(RunToCompletion::new(begin).await?, pool.clone()))
 }
 
 /// A future that continues in the background if it is dropped before completion. The resulting transaction is then
