@@ -70,7 +70,7 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
         clock,
         keys: Arc::new(Keys::new(pool.clone(), peppers, config::key_cache()?)),
         encryption,
-        limits: Limits::new(&redis, config::api_limits()?),
+        limits: Limits::new(&redis, config::rate_limit_timeout()?, config::api_limits()?),
         public_url: base.clone().into(),
         card_gateway_url: config::card_gateway_public_url()?.map(Into::into),
         webhook_loopback: config::webhook_loopback()?,

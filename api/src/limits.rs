@@ -11,6 +11,7 @@
 //! bucket.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use domain::accounts::{Caller, Rate};
@@ -56,8 +57,8 @@ impl Policy {
 }
 
 impl Limits {
-    pub(crate) fn new(redis: &queue::Redis, config: ApiLimits) -> Self {
-        Self { buckets: RateLimits::new(Some(redis)), config }
+    pub(crate) fn new(redis: &queue::Redis, timeout: Duration, config: ApiLimits) -> Self {
+        Self { buckets: RateLimits::new(Some(redis), timeout), config }
     }
 
     /// Acquires a token for a secret key, and refunds the one that its address was charged before the key was verified.

@@ -301,6 +301,19 @@ pub fn api_limits() -> Result<ApiLimits, ConfigError> {
     Ok(ApiLimits { page, unknown, key_share })
 }
 
+/// `RATE_LIMIT_TIMEOUT_MS`: how long a request waits for Redis to count it, from 50 to 60,000 milliseconds; 250 by
+/// default. After that the limits of the process alone apply.
+///
+/// # Errors
+/// It is not a number in that range.
+pub fn rate_limit_timeout() -> Result<Duration, ConfigError> {
+    const NAME: &str = "RATE_LIMIT_TIMEOUT_MS";
+    match number_or(NAME, 250)? {
+        ms @ 50..=60_000 => Ok(Duration::from_millis(ms)),
+        _ => Err(ConfigError { name: NAME, problem: "must be between 50 and 60000" }),
+    }
+}
+
 /// A rate limit in requests per second, with a default.
 ///
 /// # Errors

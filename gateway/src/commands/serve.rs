@@ -78,7 +78,8 @@ fn configure() -> Result<(App, Option<Mailer>)> {
     // The acquirer counts as a remote system, so it shares no connections with its caller.
     let books = db::pool(&url, DATABASE_POOL / 4, "acquirer")?;
     let (crypto, redis) = (crypto_keys()?, foundation::config::redis_if_any()?);
-    let rate_limits = Arc::new(RateLimits::new(redis.as_ref(), config::rates()?, crypto.pepper.clone()));
+    let timeout = foundation::config::rate_limit_timeout()?;
+    let rate_limits = Arc::new(RateLimits::new(redis.as_ref(), timeout, config::rates()?, crypto.pepper.clone()));
     let clock = Clock::system();
     let acquirer = Acquirer::new(books, config::acquirer_delay()?);
     let public_url: Arc<str> = config::public_url()?.into();

@@ -9,6 +9,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use foundation::crypto::{Pepper, hex};
 use foundation::network::client_network;
@@ -56,9 +57,9 @@ pub(super) struct Attempt {
 }
 
 impl RateLimits {
-    /// `redis` shares the counts among processes.
-    pub fn new(redis: Option<&queue::Redis>, rates: Rates, pepper: Pepper) -> Self {
-        Self { buckets: Buckets::new(redis), rates, pepper, known_keys: Mutex::default() }
+    /// `redis` shares the counts among processes, if it responds within `timeout`.
+    pub fn new(redis: Option<&queue::Redis>, timeout: Duration, rates: Rates, pepper: Pepper) -> Self {
+        Self { buckets: Buckets::new(redis, timeout), rates, pepper, known_keys: Mutex::default() }
     }
 
     /// Acquires a token for a browser request.

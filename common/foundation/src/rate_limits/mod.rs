@@ -9,6 +9,7 @@ mod shared;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use local::LocalBuckets;
 use shared::SharedBuckets;
@@ -81,10 +82,10 @@ pub struct RateLimits {
 }
 
 impl RateLimits {
-    /// Shared in Redis, if there is one.
-    pub fn new(redis: Option<&queue::Redis>) -> Self {
+    /// Shared in Redis, if there is one. If it does not respond within `timeout`, the local buckets decide.
+    pub fn new(redis: Option<&queue::Redis>, timeout: Duration) -> Self {
         metrics::counter!("rate_limits_unshared_total").increment(0);
-        Self { shared: redis.map(SharedBuckets::connect), local: Arc::default() }
+        Self { shared: redis.map(|redis| SharedBuckets::connect(redis, timeout)), local: Arc::default() }
     }
 
     /// Acquires a token from each bucket, or none if one of them is empty.

@@ -9,8 +9,6 @@ use redis::Script;
 
 use super::{Acquisition, Bucket};
 
-/// If Redis does not respond within this time, the local buckets decide.
-const TIMEOUT: Duration = Duration::from_millis(250);
 /// After a failure, Redis is not used for this long, so that requests do not queue for a failed server.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
@@ -45,15 +43,16 @@ return {0, math.floor(left / step(count)), tats[count] - now}
 pub(super) struct SharedBuckets {
     redis: queue::Connection,
     script: Arc<Script>,
+    timeout: Duration,
     began: Instant,
     /// Milliseconds since `began` until which Redis is not used.
     retry_at_ms: Arc<AtomicU64>,
 }
 
 impl SharedBuckets {
-    pub(super) fn connect(redis: &queue::Redis) -> Self {
-        let (redis, script) = (redis.connection_with_timeout(TIMEOUT), Arc::new(Script::new(GCRA)));
-        Self { redis, script, began: Instant::now(), retry_at_ms: Arc::default() }
+    pub(super) fn connect(redis: &queue::Redis, timeout: Duration) -> Self {
+        let (redis, script) = (redis.connection_with_timeout(timeout), Arc::new(Script::new(GCRA)));
+        Self { redis, script, timeout, began: Instant::now(), retry_at_ms: Arc::default() }
     }
 
     /// `None` if Redis is unavailable.
@@ -69,7 +68,7 @@ impl SharedBuckets {
             call.key(format!("limit:{}", bucket.name)).arg(bucket.step_us).arg(bucket.burst);
         }
         let response = call.invoke_async::<(usize, u32, u64)>(&mut redis);
-        match tokio::time::timeout(TIMEOUT, response).await {
+        match tokio::time::timeout(self.timeout, response).await {
             Ok(Ok((0, remaining, full_in_us))) => Some(Acquisition::Allowed { remaining, full_in_us }),
             Ok(Ok((number, _, wait_us))) => Some(Acquisition::Refused { by: number - 1, wait_us }),
             Ok(Err(_)) | Err(_) => {
