@@ -30,6 +30,7 @@ pub mod random;
 pub mod receiver;
 pub mod redis;
 pub mod sandbox;
+pub mod test_run;
 pub mod tls;
 pub mod tools;
 

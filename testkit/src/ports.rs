@@ -1,7 +1,6 @@
 //! Free ports on the loopback interface.
 
 use std::{
-    hash::{BuildHasher, RandomState},
     net::{Ipv4Addr, TcpListener},
     sync::{
         OnceLock,
@@ -9,28 +8,47 @@ use std::{
     },
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 /// Below the ephemeral port range of every system: while a server is down between `kill9` and `restart`, no outgoing
 /// connection can take its port.
 const FIRST: u16 = 10_000;
-const COUNT: u16 = 20_000;
+/// Each process takes its ports from a range of its own.
+const RANGE: u16 = 1000;
+const RANGES: u16 = 20;
 
 /// Whether a server could listen on `port` of 127.0.0.1 now.
 pub(crate) fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// A free port that this process has not handed out before. The random start makes collisions between concurrent test
-/// processes rare.
+/// A free port. It is handed out again only after all others of this process.
 pub(crate) fn free() -> Result<u16> {
-    static NEXT: OnceLock<AtomicU16> = OnceLock::new();
-    let next = NEXT.get_or_init(|| AtomicU16::new((RandomState::new().hash_one(0) % u64::from(COUNT)) as u16));
-    for _ in 0..COUNT {
-        let port = FIRST + next.fetch_add(1, Ordering::Relaxed) % COUNT;
+    static OWN: OnceLock<Option<Range>> = OnceLock::new();
+    let own = OWN.get_or_init(Range::claim).as_ref().context("other test processes use all ranges of ports")?;
+    // The first port of the range is the claim.
+    for _ in 1..RANGE {
+        let port = own.first + 1 + own.next.fetch_add(1, Ordering::Relaxed) % (RANGE - 1);
         if is_free(port) {
             return Ok(port);
         }
     }
-    bail!("no free port between {FIRST} and {}", FIRST + COUNT)
+    bail!("no free port between {} and {}", own.first, own.first + RANGE)
+}
+
+/// The first range that no other process has claimed. A process claims a range by listening on its first port.
+struct Range {
+    first: u16,
+    next: AtomicU16,
+    _claim: TcpListener,
+}
+
+impl Range {
+    fn claim() -> Option<Self> {
+        (0..RANGES).find_map(|range| {
+            let first = FIRST + range * RANGE;
+            let claim = TcpListener::bind((Ipv4Addr::LOCALHOST, first)).ok()?;
+            Some(Self { first, next: AtomicU16::new(0), _claim: claim })
+        })
+    }
 }

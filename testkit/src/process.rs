@@ -288,6 +288,11 @@ pub(crate) fn binary(name: &str) -> Result<PathBuf> {
     Programs::own()?.path(name)
 }
 
+/// The folder of everything that is built, such as `target`.
+pub(crate) fn target_folder() -> Result<PathBuf> {
+    Ok(profile_folder()?.parent().context("the profile folder has no parent")?.to_path_buf())
+}
+
 /// The profile's target folder, such as `target/debug`.
 pub(crate) fn profile_folder() -> Result<PathBuf> {
     let program = env::current_exe().context("cannot find the path of this program")?;

@@ -1,5 +1,21 @@
 //! Random decisions that a seed determines: SplitMix64, by Steele, Lea and Flood (2014).
 
+/// The seed of a random test, printed so that a failure can be repeated: the number in `SEED`, or else always the same
+/// one, so that a test fails for a change of the code and never by chance. `SEED=random` draws a new one.
+///
+/// # Panics
+/// When `SEED` is neither a number nor `random`, or the system has no random bytes.
+pub fn seed() -> u64 {
+    const FIXED: u64 = 20_261_126;
+    let seed = match std::env::var("SEED").as_deref() {
+        Err(_) | Ok("") => FIXED,
+        Ok("random") => getrandom::u64().expect("the system has random bytes"),
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("SEED={text} is neither a number nor \"random\"")),
+    };
+    println!("SEED={seed}");
+    seed
+}
+
 /// A stream of random numbers. Whatever makes decisions on its own has a stream of its own, so that they do not affect
 /// each other.
 #[derive(Clone, Debug)]

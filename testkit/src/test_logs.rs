@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::process::profile_folder;
+use crate::process::target_folder;
 
 /// An empty `target/test-logs/<test>/`, named after the test's thread. Further clusters of one test get numbered
 /// folders.
@@ -21,8 +21,7 @@ pub(crate) fn folder() -> Result<PathBuf> {
     let count = used.entry(test.clone()).or_default();
     *count += 1;
     let name = if *count == 1 { test } else { format!("{test}-{count}") };
-    let target = profile_folder()?.parent().context("the profile folder has no parent")?.to_path_buf();
-    let folder = target.join("test-logs").join(name);
+    let folder = target_folder()?.join("test-logs").join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     Ok(folder)

@@ -34,7 +34,7 @@ pub use self::{
     tab::{Device, Tab},
     waiting::eventually,
 };
-use crate::{TempDir, child::Child, process::profile_folder};
+use crate::{TempDir, child::Child, process::target_folder};
 
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -237,8 +237,7 @@ impl Drop for Browser {
 
 /// `target/browser/<test>`, the prefix of screenshot names. The test's thread is named after the test.
 fn screenshots() -> Result<PathBuf> {
-    let target = profile_folder()?.parent().context("the profile folder has no parent")?.to_path_buf();
-    let folder = target.join("browser");
+    let folder = target_folder()?.join("browser");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let test = thread::current().name().unwrap_or("unnamed").replace("::", ".");
     // Remove the screenshots of earlier failures, which would mislead.

@@ -6,11 +6,13 @@ mod text;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
+use crate::random::seed;
+
 pub use json::{anything, json};
 pub use text::{Bytes, changed, edited_bytes, mutated, mutated_bytes, noise, texts};
 
-/// Tests a property with random inputs: 256 of them, or the number in `PROPTEST_CASES`. Prints the seed; setting `SEED`
-/// repeats the same inputs.
+/// Tests a property with random inputs: 256 of them, or the number in `PROPTEST_CASES`. `SEED`
+/// determines them; see [`crate::random::seed`].
 ///
 /// # Panics
 /// When the property panics, with the smallest failing input and the seed.
@@ -42,7 +44,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Uses the seed in `SEED` or a random one, and prints it.
+    /// Inputs of [`crate::random::seed`].
     #[must_use]
     pub fn from_env() -> Self {
         let seed = seed();
@@ -56,13 +58,6 @@ impl Source {
     pub fn draw<S: Strategy>(&mut self, inputs: &S) -> S::Value {
         inputs.new_tree(&mut self.runner).expect("inputs are not refused").current()
     }
-}
-
-fn seed() -> u64 {
-    let from_environment = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = from_environment.unwrap_or_else(|| getrandom::u64().expect("random bytes"));
-    println!("SEED={seed}");
-    seed
 }
 
 fn config(seed: u64) -> Config {

@@ -40,6 +40,7 @@ fn unsupported() -> Option<String> {
 }
 
 #[test]
+#[ignore = "builds and starts a container of each service"]
 fn compose_yaml_runs() -> Result<()> {
     if let Some(why) = unsupported() {
         // eprintln! is captured in a passing test.
@@ -55,7 +56,7 @@ fn compose_yaml_runs() -> Result<()> {
     let mut inside = Command::new("setpriv");
     inside.args(["--pdeathsig", "KILL", "unshare"]).args(NAMESPACES).args(["--mount-proc", "bash", "-c", INIT, "init"]);
     inside.arg(env::current_exe()?);
-    inside.args(["--exact", "runs_inside_namespaces", "--ignored", "--nocapture"]).env(FOLDER, directory.path());
+    inside.args(["--exact", "runs_inside_namespaces", "--nocapture"]).env(FOLDER, directory.path());
     let output = inside.output()?;
     limits::remove(&name);
     let printed = [output.stdout, output.stderr].concat();
@@ -64,11 +65,10 @@ fn compose_yaml_runs() -> Result<()> {
     Ok(())
 }
 
-/// The child process of [`compose_yaml_runs`].
+/// The child process of [`compose_yaml_runs`], which sets the variable. Otherwise there is nothing to test.
 #[tokio::test]
-#[ignore = "the child process of another test"]
 async fn runs_inside_namespaces() -> Result<()> {
-    let directory = env::var_os(FOLDER).context("this is the child process of another test")?;
+    let Some(directory) = env::var_os(FOLDER) else { return Ok(()) };
     let directory = Path::new(&directory);
     let (folder, name) = (directory.join("project"), directory.file_name().context("a name")?);
     prepare(&folder)?;

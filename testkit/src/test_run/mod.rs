@@ -1,0 +1,167 @@
+//! Runs the test executables that cargo has built, runs failed tests once more alone, and reports.
+//!
+//! Cargo's own runner prints a failure where it happens, thousands of lines before the end, and cannot repeat it.
+//! cargo-nextest can, but gives each test a process of its own, and ours share servers within a process.
+
+mod events;
+mod executables;
+mod report;
+mod run;
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::Mutex,
+    thread,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::process::target_folder;
+use executables::Executable;
+use report::{Failed, Report};
+use run::{Ended, Selection};
+
+/// Suites whose tests mostly wait for other processes. These lanes run beside each other and beside the computing
+/// suites.
+const WAITING: [&[&str]; 2] = [
+    &["testkit::journeys"],
+    &["testkit::browser", "gateway::api", "queue::suite", "testkit::dashboards", "testkit::guides"],
+];
+/// Threads for each processor in a suite whose tests wait for other processes.
+const WAITING_THREADS: usize = 3;
+/// With more failures the cause is not one test, and nothing is run again.
+const MAX_RUN_AGAIN: usize = 20;
+
+/// `MESSAGES [--ignored] [NAME]`: runs the executables in a file of cargo's messages, without the ignored tests, with
+/// the ignored tests alone, or what matches a name.
+///
+/// # Errors
+/// When a test fails, or more than a few only pass when run again, or an executable cannot be started.
+pub fn command(arguments: &[String]) -> Result<()> {
+    let (messages, rest) = arguments.split_first().context("usage: run_tests MESSAGES [--ignored] [NAME]")?;
+    let selection = match rest {
+        [] => Selection::Gate,
+        [option] if option == "--ignored" => Selection::Ignored,
+        [name] => Selection::Matching(name),
+        _ => bail!("unexpected arguments {rest:?}"),
+    };
+    let executables = executables::read(File::open(messages).with_context(|| format!("cannot read {messages}"))?)?;
+    ensure!(!executables.is_empty(), "{messages} names no test executable");
+    let report = TestRun::new(selection)?.all(&executables)?;
+    println!("{}", report.text());
+    ensure!(!report.is_failure(), "the tests failed");
+    Ok(())
+}
+
+/// The state of a run.
+struct TestRun<'a> {
+    selection: Selection<'a>,
+    logs: PathBuf,
+    processors: usize,
+    report: Mutex<Report>,
+}
+
+impl<'a> TestRun<'a> {
+    fn new(selection: Selection<'a>) -> Result<Self> {
+        let logs = target_folder()?.join("test-logs");
+        let _ = fs::remove_dir_all(&logs);
+        fs::create_dir_all(logs.join("failed"))?;
+        let processors = thread::available_parallelism()?.get();
+        Ok(Self { selection, logs, processors, report: Mutex::default() })
+    }
+
+    fn all(&self, executables: &[Executable]) -> Result<Report> {
+        if matches!(self.selection, Selection::Ignored) {
+            // They run alone because they are long or keep the machine busy.
+            self.suites(executables.iter())?;
+        } else {
+            thread::scope(|scope| {
+                let lanes = WAITING.map(|lane| {
+                    let in_order = lane.iter().filter_map(|name| executables.iter().find(|one| one.name == *name));
+                    scope.spawn(move || self.suites(in_order))
+                });
+                self.suites(executables.iter().filter(|one| !waits(one)))?;
+                lanes.into_iter().try_for_each(|lane| lane.join().expect("a suite's failure is no panic"))
+            })?;
+        }
+        self.run_again(executables)?;
+        let mut report = std::mem::take(&mut *self.report.lock().expect("no suite panics"));
+        report.durations.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let lines: String = report.durations.iter().map(|(name, seconds)| format!("{seconds:.1}\t{name}\n")).collect();
+        fs::write(self.logs.join("durations.tsv"), lines)?;
+        Ok(report)
+    }
+
+    fn suites<'e>(&self, mut executables: impl Iterator<Item = &'e Executable>) -> Result<()> {
+        executables.try_for_each(|executable| self.suite(executable))
+    }
+
+    fn suite(&self, executable: &Executable) -> Result<()> {
+        let is_alone = matches!(self.selection, Selection::Ignored);
+        let threads = if is_alone { 1 } else { self.processors * if waits(executable) { WAITING_THREADS } else { 1 } };
+        let (log, start) = (self.suite_log(executable), Instant::now());
+        let outcome = run::run(executable, self.selection, threads, &log)?;
+        let (failed, passed): (Vec<_>, Vec<_>) = outcome.ended.into_iter().partition(|test| test.failure.is_some());
+        if !failed.is_empty() || !passed.is_empty() {
+            let seconds = start.elapsed().as_secs_f64();
+            println!("{seconds:7.1} s  {}: {} passed, {} failed", executable.name, passed.len(), failed.len());
+        }
+        let mut report = self.report.lock().expect("no suite panics");
+        report.passed += passed.len();
+        report.skipped += outcome.skipped;
+        for test in passed.iter().chain(&failed) {
+            report.durations.push((format!("{} {}", executable.name, test.name), test.seconds));
+        }
+        for test in failed {
+            let failed = self.failed(executable, test)?;
+            println!("FAILED at its first run: {}", failed.name);
+            report.failed.push(failed);
+        }
+        Ok(())
+    }
+
+    fn suite_log(&self, executable: &Executable) -> PathBuf {
+        self.logs.join(format!("{}.log", executable.name.replace("::", ".")))
+    }
+
+    /// Keeps what the test printed and the logs of its processes, which its next run would replace.
+    fn failed(&self, executable: &Executable, test: Ended) -> Result<Failed> {
+        let name = format!("{} {}", executable.name, test.name);
+        let folder = self.logs.join("failed").join(name.replace("::", ".").replace(' ', "."));
+        let processes = self.logs.join(test.name.replace("::", "."));
+        if processes.is_dir() {
+            fs::rename(processes, &folder)?;
+        }
+        fs::create_dir_all(&folder)?;
+        let (log, output) = (folder.join("output.txt"), test.failure.unwrap_or_default());
+        fs::write(&log, &output)?;
+        Ok(Failed { name, output, log, is_flaky: false })
+    }
+
+    /// A failed test that passes alone is flaky.
+    fn run_again(&self, executables: &[Executable]) -> Result<()> {
+        let mut report = self.report.lock().expect("no suite panics");
+        if report.failed.len() > MAX_RUN_AGAIN {
+            return Ok(());
+        }
+        for failed in &mut report.failed {
+            let (suite, test) = failed.name.split_once(' ').context("a name has two parts")?;
+            let executable = executables.iter().find(|executable| executable.name == suite);
+            let executable = executable.context("a failed test has an executable")?;
+            failed.is_flaky = passes_alone(executable, test, &self.suite_log(executable))?;
+            println!("run again alone: {}: {}", failed.name, if failed.is_flaky { "passed" } else { "failed" });
+        }
+        Ok(())
+    }
+}
+
+fn waits(executable: &Executable) -> bool {
+    WAITING.iter().any(|lane| lane.contains(&executable.name.as_str()))
+}
+
+fn passes_alone(executable: &Executable, test: &str, log: &Path) -> Result<bool> {
+    let outcome = run::run(executable, Selection::Only(test), 1, log)?;
+    Ok(!outcome.ended.is_empty() && outcome.ended.iter().all(|test| test.failure.is_none()))
+}
