@@ -98,7 +98,7 @@ fn servers_stop_when_their_parent_is_killed() -> Result<()> {
     assert!(pids.iter().all(|pid| is_running(*pid)));
     parent.kill()?;
     parent.wait()?;
-    for _ in 0..100 {
+    for _ in 0..600 {
         if !pids.iter().any(|pid| is_running(*pid)) {
             return Ok(());
         }

@@ -42,6 +42,8 @@ use crate::network::Proxies;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// The time for a client to read the rest of a response after it first stopped reading.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long to wait for the rest of a body once the response is ready.
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long shutdown waits for requests in flight. Long enough for a slow body and the wait for a worker.
 const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
@@ -65,14 +67,15 @@ pub struct ListenerConfig {
     /// Proxies whose `X-Forwarded-For` is trusted.
     proxies: Proxies,
     head_timeout: Duration,
+    rest_timeout: Duration,
     write_timeout: Duration,
 }
 
 impl ListenerConfig {
     /// For clients outside.
     pub fn public(connections: usize, proxies: Proxies) -> Self {
-        let (head_timeout, write_timeout) = (HEAD_TIMEOUT, WRITE_TIMEOUT);
-        Self { name: "public", connections, proxies, head_timeout, write_timeout }
+        let (head_timeout, rest_timeout, write_timeout) = (HEAD_TIMEOUT, REST_TIMEOUT, WRITE_TIMEOUT);
+        Self { name: "public", connections, proxies, head_timeout, rest_timeout, write_timeout }
     }
 
     /// For monitoring. Its connections are counted separately, so that a flood of public connections cannot block it.
@@ -134,7 +137,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
     drain_delay: Duration,
 ) {
-    let ListenerConfig { name, connections: limit, proxies, head_timeout, write_timeout } = config;
+    let ListenerConfig { name, connections: limit, proxies, head_timeout, rest_timeout, write_timeout } = config;
     metrics::gauge!("http_connections_limit", "listener" => name).set(limit as f64);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -164,8 +167,9 @@ pub async fn serve(
         };
         let (router, proxies) = (router.clone(), proxies.clone());
         let draining = Arc::clone(&draining);
-        let service =
-            service_fn(move |request| handle(router.clone(), address, proxies.clone(), request, Arc::clone(&draining)));
+        let service = service_fn(move |request| {
+            handle(router.clone(), address, proxies.clone(), request, rest_timeout, Arc::clone(&draining))
+        });
         let stream = TokioIo::new(LingeringClose::new(WriteTimeoutStream::new(stream, write_timeout)));
         let connection = graceful.watch(http.serve_connection(stream, service));
         let gauge = ConnectionGauge::new(name);
@@ -189,6 +193,7 @@ async fn handle(
     peer: SocketAddr,
     proxies: Proxies,
     mut request: hyper::Request<Incoming>,
+    rest_timeout: Duration,
     draining: Arc<AtomicBool>,
 ) -> Result<Response, std::convert::Infallible> {
     const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -203,7 +208,7 @@ async fn handle(
     let usable = match unread {
         // The handler has already waited for this body.
         Some(_) if response.status() == StatusCode::REQUEST_TIMEOUT => false,
-        Some(unread) => unread.discard().await,
+        Some(unread) => unread.discard(rest_timeout).await,
         None => true,
     };
     if !usable || draining.load(Ordering::Relaxed) {

@@ -14,18 +14,18 @@ use super::{
     Action, Card, ChargeInquiry, ChargeStatus, Decline, Found, Payer, Provider, ProviderError, ProviderResponse,
     RecoveryClass, Request, Source,
 };
-use crate::{OperationKind, PROVIDER_TIMEOUT};
+use crate::OperationKind;
 use foundation::clock::Clock;
 use foundation::crypto::Secret;
 use foundation::id::ProviderAccountId;
 use foundation::money::Money;
 use foundation::time::Timestamp;
 
-/// Longer than any query of the ledger in a check.
-const TIMEOUT: Duration = Duration::from_secs(10);
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The latency of a slow provider in these checks.
-const SLOW: Duration = Duration::from_millis(400);
+/// How long a check waits for what must happen, on a slow machine too.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Requests are valid for longer than a slow machine takes to send them.
+const LIFETIME: Duration = Duration::from_secs(600);
 const AMOUNT: i64 = 1_250;
 
 /// What happens when a test card is charged.
@@ -60,8 +60,12 @@ pub(crate) trait Fixture: Send + Sync {
     fn booked<'a>(&'a self, reference: &'a str) -> BoxFuture<'a, Vec<BookedCharge>>;
     /// Drops the next response, after the ledger was written.
     fn drop_next_response(&self) -> BoxFuture<'_, ()>;
-    /// From now on, every request takes this long.
-    fn set_latency(&self, latency: Duration) -> BoxFuture<'_, ()>;
+    /// From now on, the provider holds every request after it has arrived and before it writes the ledger.
+    fn hold_requests(&self) -> BoxFuture<'_, ()>;
+    /// Waits until a request is held.
+    fn holds_a_request(&self) -> BoxFuture<'_, ()>;
+    /// Executes the held requests, and holds no others.
+    fn release_requests(&self) -> BoxFuture<'_, ()>;
     /// From now on, every request is rejected.
     fn reject_requests(&self) -> BoxFuture<'_, ()>;
     /// How long after a capture at noon the money settles.
@@ -134,7 +138,7 @@ pub(crate) fn request(fixture: &dyn Fixture, reference: &str, action: Action) ->
         reference: reference.to_owned(),
         action,
         now: noon(),
-        valid_until: Clock::system().now().plus(PROVIDER_TIMEOUT),
+        valid_until: Clock::system().now().plus(LIFETIME),
         return_url: None,
         payer: Some(Payer { email: "ada@example.com".to_owned(), name: "Ada Lovelace".to_owned() }),
         payer_address: None,

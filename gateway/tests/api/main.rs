@@ -8,6 +8,7 @@ mod changes;
 mod codes;
 mod contract;
 mod fee;
+mod hold;
 mod key_check;
 mod keys;
 mod limits;

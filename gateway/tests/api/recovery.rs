@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use sqlx::Connection;
 use testkit::Cluster;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
-use crate::support::{GOOD, World, wait_until};
+use crate::hold::Hold;
+use crate::support::{Form, GOOD, SUSPENDED, World, wait_until};
 
-/// The acquirer takes this long: half of it before it records the request, half before it responds.
-const SLOW: (&str, &str) = ("GATEWAY_ACQUIRER_DELAY_MS", "6000");
-
-async fn slow() -> World {
-    World::of(Cluster::builder().gateway(1).env(SLOW.0, SLOW.1), &[]).await
-}
+/// How long the acquirer takes: half of it before it records the request, half before it responds.
+const DELAY: &str = "GATEWAY_ACQUIRER_DELAY_MS";
+/// Where the acquirer records a request.
+const BOOKS: &str = "gateway.acquirer_books";
 
 async fn status(world: &World, reference: &str) -> (String, String) {
     let records = world.report(&[("reference_id", reference)]).await;
@@ -45,11 +46,14 @@ async fn make_recovery_due(world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_before_the_acquirer_received_the_request_ends_as_failed() {
-    let mut world = slow().await;
+    // Longer than the test, so that the process is killed before its request is sent.
+    let mut world = World::of(Cluster::builder().gateway(1).env(DELAY, "3600000"), &[]).await;
     let form = world.charge(GOOD).with("reference_id", "lost");
     let url = format!("{}/apis/sale.php", world.base());
     let (_, ()) = tokio::join!(world.send(world.http().post(&url), &form), async {
         wait_until_entered(&world, "lost").await;
+        // Recovery waits for the test, however long the restart takes.
+        world.execute("UPDATE gateway.transactions SET recover_at = 'infinity'").await;
         kill(&world)
     });
     world.cluster.gateway(0).restart().await.expect("restarted");
@@ -67,13 +71,17 @@ async fn a_kill_before_the_acquirer_received_the_request_ends_as_failed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_after_the_acquirer_received_the_request_keeps_its_result() {
-    let mut world = slow().await;
+    let mut world = World::new().await;
     let form = world.charge(GOOD).with("reference_id", "half");
     let url = format!("{}/apis/sale.php", world.base());
+    // The acquirer has the request and is recording it.
+    let hold = Hold::commits(&world, BOOKS).await;
     let (_, ()) = tokio::join!(world.send(world.http().post(&url), &form), async {
-        wait_until_booked(&world, 1).await;
+        hold.reached(&world).await;
         kill(&world)
     });
+    hold.release().await;
+    wait_until_booked(&world, 1).await;
     assert_eq!(world.number("SELECT count(*) FROM gateway.transactions WHERE state = 'in_progress'").await, 1);
     world.cluster.gateway(0).restart().await.expect("restarted");
     make_recovery_due(&world).await;
@@ -133,15 +141,19 @@ async fn abandoned_captures_and_refunds_are_released_or_completed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suspended_request_has_no_effect_when_it_resumes() {
     // Two processes: one is suspended between entry and acquirer, and the other recovers the transaction.
-    let mut world = World::of(Cluster::builder().gateway(2).env(SLOW.0, "2000"), &[]).await;
+    let mut world = World::of(Cluster::builder().gateway(2), &[]).await;
     let form = world.charge(GOOD).with("reference_id", "slept");
     let url = format!("{}/apis/sale.php", world.cluster.gateway_url(1));
     let request = world.http().post(&url);
+    let hold = Hold::commits(&world, "gateway.transactions").await;
     let response = {
         let sent = world.send(request, &form);
         let paused = async {
-            wait_until_entered(&world, "slept").await;
+            hold.reached(&world).await;
             signal(world.cluster.gateway_pid(1), "-STOP");
+            // The entry commits, but the suspended process does not receive the response to its commit.
+            hold.release().await;
+            wait_until_entered(&world, "slept").await;
             make_recovery_due(&world).await;
             wait_until("the outcome", async || (status(&world, "slept").await.1 == "not processed").then_some(()))
                 .await;
@@ -157,13 +169,21 @@ async fn a_suspended_request_has_no_effect_when_it_resumes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disconnected_clients_sale_is_completed_and_reported() {
-    let world = World::of(Cluster::builder().gateway(1).env(SLOW.0, "2000"), &[]).await;
+    let world = World::new().await;
     let form = world.charge(GOOD).with("reference_id", "gone");
     let url = format!("{}/apis/sale.php", world.base());
+    let hold = Hold::commits(&world, BOOKS).await;
     tokio::select! {
-        _ = world.send(world.http().post(&url), &form) => panic!("it cannot have a response yet"),
-        () = wait_until_entered(&world, "gone") => {}
+        response = world.send(world.http().post(&url), &form) => panic!("the sale is held: {response:?}"),
+        () = hold.reached(&world) => {}
     }
+    wait_until("the gateway to notice the disconnect", async || {
+        let metrics = format!("{}/metrics", world.cluster.metrics_url(testkit::ProcessKind::Gateway, 0));
+        let metrics = world.http().get(metrics).send().await.expect("a response").text().await.expect("text");
+        metrics.contains("http_connections{listener=\"public\"} 0\n").then_some(())
+    })
+    .await;
+    hold.release().await;
     wait_until("the outcome", async || (status(&world, "gone").await.0 == "SUCCESS").then_some(())).await;
 }
 
@@ -198,16 +218,14 @@ async fn a_request_received_while_suspended_is_refused() {
     let form = world.charge(GOOD).with("reference_id", "stale");
     let pid = world.cluster.gateway_pid(0);
     world.cluster.gateway(0).pause().expect("it pauses");
-    let url = format!("{}/apis/sale.php", world.base());
-    let sent = world.send(world.http().post(&url), &form);
-    let pause = async {
-        // Longer than a heartbeat may be late.
-        tokio::time::sleep(Duration::from_secs(4)).await;
-        signal(pid, "-CONT");
-    };
-    let (response, ()) = tokio::join!(sent, pause);
-    let body: serde_json::Value = response.expect("a response").json().await.expect("JSON");
-    assert_eq!(body["response"]["code"], "A1", "{body}");
+    // The request waits in the socket.
+    let mut wire = Wire::connect(&world).await;
+    wire.send(&form).await;
+    // Longer than a heartbeat may be late.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    signal(pid, "-CONT");
+    let response = wire.response().await;
+    assert!(response.contains(r#""code":"A1""#) && response.contains(SUSPENDED), "{response}");
     assert!(world.report(&[("reference_id", "stale")]).await.is_empty());
     // After a second it serves again.
     wait_until("the gateway to accept requests again", async || {
@@ -219,32 +237,27 @@ async fn a_request_received_while_suspended_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_forms_time_out() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let world = World::new().await;
-    let address = world.base().replace("http://", "");
-    let mut wire = tokio::net::TcpStream::connect(&address).await.expect("a connection");
-    let body = world.charge(GOOD).with("reference_id", "dripping").encoded();
-    let head = format!("POST /apis/sale.php HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n", body.len());
-    wire.write_all(format!("{head}{}", &body[..body.len() - 1]).as_bytes()).await.expect("sent");
-    let mut response = String::new();
-    wire.read_to_string(&mut response).await.expect("a response, and the end of the connection");
+    let mut wire = Wire::connect(&world).await;
+    let request = wire.request(&world.charge(GOOD).with("reference_id", "dripping"));
+    wire.write(&request[..request.len() - 1]).await;
+    let response = wire.rest().await;
     assert!(response.starts_with("HTTP/1.1 408 "), "{response}");
     assert!(world.report(&[("reference_id", "dripping")]).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_pipelined_behind_a_slow_one_are_not_entered() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let world = World::of(Cluster::builder().gateway(1).env(SLOW.0, "2000"), &[]).await;
-    let address = world.base().replace("http://", "");
-    let mut wire = tokio::net::TcpStream::connect(&address).await.expect("a connection");
-    for reference in ["first", "second"] {
-        let body = world.charge(GOOD).with("reference_id", reference).encoded();
-        let head = format!("POST /apis/sale.php HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n", body.len());
-        wire.write_all(format!("{head}{body}").as_bytes()).await.expect("sent");
-    }
-    let mut responses = String::new();
-    wire.read_to_string(&mut responses).await.expect("both responses, or the end of the connection");
+    let world = World::of(Cluster::builder().gateway(1).env(DELAY, "2000"), &[]).await;
+    let responses = wait_until("a gateway that is not suspended", async || {
+        let mut wire = Wire::connect(&world).await;
+        for reference in ["first", "second"] {
+            wire.send(&world.charge(GOOD).with("reference_id", reference)).await;
+        }
+        let responses = wire.rest().await;
+        (!responses.contains(SUSPENDED)).then_some(responses)
+    })
+    .await;
     assert_eq!(responses.matches("HTTP/1.1 200").count(), 1, "{responses}");
     assert_eq!(world.report(&[("reference_id", "first")]).await.len(), 1);
     assert!(world.report(&[("reference_id", "second")]).await.is_empty());
@@ -254,7 +267,7 @@ async fn requests_pipelined_behind_a_slow_one_are_not_entered() {
 async fn kills_at_any_time_leave_consistent_books() {
     const CLIENTS: usize = 6;
     const KILLS: usize = 4;
-    let mut world = World::of(Cluster::builder().gateway(1).env(SLOW.0, "40"), &[]).await;
+    let mut world = World::of(Cluster::builder().gateway(1).env(DELAY, "40"), &[]).await;
     let url = format!("{}/apis/sale.php", world.base());
     let mut results: Vec<(String, String)> = Vec::new();
     for round in 0..KILLS {
@@ -268,8 +281,8 @@ async fn kills_at_any_time_leave_consistent_books() {
             let mut results = Vec::new();
             for (reference, form) in forms {
                 // A response, or a broken connection, after which the outcome is unknown.
-                let Ok(response) = world.send(world.http().post(&url), form).await else { break };
-                let body: serde_json::Value = response.json().await.unwrap_or_default();
+                let Some(body) = sell(&world, &url, form).await else { break };
+                let body: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
                 let code = body["response"]["code"].as_str().unwrap_or("UN").to_owned();
                 results.push((reference.clone(), code));
             }
@@ -312,16 +325,73 @@ async fn kills_at_any_time_leave_consistent_books() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_completes_requests_in_progress() {
-    let mut world = World::of(Cluster::builder().gateway(1).env(SLOW.0, "2000"), &[]).await;
+    let mut world = World::new().await;
     let form = world.charge(GOOD).with("reference_id", "last");
-    let pid = world.cluster.gateway_pid(0);
+    let (pid, address) = (world.cluster.gateway_pid(0), world.base().replace("http://", ""));
+    let hold = Hold::commits(&world, BOOKS).await;
     let stop = async {
-        wait_until_entered(&world, "last").await;
+        hold.reached(&world).await;
         signal(pid, "-TERM");
+        wait_until("a gateway that accepts no connections", async || TcpStream::connect(&address).await.err()).await;
+        hold.release().await;
     };
     let (reply, ()) = tokio::join!(world.post("sale.php", &form), stop);
     reply.is("00");
     assert!(world.cluster.gateway(0).terminate().await.expect("the process ends").success());
+}
+
+/// The response to a sale, which is repeated after a stall of the gateway; `None` if the connection breaks.
+async fn sell(world: &World, url: &str, form: &Form) -> Option<String> {
+    loop {
+        let response = world.send(world.http().post(url), form).await.ok()?;
+        let body = response.text().await.unwrap_or_default();
+        if !body.contains(SUSPENDED) {
+            return Some(body);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// A connection to the gateway whose bytes the test controls.
+struct Wire {
+    stream: TcpStream,
+    address: String,
+}
+
+impl Wire {
+    async fn connect(world: &World) -> Self {
+        let address = world.base().replace("http://", "");
+        Self { stream: TcpStream::connect(&address).await.expect("a connection"), address }
+    }
+
+    fn request(&self, form: &Form) -> String {
+        let (body, host) = (form.encoded(), &self.address);
+        format!("POST /apis/sale.php HTTP/1.1\r\nHost: {host}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    }
+
+    async fn write(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).await.expect("sent");
+    }
+
+    async fn send(&mut self, form: &Form) {
+        self.write(&self.request(form)).await;
+    }
+
+    /// One response with a body in JSON.
+    async fn response(&mut self) -> String {
+        let mut response = Vec::new();
+        while !response.ends_with(b"}}") {
+            assert_ne!(self.stream.read_buf(&mut response).await.expect("a response"), 0, "{response:?}");
+        }
+        String::from_utf8(response).expect("text")
+    }
+
+    /// Everything until the gateway closes the connection.
+    async fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        self.stream.read_to_string(&mut rest).await.expect("the end of the connection");
+        rest
+    }
 }
 
 fn kill(world: &World) {

@@ -193,13 +193,13 @@ fn the_search_finds_secrets_in_every_encoding() {
     for text in ["cvv=9081&", "\"9081\"", "39303831", "OTA4MQ=="] {
         assert!(find_secret(text, CODE).is_some(), "{text}");
     }
-    for text in ["0.009081", "190812", "XXXXXXXXXXXX0366"] {
+    for text in ["0.009081", "190812", "01a217c2-c0e7-9081-1093-a35a376104ee", "XXXXXXXXXXXX0366"] {
         assert!(find_secret(text, CODE).is_none() && find_secret(text, number).is_none(), "{text}");
     }
 }
 
 /// The form in which a text contains a secret, if it does. Short secrets are searched for as words, because their
-/// digits may occur in a time or a hash by chance.
+/// digits may occur in a time, a hash or a UUID by chance.
 fn find_secret(text: &str, secret: &str) -> Option<String> {
     let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
     let mut spellings = vec![hex.to_uppercase(), hex];
@@ -213,7 +213,7 @@ fn find_secret(text: &str, secret: &str) -> Option<String> {
         spellings.extend((0..3).map(|before| stable_base64(secret, before)));
     } else {
         spellings.push(BASE64_STANDARD.encode(secret));
-        let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '.');
+        let mut words = text.split(|c: char| !c.is_alphanumeric() && !['.', '-'].contains(&c));
         if words.any(|word| word == secret) {
             return Some(secret.to_owned());
         }

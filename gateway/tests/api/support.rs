@@ -11,6 +11,9 @@ use testkit::{Builder, Cluster};
 /// Longer than anything takes on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// In the response to a request that was refused because the process had been suspended.
+pub(crate) const SUSPENDED: &str = "the gateway was suspended; nothing was entered";
+
 pub(crate) const GOOD: &str = "4242424242424242";
 pub(crate) const DECLINED: &str = "4000000000000002";
 pub(crate) const CHALLENGED: &str = "4000002500003155";
@@ -101,7 +104,7 @@ impl World {
             .retry(reqwest::retry::never())
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
-            .timeout(Duration::from_secs(60))
+            .timeout(TIMEOUT)
             .build()
             .expect("a client");
         let account = create(&cluster, "shop", options).await;
@@ -178,8 +181,18 @@ impl World {
         Reply(body["response"].clone())
     }
 
+    /// Repeats a request that the gateway refused because it had been suspended, as on a machine under load: nothing
+    /// was entered.
     pub(crate) async fn raw(&self, url: &str, form: &Form) -> reqwest::Response {
-        self.send(self.http.post(url), form).await.expect("a response")
+        wait_until("a gateway that is not suspended", async || {
+            let response = self.send(self.http.post(url), form).await.expect("a response");
+            let mut copy = axum::http::Response::new(());
+            *copy.status_mut() = response.status();
+            *copy.headers_mut() = response.headers().clone();
+            let body = response.text().await.expect("a body");
+            (!body.contains(SUSPENDED)).then(|| copy.map(|()| body).into())
+        })
+        .await
     }
 
     pub(crate) async fn send(

@@ -1,11 +1,14 @@
 //! Redis loses its data, crashes, stalls, and contains invalid entries.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use queue::{Pool, Queue, Timing, Wake};
+use testkit::random::{Random, seed};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use crate::rig::{Random, Rig, TIMEOUT, Tally, eventually, ids, metrics, recording_pool, wake, wakes};
+use crate::rig::{Rig, TIMEOUT, Tally, eventually, gated_pool, ids, metrics, recording_pool, wake};
 
 const QUEUE: Queue = Queue::new("faults");
 
@@ -14,11 +17,11 @@ async fn entries_pushed_again_after_flushall_are_handled() {
     let rig = Rig::start().await;
     let tally = Tally::default();
     let consumer = rig.consume(recording_pool(QUEUE, 8, Duration::from_millis(2), &tally));
-    let mut random = Random::new();
+    let mut random = Random::new(seed());
     let all = ids(3_000);
     let flushes = async {
         for _ in 0..8 {
-            sleep(random.millis(400)).await;
+            sleep(Duration::from_millis(random.below(400))).await;
             rig.flush().await;
         }
     };
@@ -38,7 +41,7 @@ async fn an_idle_consumer_survives_flushall() {
     rig.push_until_handled(QUEUE, &ids(1), &tally).await;
     rig.flush().await;
     // Pushed once: it must be read although the group did not exist at that time.
-    rig.publisher.push(QUEUE, &wakes(&ids(2))).await.unwrap();
+    rig.push(QUEUE, &ids(2)).await;
     eventually("handled after a FLUSHALL", async || tally.count(ids(2)[1]) == 1).await;
     consumer.stop().await;
 }
@@ -48,12 +51,12 @@ async fn consumers_survive_a_killed_redis() {
     let mut rig = Rig::start().await;
     let tally = Tally::default();
     let consumer = rig.consume(recording_pool(QUEUE, 8, Duration::from_millis(2), &tally));
-    let mut random = Random::new();
+    let mut random = Random::new(seed());
     for round in 1..=3 {
         let all = ids(round * 500);
-        let _ = timeout(random.millis(600), rig.push_until_handled(QUEUE, &all, &tally)).await;
+        let _ = timeout(Duration::from_millis(random.below(600)), rig.push_until_handled(QUEUE, &all, &tally)).await;
         rig.redis.kill9().unwrap();
-        sleep(random.millis(1_500)).await;
+        sleep(Duration::from_millis(random.below(1_500))).await;
         rig.redis.restart().await.unwrap();
         rig.push_until_handled(QUEUE, &all, &tally).await;
     }
@@ -70,7 +73,7 @@ async fn consumers_survive_a_stall_of_700_ms() {
     for round in 1..=3 {
         let (old, new) = all.split_at((round - 1) * 500);
         rig.push_until_handled(QUEUE, old, &tally).await;
-        rig.publisher.push(QUEUE, &wakes(&new[..500])).await.unwrap();
+        rig.push(QUEUE, &new[..500]).await;
         rig.redis.pause().unwrap();
         sleep(Duration::from_millis(700)).await;
         rig.redis.resume().unwrap();
@@ -82,20 +85,26 @@ async fn consumers_survive_a_stall_of_700_ms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stall_of_6_s_delivers_nothing_twice() {
+    const STALL: Duration = Duration::from_secs(6);
+    let production = Timing::default();
+    assert!(production.renew_every + STALL < production.visibility);
     let mut rig = Rig::start().await;
     let tally = Tally::default();
-    let production = || Pool { timing: Timing::default(), ..recording_pool(QUEUE, 8, Duration::from_secs(8), &tally) };
-    let consumers = [rig.consume(production()), rig.consume(production())];
-    rig.publisher.push(QUEUE, &wakes(&ids(16))).await.unwrap();
+    // Twice as long, because a slow machine stalls too.
+    let timing = Timing { visibility: 2 * production.visibility, ..production };
+    let gate = Arc::new(Semaphore::new(0));
+    let consumers = [(); 2].map(|()| rig.consume(Pool { timing, ..gated_pool(QUEUE, 8, &gate, &tally) }));
+    rig.push(QUEUE, &ids(16)).await;
     eventually("all are started", async || tally.started() == 16).await;
     rig.redis.pause().unwrap();
     let pushed = timeout(TIMEOUT, rig.publisher.push(QUEUE, &[wake(ids(17)[16])])).await;
     assert!(pushed.expect("a push never hangs").is_err());
-    sleep(Duration::from_secs(6)).await;
+    sleep(STALL).await;
+    gate.add_permits(16);
     rig.redis.resume().unwrap();
     eventually("all are handled", async || tally.distinct() >= 16).await;
     eventually("all are acknowledged", async || {
-        let depth = rig.publisher.depth(QUEUE).await.unwrap();
+        let depth = rig.depth(QUEUE).await;
         depth.waiting + depth.pending == 0
     })
     .await;
@@ -117,11 +126,11 @@ async fn invalid_entries_go_to_the_dead_stream() {
     let consumer = rig.consume(recording_pool(QUEUE, 4, Duration::ZERO, &tally));
     for (fields, id) in garbage.iter().zip(ids(4)) {
         redis::cmd("XADD").arg(QUEUE.stream()).arg("*").arg(fields).exec_async(&mut raw).await.unwrap();
-        rig.publisher.push(QUEUE, &[wake(id)]).await.unwrap();
+        rig.push(QUEUE, &[id]).await;
     }
     eventually("the valid entries are handled", async || tally.distinct() == 4).await;
     eventually("nothing is left", async || {
-        let depth = rig.publisher.depth(QUEUE).await.unwrap();
+        let depth = rig.depth(QUEUE).await;
         depth.waiting + depth.pending == 0
     })
     .await;
@@ -148,7 +157,7 @@ async fn entries_delivered_many_times_are_delivered_again_and_counted() {
     const QUEUE: Queue = Queue::new("redelivery_limit_exceeded");
     let metrics = metrics();
     let rig = Rig::start().await;
-    rig.publisher.push(QUEUE, &wakes(&ids(2))).await.unwrap();
+    rig.push(QUEUE, &ids(2)).await;
     let stream = QUEUE.stream();
     let mut raw = rig.raw().await;
     let mut pipeline = redis::pipe();
@@ -216,10 +225,10 @@ async fn panicking_handlers_do_not_affect_others() {
         }
     };
     let consumer = rig.consume(Pool { timing: crate::rig::FAST, ..Pool::new(QUEUE, 2, handler) });
-    rig.publisher.push(QUEUE, &wakes(&ids(100))).await.unwrap();
+    rig.push(QUEUE, &ids(100)).await;
     eventually("the others are handled", async || tally.distinct() == 80).await;
     eventually("the panicked are acknowledged", async || {
-        let depth = rig.publisher.depth(QUEUE).await.unwrap();
+        let depth = rig.depth(QUEUE).await;
         depth.waiting + depth.pending == 0
     })
     .await;

@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests may lose spawned tasks, and may panic")]
 
 mod faults;
+mod host_name;
 mod limits;
 mod processes;
 mod publishing;

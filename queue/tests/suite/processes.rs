@@ -2,34 +2,38 @@
 
 use std::env;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use queue::{Pool, Queue, Wake, run};
+use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use crate::rig::{FAST, Rig, Tally, eventually, ids, recording_pool, wakes};
+use crate::rig::{FAST, Rig, Tally, eventually, gated_pool, ids, raw, recording_pool};
 
 const QUEUE: Queue = Queue::new("processes");
 /// The environment variable with the Redis URL for a child process.
 const ADDRESS: &str = "QUEUE_TEST_REDIS";
-/// How long a child's handler takes: longer than the visibility timeout.
-const HANDLER_DURATION: Duration = Duration::from_secs(4);
+/// The key in Redis that ends the handlers of a child.
+const FINISH: &str = "finish";
 
 /// Not a test, but the program of the child processes. Its handler records in Redis lists what it has started and
-/// finished.
+/// finished, and waits between the two for a key.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the other tests run it as a child process"]
 async fn child() {
     let Ok(address) = env::var(ADDRESS) else { return };
-    let lists = redis::Client::open(address.as_str()).unwrap().get_multiplexed_async_connection().await.unwrap();
+    let lists = raw(&address).await;
     let handler = move |wake: Wake| {
         let mut lists = lists.clone();
         async move {
-            for (list, pause) in [("started", HANDLER_DURATION), ("finished", Duration::ZERO)] {
-                let _ = redis::cmd("RPUSH").arg(list).arg(wake.id.to_string()).exec_async(&mut lists).await;
-                sleep(pause).await;
+            let id = wake.id.to_string();
+            redis::cmd("RPUSH").arg("started").arg(&id).exec_async(&mut lists).await.unwrap();
+            while !redis::cmd("EXISTS").arg(FINISH).query_async::<bool>(&mut lists).await.unwrap() {
+                sleep(Duration::from_millis(20)).await;
             }
+            redis::cmd("RPUSH").arg("finished").arg(&id).exec_async(&mut lists).await.unwrap();
         }
     };
     let pool = Pool { timing: FAST, ..Pool::new(QUEUE, 5, handler) };
@@ -71,48 +75,41 @@ async fn list_len(rig: &Rig, list: &str) -> usize {
 async fn entries_of_a_killed_process_go_to_another() {
     let rig = Rig::start().await;
     let process = Process::start(&rig);
-    rig.publisher.push(QUEUE, &wakes(&ids(5))).await.unwrap();
+    rig.push(QUEUE, &ids(5)).await;
     eventually("the child has started all", async || list_len(&rig, "started").await == 5).await;
     process.signal("KILL");
     let tally = Tally::default();
-    let consumer = rig.consume(recording_pool(QUEUE, 5, Duration::ZERO, &tally));
+    let consumer = rig.consume(Pool { timing: FAST, ..recording_pool(QUEUE, 5, Duration::ZERO, &tally) });
     eventually("another consumer handles them", async || tally.distinct() == 5).await;
     consumer.stop().await;
     assert_eq!(tally.max(), 1);
-    assert_eq!(rig.publisher.depth(QUEUE).await.unwrap().pending, 0);
+    assert_eq!(rig.depth(QUEUE).await.pending, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_paused_past_the_visibility_timeout_continues() {
     let rig = Rig::start().await;
     let process = Process::start(&rig);
-    rig.publisher.push(QUEUE, &wakes(&ids(5))).await.unwrap();
+    rig.push(QUEUE, &ids(5)).await;
     eventually("the child has started all", async || list_len(&rig, "started").await == 5).await;
     process.signal("STOP");
-    let (started, finished) = (Tally::default(), Tally::default());
-    let (recorded_started, recorded_finished) = (started.clone(), finished.clone());
-    let handler = move |wake: Wake| {
-        let (started, finished) = (recorded_started.clone(), recorded_finished.clone());
-        async move {
-            started.record(wake.id);
-            sleep(HANDLER_DURATION).await;
-            finished.record(wake.id);
-        }
-    };
-    let consumer = rig.consume(Pool { timing: FAST, ..Pool::new(QUEUE, 5, handler) });
-    eventually("another consumer has reclaimed them", async || started.distinct() == 5).await;
+    let (gate, finished) = (Arc::new(Semaphore::new(0)), Tally::default());
+    let consumer = rig.consume(Pool { timing: FAST, ..gated_pool(QUEUE, 5, &gate, &finished) });
+    eventually("another consumer has reclaimed them", async || finished.started() == 5).await;
     // Both have the entries now, and both finish.
     process.signal("CONT");
+    redis::cmd("SET").arg(FINISH).arg("now").exec_async(&mut rig.raw().await).await.unwrap();
+    gate.add_permits(5);
     eventually("the child finishes", async || list_len(&rig, "finished").await == 5).await;
     eventually("the other consumer finishes", async || finished.distinct() == 5).await;
     assert_eq!(list_len(&rig, "started").await, 5, "the child does not get its own entries again");
     assert_eq!(finished.max(), 1);
     // Both continue.
     let later: Vec<Uuid> = ids(25).split_off(5);
-    rig.publisher.push(QUEUE, &wakes(&later)).await.unwrap();
+    rig.push(QUEUE, &later).await;
     eventually("all later entries are handled", async || list_len(&rig, "finished").await + finished.distinct() == 30)
         .await;
-    eventually("nothing is left", async || rig.publisher.depth(QUEUE).await.unwrap().pending == 0).await;
+    eventually("nothing is left", async || rig.depth(QUEUE).await.pending == 0).await;
     drop(process);
     consumer.stop().await;
 }

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use queue::{Depth, Pool, Publisher, Queue, Wake, run};
-use tokio::time::{Instant, sleep};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-use crate::rig::{FAST, Rig, Tally, eventually, ids, recording_pool, wakes};
+use crate::rig::{FAST, Rig, TIMEOUT, Tally, eventually, gated_pool, ids, recording_pool, wakes};
 
 const QUEUE: Queue = Queue::new("publishing");
 
@@ -37,13 +38,21 @@ async fn queues_do_not_block_each_other() {
     const OTHER: Queue = Queue::new("publishing_other");
     let rig = Rig::start().await;
     let tally = Tally::default();
-    let stuck = Pool::new(OTHER, 1, |_| sleep(Duration::from_secs(3)));
+    let (gate, other_tally) = (Arc::new(Semaphore::new(0)), Tally::default());
+    let stuck = gated_pool(OTHER, 1, &gate, &other_tally);
+    rig.push(OTHER, &ids(3)).await;
     let pushed = ids(1);
-    let shutdown = rig.push_until_handled(QUEUE, &pushed, &tally);
-    rig.publisher.push(OTHER, &wakes(&ids(3))).await.unwrap();
+    let shutdown = async {
+        while other_tally.started() == 0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+        rig.push_until_handled(QUEUE, &pushed, &tally).await;
+        assert_eq!(other_tally.distinct(), 0);
+        gate.add_permits(3);
+    };
     let pools = vec![stuck, recording_pool(QUEUE, 1, Duration::ZERO, &tally)];
     let redis = queue::Redis::new(&rig.redis.url()).unwrap();
-    let stopped = run(&redis, pools, shutdown, Duration::from_secs(20)).await;
+    let stopped = timeout(2 * TIMEOUT, run(&redis, pools, shutdown, TIMEOUT)).await.expect("both queues are read");
     assert_eq!(stopped.unfinished, 0);
 }
 
@@ -55,12 +64,13 @@ async fn pushes_fail_within_their_timeout_without_redis_and_recover() {
     // One publisher that was connected, and one that never was.
     let publishers = [rig.publisher.clone(), Publisher::connect(&queue::Redis::new(&rig.redis.url()).unwrap())];
     for publisher in &publishers {
-        let started = Instant::now();
-        assert!(publisher.push(QUEUE, &wakes(&ids(1))).await.is_err());
-        assert!(publisher.reply("nobody", Uuid::nil()).await.is_err());
-        assert!(publisher.ping().await.is_err());
-        assert!(publisher.depth(QUEUE).await.is_err());
-        assert!(started.elapsed() < Duration::from_secs(8));
+        let failures = async {
+            assert!(publisher.push(QUEUE, &wakes(&ids(1))).await.is_err());
+            assert!(publisher.reply("nobody", Uuid::nil()).await.is_err());
+            assert!(publisher.ping().await.is_err());
+            assert!(publisher.depth(QUEUE).await.is_err());
+        };
+        timeout(TIMEOUT, failures).await.expect("no call waits for Redis");
     }
     rig.redis.restart().await.unwrap();
     for publisher in &publishers {
@@ -80,18 +90,20 @@ async fn the_first_push_after_an_unnoticed_restart_succeeds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn depth_distinguishes_waiting_from_pending() {
     let rig = Rig::start().await;
-    assert_eq!(rig.publisher.depth(QUEUE).await.unwrap(), Depth::default(), "the queue is unused");
-    rig.publisher.push(QUEUE, &wakes(&ids(5))).await.unwrap();
+    assert_eq!(rig.depth(QUEUE).await, Depth::default(), "the queue is unused");
+    rig.push(QUEUE, &ids(5)).await;
     sleep(Duration::from_millis(20)).await;
-    let depth = rig.publisher.depth(QUEUE).await.unwrap();
+    let depth = rig.depth(QUEUE).await;
     assert_eq!((depth.waiting, depth.pending), (5, 0));
     assert!(depth.oldest_age_ms >= 20);
-    let consumer = rig.consume(recording_pool(QUEUE, 2, Duration::from_secs(2), &Tally::default()));
+    let gate = Arc::new(Semaphore::new(0));
+    let consumer = rig.consume(gated_pool(QUEUE, 2, &gate, &Tally::default()));
     eventually("two are started", async || {
-        let depth = rig.publisher.depth(QUEUE).await.unwrap();
+        let depth = rig.depth(QUEUE).await;
         (depth.waiting, depth.pending) == (3, 2)
     })
     .await;
+    gate.add_permits(2);
     consumer.stop().await;
 }
 

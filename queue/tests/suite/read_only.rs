@@ -1,14 +1,10 @@
 //! A Redis that responds but rejects writes, and a host name that resolves to another Redis after a failover.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use queue::{PushError, Queue};
-use testkit::Redis;
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 
+use crate::host_name::HostName;
 use crate::rig::{Consumer, Rig, Tally, eventually, ids, recording_pool, wakes};
 
 const QUEUE: Queue = Queue::new("refusing");
@@ -34,36 +30,6 @@ async fn a_redis_that_rejects_writes_counts_as_unavailable() {
     }
     let probes: u64 = redis::cmd("XLEN").arg("queue:{tried}").query_async(&mut rig.raw().await).await.unwrap();
     assert_eq!(probes, 1, "pings leave one entry");
-}
-
-/// A forwarder that stands for a host name: new connections go to the current target, existing ones stay where they
-/// are.
-struct HostName {
-    target: Arc<watch::Sender<u16>>,
-    port: u16,
-}
-
-impl HostName {
-    async fn of(port: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let name = Self { target: Arc::new(watch::Sender::new(port)), port: listener.local_addr().unwrap().port() };
-        let target = Arc::clone(&name.target);
-        tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                let port = *target.borrow();
-                tokio::spawn(async move {
-                    let mut server = TcpStream::connect(("127.0.0.1", port)).await?;
-                    copy_bidirectional(&mut client, &mut server).await
-                });
-            }
-        });
-        name
-    }
-
-    /// The server's URL with this host name.
-    fn url(&self, server: &Redis) -> String {
-        server.url().replace(&format!(":{}/", server.port()), &format!(":{}/", self.port))
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,14 +3,19 @@
 use std::time::Duration;
 
 use queue::{Replies, Waiter};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::rig::{Rig, TIMEOUT};
+use crate::host_name::HostName;
+use crate::rig::{Rig, TIMEOUT, eventually};
 
 /// Listens, and waits until the first subscription is established.
 async fn listening(rig: &Rig) -> Replies {
-    let replies = Replies::start(&queue::Redis::new(&rig.redis.url()).unwrap(), "here");
+    listening_at(rig, &rig.redis.url()).await
+}
+
+async fn listening_at(rig: &Rig, url: &str) -> Replies {
+    let replies = Replies::start(&queue::Redis::new(url).unwrap(), "here");
     let mut waiter = replies.register(Uuid::nil());
     // A new subscription wakes all waiters, but it may have been established before the registration.
     while timeout(Duration::from_millis(100), waiter.notified()).await.is_err() {
@@ -64,17 +69,26 @@ async fn a_new_subscription_wakes_all_waiters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn subscriptions_survive_silence_and_a_stall() {
-    let mut rig = Rig::start().await;
+async fn subscriptions_survive_silence() {
+    let rig = Rig::start().await;
     let replies = listening(&rig).await;
     let mut waiter = replies.register(Uuid::from_u128(1));
-    // Longer than the silence after which the connection is pinged.
-    sleep(Duration::from_secs(7)).await;
+    let pings = rig.calls("ping").await;
+    eventually("the connection is pinged", async || rig.calls("ping").await > pings).await;
     rig.publisher.reply("here", Uuid::from_u128(1)).await.unwrap();
     notified(&mut waiter).await;
-    // Longer than the timeout of the ping.
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscriptions_survive_a_stall() {
+    let mut rig = Rig::start().await;
+    let name = HostName::of(rig.redis.port()).await;
+    let replies = listening_at(&rig, &name.url(&rig.redis)).await;
+    let mut waiter = replies.register(Uuid::from_u128(1));
+    let connections = name.connections();
     rig.redis.pause().unwrap();
-    sleep(Duration::from_secs(10)).await;
+    // The ping times out.
+    eventually("the listener reconnects", async || name.connections() > connections).await;
     rig.redis.resume().unwrap();
     notified(&mut waiter).await;
     rig.publisher.reply("here", Uuid::from_u128(1)).await.unwrap();

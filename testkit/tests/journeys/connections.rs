@@ -10,7 +10,7 @@ use serde_json::Value;
 use testkit::{Client, Cluster};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::{Sleep, sleep, timeout};
 
 use crate::support::{Merchant, ORIGIN, cluster, concurrently, merchant, sale};
 
@@ -149,11 +149,8 @@ async fn a_stalled_body_closes_its_connection_after_the_response() -> Result<()>
         for length in ["Content-Length: 1000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf"] {
             let mut wire = Wire::to(&base).await?;
             wire.0.write_all(format!("{request}{length}").as_bytes()).await?;
-            let began = Instant::now();
             let refused = wire.read_response().await?;
             assert_eq!((refused.status, refused.closes), (status, true), "{}", refused.text);
-            // The server waits one second; the rest is slack for a busy machine.
-            assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
             assert_eq!(wire.0.read(&mut [0; 1]).await?, 0, "the connection must be closed without a reset");
         }
     }

@@ -1,24 +1,36 @@
 //! Rolling restart under load: behind a load balancer that polls `/readyz`, no request fails.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use futures_util::future::{join_all, try_join_all};
 use serde_json::json;
 use testkit::{Client, Cluster, ProcessKind};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::support::{Merchant, eventually};
 
 pub(crate) const APIS: usize = 2;
 const CLIENTS: usize = 8;
+/// How long the result of a poll counts: far shorter than a drain, so that no request goes to a process that has ended
+/// its drain, however slow the polls are.
+const FRESH: Duration = Duration::from_millis(500);
 
 /// A backend of the load balancer.
 struct Backend {
     api: Client,
     health: Client,
-    ready: AtomicBool,
+    /// The start of the last poll that found it ready.
+    ready_at: Mutex<Option<Instant>>,
+}
+
+impl Backend {
+    fn is_ready(&self) -> bool {
+        let ready_at = *self.ready_at.lock().unwrap_or_else(PoisonError::into_inner);
+        ready_at.is_some_and(|at| at.elapsed() < FRESH)
+    }
 }
 
 /// Sends each request to the next ready backend, without retries.
@@ -35,7 +47,7 @@ impl Balancer {
             Ok(Backend {
                 api: Client::new(&cluster.api_url(index))?.bearer(key)?,
                 health: Client::new(&cluster.metrics_url(ProcessKind::Api, index).replace("/metrics", ""))?,
-                ready: AtomicBool::new(true),
+                ready_at: Mutex::default(),
             })
         };
         Ok(Self {
@@ -46,14 +58,17 @@ impl Balancer {
     }
 
     /// The next ready backend.
-    pub(crate) fn next(&self) -> Result<&Client> {
-        for _ in 0..APIS {
-            let backend = &self.backends[self.position.fetch_add(1, Ordering::Relaxed) % APIS];
-            if backend.ready.load(Ordering::Relaxed) {
-                return Ok(&backend.api);
+    pub(crate) async fn next(&self) -> Result<&Client> {
+        eventually("a ready backend", async || {
+            for _ in 0..APIS {
+                let backend = &self.backends[self.position.fetch_add(1, Ordering::Relaxed) % APIS];
+                if backend.is_ready() {
+                    return Ok(Some(&backend.api));
+                }
             }
-        }
-        anyhow::bail!("no backend is ready")
+            Ok(None)
+        })
+        .await
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -66,15 +81,17 @@ impl Balancer {
     }
 
     pub(crate) fn all_ready(&self) -> bool {
-        self.backends.iter().all(|backend| backend.ready.load(Ordering::Relaxed))
+        self.backends.iter().all(Backend::is_ready)
     }
 
     /// Polls the readiness of the backends until stopped.
     pub(crate) async fn poll_readiness(&self) -> Result<()> {
         while !self.is_stopped() {
             join_all(self.backends.iter().map(async |backend| {
+                let began = Instant::now();
                 let response = backend.health.get("/readyz").await;
-                backend.ready.store(response.is_ok_and(|response| response.status == 200), Ordering::Relaxed);
+                let ready_at = response.is_ok_and(|response| response.status == 200).then_some(began);
+                *backend.ready_at.lock().unwrap_or_else(PoisonError::into_inner) = ready_at;
             }))
             .await;
             sleep(Duration::from_millis(100)).await;
@@ -88,10 +105,10 @@ impl Balancer {
         while !self.is_stopped() {
             let amount = 1000 * (client + 1) + done % 1000;
             let body = json!({"amount": amount, "currency": "USD", "paymentToken": "tok_ok"});
-            let paid = self.next()?.post("/v1/payments", body).await.context("a payment")?;
+            let paid = self.next().await?.post("/v1/payments", body).await.context("a payment")?;
             ensure!(paid.status == 201 && paid.body["status"] == "pending_settlement", "{}", paid.body);
             let id = paid.body["id"].as_str().context("an id")?.to_owned();
-            let read = self.next()?.get(&format!("/v1/payments/{id}")).await.context("a read")?;
+            let read = self.next().await?.get(&format!("/v1/payments/{id}")).await.context("a read")?;
             ensure!(read.status == 200 && read.body["id"] == id, "{}", read.body);
             done += 1;
         }

@@ -46,42 +46,46 @@ async fn a_request_is_not_repeated_after_a_closed_connection() {
     }
 }
 
-/// A receiver that sends `first` and then repeats `then` until the connection is closed.
-async fn endless(first: &'static [u8], then: Vec<u8>, pause: Duration) -> Receiver {
+/// The parts of a response that take the whole timeout together.
+const PARTS: u32 = 100;
+
+/// A receiver that sends `first` and then repeats `then` until the connection is closed, at the latest after twice the
+/// timeout. The clock advances with each part.
+async fn endless(first: &'static [u8], then: Vec<u8>) -> Receiver {
     let then = Arc::new(then);
     Receiver::start(move |mut peer| {
         let then = then.clone();
         async move {
             peer.read().await;
             let mut open = peer.write(first).await;
-            while open {
-                open = peer.write(&then).await;
-                if !pause.is_zero() {
-                    tokio::time::sleep(pause).await;
+            for _ in 0..2 * PARTS {
+                if !open {
+                    return;
                 }
+                open = peer.write(&then).await;
+                pass(LONG / PARTS).await;
             }
         }
     })
     .await
 }
 
-const SLOW: Duration = Duration::from_millis(20);
-
 #[tokio::test]
 async fn an_endless_response_times_out_and_the_connection_is_closed() {
-    for (first, then, pause) in [
+    let flood = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(1_000);
+    for (first, then) in [
         // A success status, but the response never ends.
-        ("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", "x", SLOW),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n", SLOW),
-        ("HTTP/1.1 200 OK\r\n\r\n", "x", SLOW),
-        ("HTTP/1.1 200 OK\r\nX-Header: ", "x", SLOW),
-        // Endless informational responses, slowly and at full speed.
-        ("", "HTTP/1.1 100 Continue\r\n\r\n", SLOW),
-        ("", "HTTP/1.1 103 Early Hints\r\n\r\n", Duration::ZERO),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", "x"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"),
+        ("HTTP/1.1 200 OK\r\n\r\n", "x"),
+        ("HTTP/1.1 200 OK\r\nX-Header: ", "x"),
+        // Endless informational responses, singly and as many as the connection carries.
+        ("", "HTTP/1.1 100 Continue\r\n\r\n"),
+        ("", flood.as_str()),
     ] {
-        let receiver = endless(first.as_bytes(), then.into(), pause).await;
-        let failure = post(&local_egress(SHORT), receiver.port).await.unwrap_err();
-        assert_eq!(failure.kind, FailureKind::Timeout, "{first}{then}");
+        let receiver = endless(first.as_bytes(), then.into()).await;
+        let failure = post(&local_egress(LONG), receiver.port).await.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Timeout, "{first}{}", &then[..then.len().min(60)]);
         receiver.ended(1).await;
         assert_eq!((receiver.requests().len(), receiver.connections()), (1, 1));
     }
@@ -91,10 +95,11 @@ async fn an_endless_response_times_out_and_the_connection_is_closed() {
 async fn a_silent_receiver_times_out_and_the_connection_is_closed() {
     let receiver = Receiver::start(|mut peer| async move {
         peer.read().await;
+        pass(LONG).await;
         peer.closed().await;
     })
     .await;
-    let failure = post(&local_egress(SHORT), receiver.port).await.unwrap_err();
+    let failure = post(&local_egress(LONG), receiver.port).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout);
     receiver.ended(1).await;
     assert_eq!(receiver.requests().len(), 1);
@@ -196,7 +201,8 @@ async fn bytes_after_a_response_do_not_answer_the_next_request() {
     .await;
     let egress = local_egress(LONG);
     assert_eq!(post(&egress, receiver.port).await.unwrap().status, 200);
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    // The client has closed the connection, so the next request opens another.
+    receiver.ended(1).await;
     assert_eq!(post(&egress, receiver.port).await.unwrap().status, 500);
     assert_eq!(receiver.connections(), 2);
 }

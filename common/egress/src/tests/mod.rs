@@ -5,23 +5,26 @@ mod ordinary;
 mod private_addresses;
 mod receiver;
 mod tls;
+#[cfg(target_os = "linux")]
+mod unread;
 
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+
+use tokio::runtime::Handle;
+use tokio::time::{advance, pause, resume, sleep};
 
 use super::{Bytes, Egress, Failure, HeaderMap, Policy, Resolver, Target, TruncatedResponse};
 use foundation::clock::Clock;
 
 /// More than a machine under load needs to respond.
 const LONG: Duration = Duration::from_secs(60);
-/// For receivers that never respond, where the wait may be short.
-const SHORT: Duration = Duration::from_millis(300);
 
 const LOCAL: Policy = Policy { allow_http: true, allow_loopback: true };
 const TEST: Policy = Policy { allow_http: true, allow_loopback: false };
@@ -68,6 +71,28 @@ fn local_egress(timeout: Duration) -> Egress {
 
 fn target(url: &str, policy: Policy) -> Target {
     Target::parse(url, policy).unwrap()
+}
+
+/// Advances the clock of the timeouts, so that a timeout ends at a defined point of the exchange and not after so many
+/// seconds, in which a slow machine may not get there.
+async fn pass(time: Duration) {
+    pause();
+    advance(time).await;
+    resume();
+}
+
+/// Polls until `condition` holds. Measured by the real clock, which [`pass`] does not advance.
+async fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < LONG, "timed out waiting until {what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until at most `max` tasks are left.
+async fn wait_for_tasks(max: usize) {
+    eventually("the tasks of abandoned connections end", || Handle::current().metrics().num_alive_tasks() <= max).await;
 }
 
 async fn post(egress: &Egress, port: u16) -> Result<TruncatedResponse, Failure> {

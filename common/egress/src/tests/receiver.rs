@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
+
+use super::eventually;
 
 pub(super) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -22,7 +23,6 @@ struct Log {
     requests: Mutex<Vec<Request>>,
     connections: AtomicUsize,
     ended: AtomicUsize,
-    end: Notify,
 }
 
 /// Stops when dropped.
@@ -54,7 +54,6 @@ impl Receiver {
                     connections.spawn(async move {
                         served.await;
                         log.ended.fetch_add(1, Ordering::SeqCst);
-                        log.end.notify_one();
                     });
                 }
             }
@@ -82,9 +81,7 @@ impl Receiver {
 
     /// Waits until this many connections have ended.
     pub(super) async fn ended(&self, connections: usize) {
-        while self.log.ended.load(Ordering::SeqCst) < connections {
-            self.log.end.notified().await;
-        }
+        eventually("the connections have ended", || self.log.ended.load(Ordering::SeqCst) >= connections).await;
     }
 }
 

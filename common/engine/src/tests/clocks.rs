@@ -1,8 +1,11 @@
 //! Due work and a concurrent beginning of an advance of its account's clock: either comes first completely.
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, join};
 use sqlx::{AssertSqlSafe, PgPool};
+use tokio::time::{sleep, timeout};
 
 use super::{Shop, at, rent};
 use crate::collect_due_invoices;
@@ -108,9 +111,12 @@ async fn count(db: &PgPool, query: &'static str) -> i64 {
 async fn waiting(db: &PgPool, expected: i64) {
     let waiting =
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while count(db, waiting).await < expected {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    let polling = async {
+        while count(db, waiting).await < expected {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), polling).await.expect("the sessions wait for a lock");
 }
 
 #[tokio::test]

@@ -5,7 +5,12 @@ mod switch;
 
 pub use switch::{FailpointAction, Rule, clock_offset_seconds, failpoint_action, holds};
 
+use std::time::Duration;
+
 use crate::error::{Error, Result};
+
+/// How often a held failpoint looks for its file.
+const HOLD_POLL: Duration = Duration::from_millis(20);
 
 /// Whether a rule of the protocol is enabled; in a release build all are. What a disabled rule leaves out or does instead
 /// is determined only where this macro is used.
@@ -35,6 +40,12 @@ pub async fn reach(failpoint: &'static str) -> Result<()> {
         None => Ok(()),
         Some(FailpointAction::Pause(time)) => {
             tokio::time::sleep(time).await;
+            Ok(())
+        }
+        Some(FailpointAction::Hold(file)) => {
+            while !file.exists() {
+                tokio::time::sleep(HOLD_POLL).await;
+            }
             Ok(())
         }
         Some(FailpointAction::Fail) => Err(Error::internal(format!("failpoint {failpoint}"))),

@@ -1,6 +1,7 @@
 //! The switches. This file depends on no other file of ours: testkit/tests/proof.rs compiles it alone, as for a
 //! release, and tests it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 macro_rules! rules {
@@ -76,10 +77,12 @@ rules! {
 }
 
 /// What to do at a failpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailpointAction {
     /// Pause for this long, which may exceed a lease.
     Pause(Duration),
+    /// Pause until this file exists.
+    Hold(PathBuf),
     /// Return an error.
     Fail,
 }
@@ -169,8 +172,8 @@ mod debug {
     }
 
     /// Returns what to do at this failpoint. `FAILPOINTS` configures it in the syntax of the crate `fail`:
-    /// `name=1*return(abort)` aborts the process, `return(pause=25000)` pauses for that many milliseconds, `return(error)`
-    /// returns an error.
+    /// `name=1*return(abort)` aborts the process, `return(pause=25000)` pauses for that many milliseconds,
+    /// `return(hold=FILE)` pauses until the file exists, `return(error)` returns an error.
     pub fn failpoint_action(point: &'static str) -> Option<FailpointAction> {
         static ARMED: OnceLock<bool> = OnceLock::new();
         let armed = ARMED.get_or_init(|| {
@@ -197,7 +200,10 @@ mod debug {
                 Ok(milliseconds) => FailpointAction::Pause(Duration::from_millis(milliseconds)),
                 Err(_) => refuse(&format!("failpoint {point}: {action} is not a valid pause")),
             },
-            _ => refuse(&format!("failpoint {point}: {action} is not one of abort, error, pause=MILLISECONDS")),
+            ("hold", file) if !file.is_empty() => FailpointAction::Hold(file.into()),
+            _ => refuse(&format!(
+                "failpoint {point}: {action} is not one of abort, error, pause=MILLISECONDS, hold=FILE"
+            )),
         }
     }
 }

@@ -12,8 +12,6 @@ use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::body::{Frame, Incoming, SizeHint};
 
-/// How long to wait for the rest of a body once the response is ready.
-const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of the rest that are read. Routes accept bodies up to 64 KiB; reading more keeps the connection usable after a
 /// body that is slightly too long.
 const MAX_UNREAD: u64 = 128 * 1024;
@@ -53,8 +51,8 @@ pub(super) fn track(request: Request<Incoming>) -> (Request<Body>, Option<Unread
 }
 
 impl UnreadBody {
-    /// Reads the rest if it is short and arrives soon. Returns whether the connection remains usable.
-    pub(super) async fn discard(self) -> bool {
+    /// Reads the rest if it is short and arrives within `timeout`. Returns whether the connection remains usable.
+    pub(super) async fn discard(self, timeout: Duration) -> bool {
         let returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A body that was not handed back was read to its end, or a task still holds it.
         let Some(ReturnedBody { body, polled, failed }) = returned else {
@@ -68,7 +66,7 @@ impl UnreadBody {
         if failed || body.size_hint().lower() > MAX_UNREAD {
             return false;
         }
-        tokio::time::timeout(READ_TIMEOUT, read(body)).await.unwrap_or(false)
+        tokio::time::timeout(timeout, read(body)).await.unwrap_or(false)
     }
 }
 

@@ -4,7 +4,7 @@
 mod references;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -13,11 +13,11 @@ use sqlx::PgPool;
 use testkit::{Cluster, GatewayAccount};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::OnceCell;
+use tokio::sync::{Notify, OnceCell, watch};
 use tokio::task::JoinHandle;
 
 use super::{CardGateway, Credentials};
-use crate::contract::{BookedCharge, CardOutcome, Fixture, charged, contract_suite, declined, noon, request};
+use crate::contract::{BookedCharge, CardOutcome, Fixture, TIMEOUT, charged, contract_suite, declined, noon, request};
 use crate::{
     Action, Cause, ChargeInquiry, ChargeStatus, DeclineType, Found, Payer, Provider, ProviderError, ProviderResponse,
     RecoveryClass, Request, Source,
@@ -72,7 +72,7 @@ impl GatewayFixture {
     async fn token_of(&self, number: &str) -> String {
         let form = field_form(&self.gateway_account, number);
         let url = format!("{}/services/field_token", self.gateway_url).parse().expect("an address");
-        let response = TrustedClient::new(Duration::from_secs(5)).post_form(url, form).await.expect("a response");
+        let response = TrustedClient::new(TIMEOUT).post_form(url, form).await.expect("a response");
         let response: serde_json::Value = serde_json::from_slice(&response.body).expect("JSON");
         response["response"]["card_token"].as_str().unwrap_or_else(|| panic!("no token: {response}")).to_owned()
     }
@@ -159,19 +159,31 @@ impl Fixture for GatewayFixture {
     }
 
     fn drop_next_response(&self) -> BoxFuture<'_, ()> {
-        self.proxy.drop_next.store(true, Ordering::SeqCst);
+        self.proxy.faults.drop_next.store(true, Ordering::SeqCst);
         std::future::ready(()).boxed()
     }
 
-    fn set_latency(&self, latency: Duration) -> BoxFuture<'_, ()> {
-        let ms = u64::try_from(latency.as_millis()).expect("short");
-        self.proxy.latency_ms.store(ms, Ordering::SeqCst);
+    fn hold_requests(&self) -> BoxFuture<'_, ()> {
+        self.proxy.faults.hold.send_replace(true);
+        std::future::ready(()).boxed()
+    }
+
+    fn holds_a_request(&self) -> BoxFuture<'_, ()> {
+        async move {
+            let held = tokio::time::timeout(TIMEOUT, self.proxy.faults.held.notified()).await;
+            held.expect("the request arrives");
+        }
+        .boxed()
+    }
+
+    fn release_requests(&self) -> BoxFuture<'_, ()> {
+        self.proxy.faults.hold.send_replace(false);
         std::future::ready(()).boxed()
     }
 
     /// Rejects charges only; the report remains available.
     fn reject_requests(&self) -> BoxFuture<'_, ()> {
-        self.proxy.reject.store(true, Ordering::SeqCst);
+        self.proxy.faults.reject.store(true, Ordering::SeqCst);
         std::future::ready(()).boxed()
     }
 
@@ -198,16 +210,24 @@ impl Fixture for GatewayFixture {
     }
 }
 
-/// A proxy that forwards one request per connection, even if the client disconnects, and can drop responses.
+/// A proxy that forwards one request per connection, even if the client disconnects, and can hold requests and drop
+/// responses.
 struct FaultProxy {
     url: String,
-    /// Whether to drop the next response.
-    drop_next: Arc<AtomicBool>,
-    /// The duration of a request, half before it is forwarded and half after.
-    latency_ms: Arc<AtomicU64>,
-    /// Whether to reject charges.
-    reject: Arc<AtomicBool>,
+    faults: Arc<ProxyFaults>,
     task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct ProxyFaults {
+    /// Whether to drop the next response.
+    drop_next: AtomicBool,
+    /// Whether to reject charges.
+    reject: AtomicBool,
+    /// Whether to hold requests before they are forwarded.
+    hold: watch::Sender<bool>,
+    /// Notified by each request that is held.
+    held: Notify,
 }
 
 impl FaultProxy {
@@ -215,17 +235,16 @@ impl FaultProxy {
     async fn new(gateway: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("it has one"));
-        let (drop_next, latency_ms, reject) = <(Arc<AtomicBool>, Arc<AtomicU64>, Arc<AtomicBool>)>::default();
-        let to = gateway.trim_start_matches("http://").to_owned();
-        let settings = (Arc::clone(&drop_next), Arc::clone(&latency_ms), Arc::clone(&reject));
+        let faults = Arc::<ProxyFaults>::default();
+        let (to, settings) = (gateway.trim_start_matches("http://").to_owned(), Arc::clone(&faults));
         let task = tokio::spawn(async move {
             loop {
                 let Ok((caller, _)) = listener.accept().await else { return };
-                let (to, (drop_next, latency_ms, reject)) = (to.clone(), settings.clone());
-                tokio::spawn(async move { forward(caller, &to, &drop_next, &latency_ms, &reject).await });
+                let (to, faults) = (to.clone(), Arc::clone(&settings));
+                tokio::spawn(async move { forward(caller, &to, &faults).await });
             }
         });
-        Self { url, drop_next, latency_ms, reject, task }
+        Self { url, faults, task }
     }
 }
 
@@ -235,7 +254,7 @@ impl Drop for FaultProxy {
     }
 }
 
-async fn forward(mut caller: TcpStream, to: &str, drop_next: &AtomicBool, latency_ms: &AtomicU64, reject: &AtomicBool) {
+async fn forward(mut caller: TcpStream, to: &str, faults: &ProxyFaults) {
     let mut request = Vec::new();
     while !is_complete(&request) {
         if caller.read_buf(&mut request).await.unwrap_or(0) == 0 {
@@ -243,19 +262,21 @@ async fn forward(mut caller: TcpStream, to: &str, drop_next: &AtomicBool, latenc
         }
     }
     let is_sale = request.starts_with(b"POST /apis/sale.php");
-    if is_sale && reject.load(Ordering::SeqCst) {
+    if is_sale && faults.reject.load(Ordering::SeqCst) {
         let _ = caller.write_all(b"HTTP/1.1 429 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").await;
         return;
     }
-    let half = Duration::from_millis(latency_ms.load(Ordering::SeqCst)) / 2;
-    tokio::time::sleep(half).await;
+    let mut hold = faults.hold.subscribe();
+    if *hold.borrow_and_update() {
+        faults.held.notify_one();
+        hold.wait_for(|hold| !hold).await.expect("the sender exists");
+    }
     let mut gateway = TcpStream::connect(to).await.expect("the gateway is there");
     let head = String::from_utf8_lossy(&request).replacen("\r\n", "\r\nConnection: close\r\n", 1);
     gateway.write_all(head.as_bytes()).await.expect("sent");
     let mut response = Vec::new();
     gateway.read_to_end(&mut response).await.expect("a response");
-    tokio::time::sleep(half).await;
-    if !drop_next.swap(false, Ordering::SeqCst) {
+    if !faults.drop_next.swap(false, Ordering::SeqCst) {
         let _ = caller.write_all(&response).await;
     }
 }
@@ -342,10 +363,7 @@ async fn a_challenge_is_pending_until_the_report_has_an_outcome() {
         "a retry is refused"
     );
     let page = url.parse().expect("an address");
-    let response = TrustedClient::new(Duration::from_secs(5))
-        .post_form(page, "decision=refuse".to_owned())
-        .await
-        .expect("a response");
+    let response = TrustedClient::new(TIMEOUT).post_form(page, "decision=refuse".to_owned()).await.expect("a response");
     assert_eq!(response.status, 303, "the browser is redirected back");
     let Found::Response(response) = fixture.adapter.look_up(sale).await.expect("a result") else {
         panic!("expected an outcome")
@@ -363,7 +381,7 @@ async fn a_lost_refund_is_distinguished_from_recorded_refunds() {
     let next = Request { reference: "op_3".to_owned(), ..refund };
     let lookup = Request { recorded: vec![first.clone()], ..next.clone() };
     assert_eq!(fixture.adapter.look_up(lookup.clone()).await.expect("a result"), Found::Nothing);
-    fixture.proxy.drop_next.store(true, Ordering::SeqCst);
+    fixture.proxy.faults.drop_next.store(true, Ordering::SeqCst);
     assert!(matches!(fixture.adapter.execute(next).await, Err(ProviderError::Unknown(_))));
     let Found::Response(ProviderResponse::Done { provider_ref: second }) =
         fixture.adapter.look_up(lookup).await.expect("a result")
@@ -386,7 +404,7 @@ async fn a_lost_capture_or_void_is_found() {
     {
         let request = request(&fixture, reference, action);
         assert_eq!(fixture.adapter.look_up(request.clone()).await.expect("a result"), Found::Nothing);
-        fixture.proxy.drop_next.store(true, Ordering::SeqCst);
+        fixture.proxy.faults.drop_next.store(true, Ordering::SeqCst);
         assert!(matches!(fixture.adapter.execute(request.clone()).await, Err(ProviderError::Unknown(_))));
         let found = fixture.adapter.look_up(request).await.expect("a result");
         assert!(matches!(found, Found::Response(ProviderResponse::Done { .. })), "{found:?}");

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::PgPool;
+use sqlx::{Connection, PgConnection, PgPool};
+use tokio::sync::Mutex;
 
 use super::{CardBehavior, Faults, Mock, SETTLES_AFTER, set_faults};
-use crate::contract::{BookedCharge, CardOutcome, Fixture, charged, contract_suite, declined, noon, request};
+use crate::contract::{
+    BookedCharge, CardOutcome, Fixture, POLL_INTERVAL, TIMEOUT, charged, contract_suite, declined, noon, request,
+};
 use crate::{Action, Decline, DeclineType, Provider, RecoveryClass, Source};
 use foundation::crypto::Secret;
 use foundation::db;
@@ -25,7 +28,9 @@ struct MockFixture {
     class: RecoveryClass,
     account: ProviderAccountId,
     other_account: ProviderAccountId,
-    _database: testkit::Database,
+    /// Locks the ledger while requests are held.
+    holder: Mutex<Option<PgConnection>>,
+    database: testkit::Database,
 }
 
 impl MockFixture {
@@ -38,7 +43,8 @@ impl MockFixture {
             class,
             account: ProviderAccountId::new(noon()),
             other_account: ProviderAccountId::new(noon()),
-            _database: database,
+            holder: Mutex::default(),
+            database,
         };
         for account in [fixture.account, fixture.other_account] {
             let faults = Faults { recovery: Some(class), ..Faults::default() };
@@ -107,9 +113,35 @@ impl Fixture for MockFixture {
         self.configure(Faults { lose_answers: Some(1), ..Faults::default() }).boxed()
     }
 
-    fn set_latency(&self, latency: Duration) -> BoxFuture<'_, ()> {
-        let latency_ms = i32::try_from(latency.as_millis()).expect("a short time");
-        self.configure(Faults { latency_ms: Some(latency_ms), ..Faults::default() }).boxed()
+    /// Locks the ledger against writes.
+    fn hold_requests(&self) -> BoxFuture<'_, ()> {
+        async move {
+            // With a latency the mock writes the charge in the task of its request, not in the one that writes batches.
+            self.configure(Faults { latency_ms: Some(2), ..Faults::default() }).await;
+            let mut holder = PgConnection::connect(self.database.url()).await.expect("a connection");
+            let lock = "BEGIN; LOCK TABLE mock.transactions IN EXCLUSIVE MODE";
+            sqlx::raw_sql(lock).execute(&mut holder).await.expect("locked");
+            *self.holder.lock().await = Some(holder);
+        }
+        .boxed()
+    }
+
+    fn holds_a_request(&self) -> BoxFuture<'_, ()> {
+        const WAITING: &str =
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'mock.transactions'::regclass";
+        async move {
+            let held = async {
+                while sqlx::query_scalar::<_, i64>(WAITING).fetch_one(&self.db).await.expect("read") == 0 {
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                }
+            };
+            tokio::time::timeout(TIMEOUT, held).await.expect("a request is held");
+        }
+        .boxed()
+    }
+
+    fn release_requests(&self) -> BoxFuture<'_, ()> {
+        async move { self.holder.lock().await.take().expect("held").close().await.expect("released") }.boxed()
     }
 
     fn reject_requests(&self) -> BoxFuture<'_, ()> {

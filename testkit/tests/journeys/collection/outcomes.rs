@@ -98,18 +98,12 @@ async fn a_partial_approval_that_settled_is_refunded() -> Result<()> {
     let merchant = merchant().await?;
     let (customer, _) = customer_with(&merchant, "tok_partial").await?;
     let invoice_id = invoice(&merchant, &customer, 500).await?;
-    // Slow enough to settle the charge at the mock while the void is in flight.
-    merchant.mock(crate::support::cluster().await?, &["--latency-ms", "3000"]).await?;
+    // Slow enough to settle the charge at the mock before the void, which follows the response.
+    merchant.mock(crate::support::cluster().await?, &["--latency-ms", "4000"]).await?;
     ok(&schedule(&merchant, &invoice_id, LONG_AGO).await?);
+    merchant.settle_when_booked().await?;
     let attempts = ended_attempts(&merchant, &invoice_id, 1).await?;
     let payment = attempts[0]["paymentId"].as_str().expect("a payment").to_owned();
-    sqlx::query(
-        "UPDATE mock.transactions t SET occurred_at = occurred_at - interval '1 hour', settled_at = now()
-         FROM payments p WHERE p.id = $1 AND t.id = p.provider_ref",
-    )
-    .bind(crate::support::uuid(&payment)?)
-    .execute(&merchant.books.db)
-    .await?;
     let refunded = eventually("the refund", async || {
         let payment = merchant.payment(&payment).await?;
         Ok((payment["amountRefunded"] == 250).then_some(payment))
@@ -128,7 +122,7 @@ async fn a_refused_void_of_a_partial_approval_is_retried() -> Result<()> {
     let (customer, _) = customer_with(&merchant, "tok_partial").await?;
     let invoice_id = invoice(&merchant, &customer, 500).await?;
     let cluster = crate::support::cluster().await?;
-    merchant.mock(cluster, &["--latency-ms", "3000"]).await?;
+    merchant.mock(cluster, &["--latency-ms", "9000"]).await?;
     ok(&schedule(&merchant, &invoice_id, LONG_AGO).await?);
     // The mock books the charge half-way through its latency. From then on it rejects everything.
     eventually("the charge", async || Ok((merchant.books.charges().await? == 1).then_some(()))).await?;

@@ -58,19 +58,20 @@ async fn attempts_recorded_in_one_batch_are_handled_separately() -> Result<()> {
     let stuck = Merchant::new(&cluster).await?;
     let stuck_endpoint = Endpoint::new(&stuck, &receiver, "/stuck", &[]).await?;
 
-    // A 410 and a success in the same batch.
-    let gone = Merchant::new(&cluster).await?;
+    let (gone, twice) = (Merchant::new(&cluster).await?, Merchant::new(&cluster).await?);
     let gone_endpoint = Endpoint::new(&gone, &receiver, "/gone", &[]).await?;
+    let twice_endpoint = Endpoint::new(&twice, &receiver, "/twice", &[]).await?;
+    // All preparation comes first, because a held attempt ends after 15 s.
     warm_up(&gone, &gone_endpoint).await?;
+    warm_up(&twice, &twice_endpoint).await?;
+
+    // A 410 and a success in the same batch.
     gone.customer().await?;
     receiver.wait_for_requests("/gone", WARM_UP + 1).await?;
     gone.customer().await?;
     receiver.wait_for_requests("/gone", WARM_UP + 2).await?;
 
     // Two deliveries, each attempted twice because its lease ended.
-    let twice = Merchant::new(&cluster).await?;
-    let twice_endpoint = Endpoint::new(&twice, &receiver, "/twice", &[]).await?;
-    warm_up(&twice, &twice_endpoint).await?;
     for count in 1..=2 {
         twice.customer().await?;
         receiver.wait_for_requests("/twice", WARM_UP + count).await?;

@@ -10,10 +10,10 @@ use tokio::time::{Instant, sleep};
 
 use super::table::By;
 
-/// Longer than the lease of 20 s and a sweep.
+/// The least time for which a process pauses: longer than the lease of 20 s and a sweep.
 pub(super) const PAUSE: Duration = Duration::from_secs(26);
 /// How long a scenario may take to reach its failpoint.
-const TIMEOUT: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const SIGABRT: i32 = 6;
 
 /// What the process does at its failpoint.
@@ -25,11 +25,13 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// The configuration of `point` with this action, `times` times.
-    pub(super) fn at(self, point: &str, times: usize) -> String {
+    /// The configuration of `point` with this action, `times` times. A pause ends when the file `resume` exists, or, in
+    /// an api whose client waits, after [`PAUSE`].
+    pub(super) fn at(self, point: &str, times: usize, by: By, resume: &Path) -> String {
         let action = match self {
             Self::Abort => "abort".to_owned(),
-            Self::Pause => format!("pause={}", PAUSE.as_millis()),
+            Self::Pause if by == By::Api => format!("pause={}", PAUSE.as_millis()),
+            Self::Pause => format!("hold={}", resume.display()),
             Self::Error => "error".to_owned(),
         };
         format!("{point}={times}*return({action})")
@@ -94,7 +96,7 @@ impl Faulty {
 }
 
 /// Waits until the log shows that a process has hit this failpoint `times` times.
-pub(super) async fn hits(log: &Path, point: &str, times: usize) -> Result<()> {
+pub(crate) async fn hits(log: &Path, point: &str, times: usize) -> Result<()> {
     let line = format!("failpoint point=\"{point}\"");
     let until = Instant::now() + TIMEOUT;
     loop {

@@ -12,18 +12,22 @@ mod outcomes;
 mod table;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::pin::pin;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, join_all, try_join_all};
 use futures_util::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
-use testkit::{Cluster, ProcessKind};
+use testkit::{Cluster, ProcessKind, TempDir};
 use tokio::time::{Instant, sleep_until};
 
+use crate::support::eventually;
 use case::{Case, World};
-use faulty::{Action, Faulty, PAUSE, hits};
+pub(crate) use faulty::hits;
+use faulty::{Action, Faulty, PAUSE};
 use table::{By, Row, Scenario, TABLE};
 
 /// The minimum number of operations that other workers must have claimed before the paused ones resume.
@@ -35,6 +39,7 @@ const CONCURRENT_PREPARATIONS: usize = 4;
 type PendingRequests<'a> = FuturesUnordered<LocalBoxFuture<'a, ()>>;
 
 #[tokio::test]
+#[ignore = "keeps seven systems busy"]
 async fn every_failure_at_every_step_is_recovered() -> Result<()> {
     let of = |by: By| TABLE.iter().filter(|row| row.by == by).collect::<Vec<_>>();
     let workers = of(By::Worker);
@@ -62,6 +67,8 @@ async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(
     let gateways = usize::from(rows.iter().any(|row| row.scenario == Scenario::Challenge));
     let cluster = Cluster::builder().api(1).worker(1).gateway(gateways).env("DATABASE_POOL", "6");
     let mut cluster = cluster.start().await?;
+    let folder = TempDir::new()?;
+    let resume = folder.path().join("resume");
     let world = World::new(&cluster)?;
     let combinations = actions.iter().flat_map(|action| rows.iter().map(|row| (*action, *row)));
     let prepared = stream::iter(combinations).map(|(action, row)| Case::prepare(&cluster, &world, action, row));
@@ -83,10 +90,10 @@ async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(
         let (single, shared): (Vec<_>, Vec<_>) =
             cases.iter().filter(|case| case.action == action).partition(|case| case.needs_a_process());
         for case in single {
-            paused.extend(run_alone(&mut cluster, &world, by, case).await.with_context(|| case.label())?);
+            paused.extend(run_alone(&mut cluster, &world, by, case, &resume).await.with_context(|| case.label())?);
         }
         if !shared.is_empty() {
-            let faulty = run_shared(&mut cluster, &world, (by, action), &shared, &mut pending).await?;
+            let faulty = run_shared(&mut cluster, &world, (by, action, &resume), &shared, &mut pending).await?;
             if action == Action::Pause {
                 paused.push(faulty);
             }
@@ -103,25 +110,18 @@ async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(
     }
     cluster.add(ProcessKind::Scheduler).await?;
     let resume_paused = async {
-        if by == By::Api {
-            while pending.next().await.is_some() {}
+        if !paused.is_empty() {
+            sleep_until(pauses_end).await;
         }
-        if paused.is_empty() {
-            return Ok(());
+        if has_paused_workers {
+            // Without takeovers the resumed operations would test nothing.
+            eventually("operations to be taken over from paused workers", async || {
+                Ok((world.taken_over().await? >= MIN_TAKEN_OVER).then_some(()))
+            })
+            .await?;
         }
-        for faulty in &paused {
-            faulty.process(&mut cluster).resume()?;
-        }
-        // Let the paused operations run to their end.
-        sleep_until(pauses_end).await;
-        for faulty in &paused {
-            assert_eq!(
-                faulty.process(&mut cluster).terminate().await?.code(),
-                Some(0),
-                "a resumed process must exit with 0"
-            );
-        }
-        anyhow::Ok(())
+        fs::write(&resume, "")?;
+        end_paused(&mut cluster, by, &paused, &mut pending).await
     };
     let repeated = join_all(cases.iter().map(|case| failure(case, case.repeat(&world))));
     // A client of the api repeats its request only after a response or a lost connection.
@@ -129,14 +129,24 @@ async fn lane(by: By, actions: Vec<Action>, rows: Vec<&'static Row>) -> Result<(
         if by == By::Api { (resume_paused.await, repeated.await) } else { tokio::join!(resume_paused, repeated) };
     resumed?;
     world.wait_until_settled().await?;
-    if has_paused_workers {
-        // Without takeovers the pauses were too short to test anything.
-        let taken_over = world.taken_over().await?;
-        ensure!(taken_over >= MIN_TAKEN_OVER, "only {taken_over} operations were taken over from paused workers");
-    }
     let checked = join_all(cases.iter().map(|case| failure(case, case.check()))).await;
     let failures = repeated.into_iter().chain(checked).flatten().collect();
     Ok((cases.len(), failures))
+}
+
+/// Resumes the paused processes and lets their operations run to their end.
+async fn end_paused(cluster: &mut Cluster, by: By, paused: &[Faulty], pending: &mut PendingRequests<'_>) -> Result<()> {
+    for faulty in paused {
+        faulty.process(cluster).resume()?;
+    }
+    if by == By::Api {
+        while pending.next().await.is_some() {}
+    }
+    for faulty in paused {
+        let status = faulty.process(cluster).terminate().await?;
+        assert_eq!(status.code(), Some(0), "a resumed process must exit with 0");
+    }
+    Ok(())
 }
 
 /// The error or panic of a check, with the label of the case.
@@ -153,10 +163,10 @@ async fn failure(case: &Case, check: impl Future<Output = Result<()>>) -> Option
 }
 
 /// Runs one case in a process of its own. Returns the process if it is paused.
-async fn run_alone(cluster: &mut Cluster, world: &World, by: By, case: &Case) -> Result<Option<Faulty>> {
+async fn run_alone(cluster: &mut Cluster, world: &World, by: By, case: &Case, resume: &Path) -> Result<Option<Faulty>> {
     // Ids that earlier cases left in the queues are pushed again by the sweep.
     cluster.redis.flush_all().await?;
-    let points = case.action.at(case.row.point, 1);
+    let points = case.action.at(case.row.point, 1, by, resume);
     if by == By::Scheduler {
         case.drive(world, &world.url).await?;
     }
@@ -189,7 +199,7 @@ async fn run_alone(cluster: &mut Cluster, world: &World, by: By, case: &Case) ->
 async fn run_shared<'a>(
     cluster: &mut Cluster,
     world: &'a World,
-    (by, action): (By, Action),
+    (by, action, resume): (By, Action, &Path),
     cases: &[&'a Case],
     pending: &mut PendingRequests<'a>,
 ) -> Result<Faulty> {
@@ -198,7 +208,7 @@ async fn run_shared<'a>(
     for case in cases {
         *times.entry(case.row.point).or_default() += 1;
     }
-    let points: Vec<_> = times.iter().map(|(point, times)| action.at(point, *times)).collect();
+    let points: Vec<_> = times.iter().map(|(point, times)| action.at(point, *times, by, resume)).collect();
     // Each operation stopped within a transaction holds a connection.
     cluster.set_env("DATABASE_POOL", "30");
     let faulty = Faulty::start(cluster, by, &points.join(";")).await?;

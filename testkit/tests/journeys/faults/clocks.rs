@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use testkit::{Client, Cluster, ProcessKind, TempDir};
 
@@ -101,13 +101,14 @@ async fn a_scheduler_with_a_fast_clock_charges_nothing_early() -> Result<()> {
     let waiting = tokio::time::timeout(std::time::Duration::from_secs(6), cluster.scheduler(0).restart());
     assert!(waiting.await.is_err(), "it must not become ready");
     wait_until_unready(&cluster, ProcessKind::Scheduler, "this machine's clock differs").await?;
-    let finding = eventually("the doctor to report it", async || {
+    eventually("the doctor to report it", async || {
         let finding = doctor(&cluster).await?;
-        Ok((finding["grade"] == "bad").then_some(finding))
+        // The difference is measured again and again, and each measurement is off by up to half a round trip.
+        let text = finding["message"].as_str().unwrap_or_default();
+        let reported = text.contains("scheduler on ") && text.contains("+8640000.");
+        Ok((finding["grade"] == "bad" && reported).then_some(()))
     })
     .await?;
-    let text = finding["message"].as_str().unwrap_or_default();
-    assert!(text.contains("scheduler on ") && text.contains("+8640000."), "{finding}");
     assert_eq!(counts(&merchant).await?, before, "nothing is charged or issued early");
 
     // The scheduler resumes when the clock is right.
@@ -125,13 +126,21 @@ async fn small_clock_errors_have_no_effect() -> Result<()> {
         // Just below the tolerance, in both directions.
         let clock = MachineClock::attach(&mut cluster, kind).await?;
         clock.set(if kind == ProcessKind::Worker { 1 } else { -1 })?;
-        let paid = created(&merchant.pay(100).await?).clone();
-        let off: f64 =
-            sqlx::query_scalar("SELECT extract(epoch FROM clock_timestamp() - $1::text::timestamptz)::float8")
+        // A process measures the difference of the clocks again and again, each time with an error of up to half a
+        // round trip.
+        eventually("a payment dated by the database's clock", async || {
+            let database_now = "SELECT extract(epoch FROM clock_timestamp())::float8";
+            let before: f64 = sqlx::query_scalar(database_now).fetch_one(&merchant.books.db).await?;
+            let paid = created(&merchant.pay(100).await?).clone();
+            let after: f64 = sqlx::query_scalar(database_now).fetch_one(&merchant.books.db).await?;
+            let dated: f64 = sqlx::query_scalar("SELECT extract(epoch FROM $1::text::timestamptz)::float8")
                 .bind(paid["createdAt"].as_str().context("a time")?)
                 .fetch_one(&merchant.books.db)
                 .await?;
-        assert!((-0.3..20.0).contains(&off), "{off} s off the database's clock");
+            ensure!((before - 0.3..after + 0.3).contains(&dated), "{dated} is not from {before} to {after}");
+            Ok(Some(()))
+        })
+        .await?;
         std::mem::forget(clock);
     }
     merchant.books.audit().await
@@ -153,7 +162,8 @@ async fn a_worker_and_an_api_with_wrong_clocks_move_no_money() -> Result<()> {
     };
     let (paid, fixed) = tokio::join!(paying, fix_clock);
     fixed?;
-    assert_eq!(created(&paid?)["status"], "pending_settlement", "the worker resumes by itself");
+    let paid = merchant.wait_until_finished(&id(created(&paid?))?).await?;
+    assert_eq!(paid["status"], "pending_settlement", "the worker resumes by itself");
 
     let api = MachineClock::attach(&mut cluster, ProcessKind::Api).await?;
     api.set(5)?;

@@ -7,8 +7,11 @@ use anyhow::Result;
 use testkit::{Cluster, ProcessKind};
 use tokio::time::sleep;
 
-use super::{in_manual_review, own_cluster, scheduler_url};
+use super::{hold_charges, in_manual_review, own_cluster, scheduler_url, wait_until_held};
 use crate::support::{Merchant, created, eventually, id, sale};
+
+/// When a request has reached the mock, before the mock books the charge.
+const RECEIVED: &str = "mock.received";
 
 async fn merchant_of_class(cluster: &Cluster, class: &str, latency_ms: &str) -> Result<Merchant> {
     let merchant = Merchant::new(cluster).await?;
@@ -26,6 +29,7 @@ async fn assert_charged_once(merchant: &Merchant, payment: &str) -> Result<()> {
 }
 
 #[tokio::test]
+#[ignore = "waits for the end of a lease"]
 async fn a_charge_slower_than_the_lease_is_made_once() -> Result<()> {
     let cluster = own_cluster().await?;
     // The mock books after half the latency, which is just longer than the time-out and the lease together.
@@ -59,21 +63,18 @@ async fn a_charge_slower_than_the_lease_is_made_once() -> Result<()> {
 #[tokio::test]
 async fn a_worker_paused_while_sending_charges_once() -> Result<()> {
     let mut cluster = own_cluster().await?;
+    // With a latency the mock handles each charge by itself.
     let merchants = [
-        merchant_of_class(&cluster, "A", "12000").await?,
-        merchant_of_class(&cluster, "B", "12000").await?,
-        merchant_of_class(&cluster, "C", "12000").await?,
+        merchant_of_class(&cluster, "A", "1").await?,
+        merchant_of_class(&cluster, "B", "1").await?,
+        merchant_of_class(&cluster, "C", "1").await?,
     ];
+    let held = hold_charges(&mut cluster, RECEIVED).await?;
     let stopping = async {
-        // The mock books after half the latency, which leaves six seconds to pause the worker.
-        for merchant in &merchants {
-            eventually("a request in flight", async || Ok((merchant.books.in_flight().await? == 1).then_some(())))
-                .await?;
-        }
+        wait_until_held(&mut cluster, RECEIVED).await?;
         cluster.worker(0).pause()?;
         for merchant in &merchants {
             assert_eq!(merchant.books.charges().await?, 0, "the worker is paused before the provider books the charge");
-            merchant.mock(&cluster, &["--latency-ms", "0"]).await?;
         }
         cluster.add(ProcessKind::Worker).await.map(drop)
     };
@@ -89,6 +90,7 @@ async fn a_worker_paused_while_sending_charges_once() -> Result<()> {
     assert_eq!(merchants[2].books.charges().await?, 0, "nothing is sent blindly");
 
     // The first worker resumes after its lease, and its requests arrive.
+    held.release()?;
     cluster.worker(0).resume()?;
     let arrived = async || Ok((merchants[2].books.charges().await? == 1).then_some(()));
     eventually("the late request of class C", arrived).await?;

@@ -3,16 +3,28 @@
 use anyhow::Result;
 use testkit::{Cluster, ProcessKind};
 
-use super::{assert_all_ready, in_manual_review, own_cluster, scheduler_url};
+use super::{assert_all_ready, hold_charges, in_manual_review, own_cluster, scheduler_url, wait_until_held};
 use crate::support::{Books, Merchant, created, eventually, id, ok, sale};
 
-/// A merchant of each recovery class, with charges slow enough to be interrupted.
-async fn of_each_class(cluster: &Cluster) -> Result<[Merchant; 3]> {
+/// After the provider's response to a charge, before the worker records it.
+const RESPONDED: &str = "perform.responded";
+
+/// A merchant of each recovery class, with charges of this latency.
+async fn of_each_class(cluster: &Cluster, latency_ms: &str) -> Result<[Merchant; 3]> {
     let [a, b, c] = [Merchant::new(cluster).await?, Merchant::new(cluster).await?, Merchant::new(cluster).await?];
     for (merchant, class) in [(&a, "A"), (&b, "B"), (&c, "C")] {
-        merchant.mock(cluster, &["--latency-ms", "8000", "--class", class]).await?;
+        merchant.mock(cluster, &["--latency-ms", latency_ms, "--class", class]).await?;
     }
     Ok([a, b, c])
+}
+
+/// Waits until the worker holds the responses to three charges.
+async fn wait_until_responded(cluster: &mut Cluster, merchants: &[Merchant; 3]) -> Result<()> {
+    wait_until_held(cluster, RESPONDED).await?;
+    for merchant in merchants {
+        assert_eq!((merchant.books.charges().await?, merchant.books.unfinished().await?), (1, 1));
+    }
+    Ok(())
 }
 
 /// Makes one payment of each merchant while `fault` runs. Returns the ids of the payments.
@@ -36,10 +48,6 @@ async fn wait_for_all(
         Ok(Some(()))
     })
     .await
-}
-
-async fn wait_until_booked(merchants: &[Merchant; 3]) -> Result<()> {
-    wait_for_all(merchants, "three charges", async |books| Ok(books.charges().await? == 1)).await
 }
 
 /// Asserts that the payment was approved and charged once.
@@ -69,13 +77,11 @@ async fn needs_manual_review(cluster: &mut Cluster, merchant: &Merchant, payment
 #[tokio::test]
 async fn a_worker_killed_between_charge_and_outcome_charges_once() -> Result<()> {
     let mut cluster = own_cluster().await?;
-    let merchants = of_each_class(&cluster).await?;
+    let merchants = of_each_class(&cluster, "0").await?;
+    let _held = hold_charges(&mut cluster, RESPONDED).await?;
     let kill = async {
-        wait_until_booked(&merchants).await?;
+        wait_until_responded(&mut cluster, &merchants).await?;
         cluster.worker(0).kill9()?;
-        for merchant in &merchants {
-            assert_eq!(merchant.books.unfinished().await?, 1, "the worker is killed before it records the outcome");
-        }
         cluster.worker(0).restart().await
     };
     let payments = pay(&merchants, kill).await?;
@@ -87,12 +93,14 @@ async fn a_worker_killed_between_charge_and_outcome_charges_once() -> Result<()>
 #[tokio::test]
 async fn a_worker_killed_before_the_charge_charges_once() -> Result<()> {
     let mut cluster = own_cluster().await?;
-    let merchants = of_each_class(&cluster).await?;
+    // The mock books after half the latency, and the worker is killed long before.
+    let merchants = of_each_class(&cluster, "40000").await?;
     let kill = async {
         wait_for_all(&merchants, "three requests in flight", async |books| Ok(books.in_flight().await? == 1)).await?;
         cluster.worker(0).kill9()?;
         for merchant in &merchants {
             assert_eq!(merchant.books.charges().await?, 0, "the worker is killed before the provider books the charge");
+            merchant.mock(&cluster, &["--latency-ms", "0"]).await?;
         }
         cluster.worker(0).restart().await
     };
@@ -105,9 +113,10 @@ async fn a_worker_killed_before_the_charge_charges_once() -> Result<()> {
 #[tokio::test]
 async fn a_worker_paused_past_its_lease_changes_nothing_twice() -> Result<()> {
     let mut cluster = own_cluster().await?;
-    let merchants = of_each_class(&cluster).await?;
+    let merchants = of_each_class(&cluster, "0").await?;
+    let held = hold_charges(&mut cluster, RESPONDED).await?;
     let pause = async {
-        wait_until_booked(&merchants).await?;
+        wait_until_responded(&mut cluster, &merchants).await?;
         cluster.worker(0).pause()?;
         cluster.add(ProcessKind::Worker).await.map(drop)
     };
@@ -117,8 +126,8 @@ async fn a_worker_paused_past_its_lease_changes_nothing_twice() -> Result<()> {
     assert_charged_once(&merchants[1], &payments[1]).await?;
     let scheduler = scheduler_url(&cluster);
     eventually("a manual review", async || Ok((in_manual_review(&scheduler).await? == 1.0).then_some(()))).await?;
-    // ...and the first one resumes with responses or time-outs, but without its lease. After its exit all its writes
-    // are done.
+    // ...and the first one resumes with responses, but without its lease. After its exit all its writes are done.
+    held.release()?;
     cluster.worker(0).resume()?;
     assert_eq!(cluster.worker(0).terminate().await?.code(), Some(0));
     for (merchant, payment) in merchants[..2].iter().zip(&payments) {

@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use serde_json::json;
 use sqlx::{Connection, PgConnection, PgPool, postgres::PgPoolOptions};
 use testkit::{Cluster, Response};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::fixtures::{Fixtures, Templates};
 use crate::support::{Merchant, api_id, concurrently, eventually, id};
@@ -280,6 +280,7 @@ async fn deadlocks(cluster: &Cluster) -> Result<i64> {
 }
 
 #[tokio::test]
+#[ignore = "runs every pair of 23 commands"]
 async fn concurrent_commands_do_not_deadlock() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(2).scheduler(3).start().await?;
     let db = PgPoolOptions::new().max_connections(8).connect(cluster.database_url()).await?;
@@ -299,6 +300,26 @@ async fn concurrent_commands_do_not_deadlock() -> Result<()> {
     Ok(())
 }
 
+/// Runs two commands on the same invoices. A row that this holds stops them when they have locked other rows; then they
+/// continue together.
+async fn collide(fixtures: &Fixtures<'_>, round: usize) -> Result<()> {
+    let held = fixtures.waiting[fixtures.waiting.len() / 2];
+    let mut holder = fixtures.db.begin().await?;
+    sqlx::query("SELECT FROM invoices WHERE id = $1 FOR UPDATE").bind(held).execute(&mut *holder).await?;
+    let release = async {
+        let waiting = "SELECT count(*) > 1 FROM pg_stat_activity
+                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        // The commands may also wait for each other, or not reach the row. Then chance decides.
+        let both_wait = eventually("two commands that wait", async || {
+            Ok(sqlx::query_scalar::<_, bool>(waiting).fetch_one(fixtures.db).await?.then_some(()))
+        });
+        let _ = timeout(Duration::from_secs(2), both_wait).await;
+        Ok(holder.rollback().await?)
+    };
+    let commands = run_pair(fixtures, Command::DefaultCard, Command::CancelSubscriptions, round % 6);
+    tokio::try_join!(commands, release).map(drop)
+}
+
 /// Attempts to provoke a deadlock.
 const ATTEMPTS: usize = 100;
 
@@ -312,7 +333,7 @@ async fn without_the_lock_order_commands_deadlock() -> Result<()> {
     let templates = Templates::of(&merchant).await?;
     for round in 0..ATTEMPTS {
         let fixtures = Fixtures::make(&cluster, &merchant, &db, &templates).await?;
-        run_pair(&fixtures, Command::DefaultCard, Command::CancelSubscriptions, round % 6).await?;
+        collide(&fixtures, round).await?;
         let counted = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
         if sqlx::query_scalar::<_, i64>(counted).fetch_one(&db).await? > 0 {
             break;

@@ -347,7 +347,7 @@ async fn operations_polled_without_result_can_be_ended_with_stop_asking() -> Res
 #[tokio::test]
 async fn late_outcomes_do_not_change_ended_operations() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
-    merchant.mock(cluster, &["--class", "B", "--latency-ms", "7000"]).await?;
+    merchant.mock(cluster, &["--class", "B", "--latency-ms", "8500"]).await?;
     let review = async {
         let listed = async || {
             let listed = cluster.ctl(&["operations", "list", "--account", &merchant.account.id]).await?;
@@ -416,7 +416,7 @@ async fn with_lease_renewed_during(merchant: &Merchant, ending: impl Future<Outp
 #[tokio::test]
 async fn late_charges_after_a_manual_resolution_are_reversed() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
-    merchant.mock(cluster, &["--class", "C", "--latency-ms", "7000"]).await?;
+    merchant.mock(cluster, &["--class", "C", "--latency-ms", "8500"]).await?;
     let review = async {
         eventually("a request in flight", async || Ok((merchant.books.in_flight().await? == 1).then_some(()))).await?;
         let lease_expired = "UPDATE operations SET lease_until = now() - interval '1 second', next_push_at = now(),

@@ -1,14 +1,12 @@
 //! A manual resolution is compared with the provider's records, and rejected if it differs.
 
-use std::time::Duration;
-
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use testkit::Cluster;
 use tokio::join;
 
 use super::{backdate_last_request, ctl_error, lose_responses, manual_review, manual_reviews, provider_ref, text};
-use crate::support::{Merchant, Shop, cluster, created, id, merchant, uuid};
+use crate::support::{Merchant, Shop, cluster, created, eventually, id, merchant, uuid};
 
 /// A copy of the mock's transaction with other values of the columns in `own`.
 async fn copy_at_mock(merchant: &Merchant, charge: &str, number: usize, own: &str) -> Result<String> {
@@ -136,9 +134,14 @@ async fn resolutions_are_verified_at_the_card_gateway() -> Result<()> {
     let shop = Shop::new(&cluster, &[]).await?;
     let token = shop.token("4242424242424242").await?;
     let body = json!({"paymentToken": token, "amount": 1500, "currency": "USD"});
-    // The request would wait for a worker, so it times out here.
-    let _ = tokio::time::timeout(Duration::from_secs(2), shop.pay_with(body)).await;
     let merchant = &shop.merchant;
+    // The request would wait for a worker, so it is abandoned.
+    tokio::select! {
+        response = shop.pay_with(body) => bail!("a response without a worker: {response:?}"),
+        written = eventually("the operation", async || {
+            Ok((merchant.books.operations().await? == 1).then_some(()))
+        }) => written?,
+    }
     let listed = cluster.ctl(&["operations", "list", "--account", &merchant.account.id]).await?;
     let operation = text(&listed["operations"][0], "id");
     let lost = "UPDATE operations SET state = 'unknown', next_push_at = NULL, lease_until = NULL,

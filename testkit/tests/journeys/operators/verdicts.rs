@@ -72,7 +72,7 @@ async fn verdicts_state_the_next_step() -> Result<()> {
     assert!(verdict(&held).await?.contains("The charge is authorized"));
     merchant.void(&held).await?;
     assert!(verdict(&held).await?.contains("cancelled before it settled"));
-    merchant.mock(cluster, &["--class", "B", "--latency-ms", "6000"]).await?;
+    merchant.mock(cluster, &["--class", "B", "--latency-ms", "9000"]).await?;
     let check_in_progress = async {
         let in_progress = eventually("a request in flight", async || {
             let listed = cluster.ctl(&["operations", "list", "--account", &merchant.account.id]).await?;

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{current, event_types, invoice, ledgers, link, wait_for_status};
-use crate::support::{Browser, Merchant, Payer, cluster, eventually, id, merchant, ok, redirect_payment_id, uuid};
+use crate::support::{Browser, Merchant, Payer, cluster, eventually, id, merchant, ok, redirect_payment_id};
 
 /// A link and an invoice of this amount, each with its payer.
 async fn both(merchant: &Merchant, amount: i64) -> Result<[(Value, Payer); 2]> {
@@ -114,17 +114,10 @@ async fn partial_approvals_are_voided_and_pay_nothing() -> Result<()> {
 async fn partial_approvals_settled_before_the_void_are_refunded() -> Result<()> {
     let merchant = merchant().await?;
     let (made, payer) = link(&merchant, 500).await?;
-    // Slow enough to settle the charge at the mock while the void is in flight.
-    merchant.mock(cluster().await?, &["--latency-ms", "2000"]).await?;
-    let response = payer.submit("tok_partial").await?;
+    // Slow enough to settle the charge at the mock before the void, which follows the response.
+    merchant.mock(cluster().await?, &["--latency-ms", "4000"]).await?;
+    let (response, ()) = tokio::try_join!(payer.submit("tok_partial"), merchant.settle_when_booked())?;
     let payment = redirect_payment_id(&response).context("a payment")?;
-    sqlx::query(
-        "UPDATE mock.transactions t SET occurred_at = occurred_at - interval '1 hour', settled_at = now()
-         FROM payments p WHERE p.id = $1 AND t.id = p.provider_ref AND t.voided_at IS NULL",
-    )
-    .bind(uuid(&payment)?)
-    .execute(&merchant.books.db)
-    .await?;
     assert_eq!(redirect_payment_id(&payer.submit("tok_ok").await?), None, "during the reversal no other card can pay");
     let refunded = merchant.wait_for_status(&payment, "refunded").await?;
     assert_eq!((&refunded["amountRefunded"], &refunded["settled"]), (&json!(250), &json!(true)));

@@ -97,7 +97,7 @@ async fn only_authorized_payments_can_be_captured() -> Result<()> {
 #[tokio::test]
 async fn processing_payments_cannot_be_changed() -> Result<()> {
     let merchant = merchant().await?;
-    merchant.mock(cluster().await?, &["--latency-ms", "4000"]).await?;
+    merchant.mock(cluster().await?, &["--latency-ms", "9000"]).await?;
     let changing = async {
         let processing = first_payment(&merchant).await?;
         conflict(&merchant.capture(&processing, None).await?);

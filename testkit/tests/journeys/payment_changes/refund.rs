@@ -21,8 +21,8 @@ async fn wait_for_refunds(merchant: &Merchant, payment: &str) -> Result<Value> {
 #[tokio::test]
 async fn a_refund_is_accepted_and_then_completes() -> Result<()> {
     let merchant = merchant().await?;
-    merchant.mock(cluster().await?, &["--latency-ms", "1500"]).await?;
     let sold = merchant.charge(1000).await?;
+    merchant.mock(cluster().await?, &["--latency-ms", "8000"]).await?;
     let response = merchant.refund(&sold, None).await?;
     let refund = accepted(&response);
     assert!(id(refund)?.starts_with("ref_") && refund["createdAt"].is_string(), "{refund}");

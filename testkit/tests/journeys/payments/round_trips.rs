@@ -1,12 +1,10 @@
 //! The statements of a payment, which docs/performance.md lists.
 
-use std::time::Duration;
-
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::json;
 use testkit::{Cluster, Process};
 
-use crate::support::{Merchant, created, id, with};
+use crate::support::{Merchant, created, eventually, id, with};
 
 /// The number of statements that a process has sent and that name one of `tables`, without those that read an API key,
 /// which is cached for a second.
@@ -38,11 +36,15 @@ async fn a_payment_takes_two_statements_in_the_api_four_by_saved_card_and_three_
         for _ in 0..PAYMENTS {
             created(&merchant.api.post("/v1/payments", body.clone()).await?);
         }
-        // The last line may not have been written yet.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        let after = count(&mut cluster);
-        let counted = [0, 1, 2].map(|part| after[part] - before[part]);
-        assert_eq!(counted, [in_api * PAYMENTS, 3 * PAYMENTS, PAYMENTS], "of api, worker and mock: {body}");
+        let expected = [in_api * PAYMENTS, 3 * PAYMENTS, PAYMENTS];
+        // The last lines may not have been written yet.
+        eventually("the statements of api, worker and mock", async || {
+            let after = count(&mut cluster);
+            let counted = [0, 1, 2].map(|part| after[part] - before[part]);
+            ensure!(counted == expected, "{counted:?} instead of {expected:?} for {body}");
+            Ok(Some(()))
+        })
+        .await?;
     }
     Ok(())
 }

@@ -43,10 +43,10 @@ impl Load<'_> {
         while !self.at_live.is_stopped() {
             let body = Some(r#"{"email":"ada@example.com"}"#);
             let made = Signed::new(self.live, Method::POST, "/v1/customers", body)?.sign();
-            let response = made.send(self.at_live.next()?).await.context("a signed request")?;
+            let response = made.send(self.at_live.next().await?).await.context("a signed request")?;
             ensure!(response.status == 201, "a signed request: {}", response.body);
             let read = Signed::new(self.live, Method::GET, "/v1/customers?limit=1", None)?.sign();
-            let response = read.send(self.at_live.next()?).await.context("a signed read")?;
+            let response = read.send(self.at_live.next().await?).await.context("a signed read")?;
             ensure!(response.status == 200, "a signed read: {}", response.body);
             done += 1;
         }
@@ -59,12 +59,12 @@ impl Load<'_> {
         let mut done = 0;
         while !self.at_shop.is_stopped() {
             let body = json!({"amount": 1000 + done % 1000, "currency": "USD", "paymentMethodId": card});
-            let response = self.at_shop.next()?.post("/v1/payments", body).await.context("a payment")?;
+            let response = self.at_shop.next().await?.post("/v1/payments", body).await.context("a payment")?;
             ensure!(response.status == 201, "{}", response.body);
             // On a busy machine the outcome may come after the response.
             let path = format!("/v1/payments/{}", crate::support::id(&response.body)?);
             let outcome = eventually("an outcome", async || {
-                let payment = self.at_shop.next()?.get(&path).await.context("a payment")?.body;
+                let payment = self.at_shop.next().await?.get(&path).await.context("a payment")?.body;
                 Ok((payment["status"] != "processing").then_some(payment))
             });
             let payment = if response.body["status"] == "processing" { outcome.await? } else { response.body };
@@ -79,7 +79,7 @@ impl Load<'_> {
         let path = format!("{ENDPOINTS}/{}/rotate_secret", self.endpoint);
         let mut done = 0;
         while !self.at_shop.is_stopped() {
-            let response = self.at_shop.next()?.send(Method::POST, &path, None).await.context("a new secret")?;
+            let response = self.at_shop.next().await?.send(Method::POST, &path, None).await.context("a new secret")?;
             ensure!(response.status == 200, "a new secret: {}", response.body);
             self.secrets.lock().expect("an unpoisoned mutex").push(secret(&response.body)?);
             done += 1;
@@ -159,7 +159,7 @@ async fn steps(cluster: &mut Cluster, load: &Load<'_>, idle: &Merchant) -> Resul
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_fails_during_the_rotation_of_both_keys() -> Result<()> {
-    let builder = with_keys("a", "c").env("DRAIN_MS", "2500").env("KEY_CACHE_MS", "1000");
+    let builder = with_keys("a", "c").env("DRAIN_MS", "4000").env("KEY_CACHE_MS", "1000");
     let mut cluster = builder.api(APIS).worker(2).scheduler(1).gateway(1).start().await?;
     let receiver = Receiver::start(|_| Reply::ok()).await?;
     let (live, idle) = (live(&cluster).await?, idle(&cluster).await?);

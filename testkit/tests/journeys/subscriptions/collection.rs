@@ -81,7 +81,7 @@ async fn attempts_in_flight_finish_after_cancellation_without_retries() -> Resul
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     created(&merchant.save_card(&customer, "tok_insufficient").await?);
-    merchant.mock(cluster().await?, &["--latency-ms", "3000"]).await?;
+    merchant.mock(cluster().await?, &["--latency-ms", "8000"]).await?;
     let made = id(&subscribe(&merchant, subscription_body(&customer, &plan(&merchant, "month").await?)).await?)?;
     let invoice = invoices(&merchant, &made).await?.remove(0);
     eventually("an attempt in flight", async || {

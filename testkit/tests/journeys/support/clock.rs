@@ -67,6 +67,18 @@ impl Merchant {
         Ok(rows.bind(self.books.account).bind(object).fetch_all(&self.books.db).await?)
     }
 
+    /// Waits until the mock has booked the merchant's only charge, and settles it there.
+    pub(crate) async fn settle_when_booked(&self) -> Result<()> {
+        let settle = "UPDATE mock.transactions t SET occurred_at = occurred_at - interval '1 hour', settled_at = now()
+                      FROM provider_accounts p
+                      WHERE p.id = t.account AND p.account_id = $1 AND t.kind = 'sale' AND t.settled_at IS NULL";
+        eventually("the charge", async || {
+            let settled = sqlx::query(settle).bind(self.books.account).execute(&self.books.db).await?;
+            Ok((settled.rows_affected() == 1).then_some(()))
+        })
+        .await
+    }
+
     /// Moves the charge back by `booked` at the provider, and its next inquiry to `at` on the account's clock.
     pub(crate) async fn schedule_inquiry(&self, payment: &str, booked: &str, at: &str) -> Result<()> {
         let earlier = sqlx::query(

@@ -11,7 +11,7 @@ use crate::support::{cluster, concurrently, conflict, created, eventually, merch
 async fn equal_advances_join_and_others_conflict() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let captured = merchant.charge(1000).await?;
-    merchant.mock(cluster, &["--latency-ms", "3000"]).await?;
+    merchant.mock(cluster, &["--latency-ms", "8000"]).await?;
     let to = merchant.later(&merchant.now().await?, "1 hour").await?;
     let later = merchant.later(&to, "1 second").await?;
     // The clock stands still until the charge in flight ends.

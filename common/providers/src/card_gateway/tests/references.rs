@@ -25,7 +25,7 @@ async fn at_gateway(fixture: &GatewayFixture, script: &str, fields: &[(&str, &st
         [("username", fixture.gateway_account.username.as_str()), ("api_key", &fixture.gateway_account.api_key)];
     let url = format!("{}/apis/{script}.php", fixture.proxy.url).parse().expect("an address");
     let form = testkit::form([&credentials[..], fields].concat());
-    let response = TrustedClient::new(Duration::from_secs(5)).post_form(url, form).await.expect("a response");
+    let response = TrustedClient::new(TIMEOUT).post_form(url, form).await.expect("a response");
     let response: serde_json::Value = serde_json::from_slice(&response.body).expect("JSON");
     response["response"]["transaction_id"].as_str().unwrap_or_else(|| panic!("{response}")).to_owned()
 }
