@@ -190,7 +190,9 @@ async fn payment_response(
     }
     if sender == Sender::Script {
         let page = engine::open_page(&app.db, address, Some(payment.id), app.clock.now()).await?;
-        let lines = messages::of_payment(payment, page.state).filter(|_| page.state == PageState::Open);
+        // The payment may have changed since, and this message is final: the page is not loaded again.
+        let current = page.payment.as_ref().unwrap_or(payment);
+        let lines = messages::of_payment(current, page.state).filter(|_| page.state == PageState::Open);
         if let Some(lines) = lines {
             return Ok(sender.response(StatusCode::OK, Reply::ShowMessage(&lines)));
         }
