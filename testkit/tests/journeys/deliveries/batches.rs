@@ -83,6 +83,8 @@ async fn attempts_recorded_in_one_batch_are_handled_separately() -> Result<()> {
     receiver.wait_for_requests("/twice", WARM_UP + 4).await?;
 
     in_one_batch(&cluster, &stuck, 6, || receiver.release()).await?;
+    stuck_endpoint.postpone_retry().await?;
+    twice_endpoint.postpone_retry().await?;
 
     assert_eq!(gone_endpoint.wait_for_status("disabled").await?["disabledReason"], "gone");
     gone_endpoint.done(WARM_UP + 2).await?;

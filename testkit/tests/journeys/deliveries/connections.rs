@@ -16,6 +16,7 @@ async fn a_request_on_a_reset_connection_is_repeated_only_by_the_schedule() -> R
     let merchant = merchant().await?;
     let endpoint = Endpoint::new(&merchant, &receiver, "/resets", &[]).await?;
     merchant.customer().await?;
+    endpoint.postpone_retry().await?;
     let deliveries = endpoint.wait_for(&["1 failed connect", "2 pending"]).await?;
     assert!(deliveries[0].get("responseBody").is_none(), "{}", deliveries[0]);
     assert_eq!(receiver.count("/resets"), 1, "the HTTP client must not repeat a request by itself");
@@ -37,6 +38,7 @@ async fn redirects_are_failures_and_are_not_followed() -> Result<()> {
     let merchant = merchant().await?;
     let endpoint = Endpoint::new(&merchant, &receiver, "/moved", &[]).await?;
     merchant.customer().await?;
+    endpoint.postpone_retry().await?;
     endpoint.wait_for(&["1 failed status 302", "2 pending"]).await?;
     endpoint.retry_now().await?;
     endpoint.wait_for(&["1 failed status 302", "2 failed status 307", "3 pending"]).await?;
@@ -80,6 +82,7 @@ async fn an_unreachable_endpoint_is_retried() -> Result<()> {
     let endpoint = Endpoint::new(&merchant, &down, "/in", &[]).await?;
     drop(down);
     merchant.customer().await?;
+    endpoint.postpone_retry().await?;
     endpoint.wait_for(&["1 failed connect", "2 pending"]).await?;
     let up = Receiver::start(|_| Reply::ok()).await?;
     endpoint.update(json!({"url": up.url("/in")})).await?;

@@ -82,6 +82,7 @@ async fn days_of_failures_disable_an_endpoint_and_one_success_resets_them() -> R
     // The retry scheduled before it was disabled is closed.
     failing.wait_for(&["1 failed status 500", "2 failed endpoint_disabled"]).await?;
     merchant.customer().await?;
+    works.postpone_retry().await?;
     works.wait_for(&["1 succeeded 200", "1 failed status 500", "2 pending"]).await?;
     assert!(
         works.is("failing_since > now() - interval '1 hour' AND status = 'enabled'").await?,

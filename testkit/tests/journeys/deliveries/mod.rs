@@ -17,6 +17,9 @@ mod rotation;
 mod storm;
 mod unsigned;
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
@@ -77,9 +80,9 @@ impl<'a> Endpoint<'a> {
         .await
     }
 
-    /// Its deliveries, oldest first.
+    /// Its deliveries, oldest first, and those of one event in the order of its attempts.
     async fn deliveries(&self) -> Result<Vec<Value>> {
-        deliveries(self.merchant, &format!("endpointId={}", self.id)).await
+        Ok(in_order_of_attempts(deliveries(self.merchant, &format!("endpointId={}", self.id)).await?))
     }
 
     /// Waits until no delivery is pending and asserts that there are `count`.
@@ -128,6 +131,19 @@ impl<'a> Endpoint<'a> {
         self.set("paused_until = NULL").await
     }
 
+    /// Waits until the only retry is scheduled, and postpones it until [`Self::retry_now`], so that it does not happen
+    /// while the test looks at it.
+    async fn postpone_retry(&self) -> Result<()> {
+        let query = "UPDATE webhook_pending SET due_at = now() + interval '1 hour'
+                     WHERE endpoint_id = $1 AND attempt > 1 AND lease_until IS NULL";
+        let id = uuid(&self.id)?;
+        eventually("a scheduled retry", async || {
+            let postponed = sqlx::query(query).bind(id).execute(&self.merchant.books.db).await?;
+            Ok((postponed.rows_affected() == 1).then_some(()))
+        })
+        .await
+    }
+
     /// Makes the next attempt of each delivery due now.
     async fn retry_now(&self) -> Result<()> {
         let query = "UPDATE webhook_pending SET due_at = clock_timestamp() WHERE endpoint_id = $1 AND due_at > now()";
@@ -151,6 +167,21 @@ async fn deliveries(merchant: &Merchant, filter: &str) -> Result<Vec<Value>> {
     }
     all.reverse();
     Ok(all)
+}
+
+/// Sorts the deliveries of each event by attempt, replays last. The list is sorted by ids: that of a first attempt is
+/// dated by the clock of a process, that of a retry by the database's, and the two may differ by half a round trip.
+fn in_order_of_attempts(deliveries: Vec<Value>) -> Vec<Value> {
+    let mut of_events: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let events: Vec<_> = deliveries.iter().map(|delivery| delivery["eventId"].to_string()).collect();
+    // From the last to the first, because each event's next delivery is popped from the end.
+    for delivery in deliveries.into_iter().rev() {
+        of_events.entry(delivery["eventId"].to_string()).or_default().push(delivery);
+    }
+    for deliveries in of_events.values_mut() {
+        deliveries.sort_by_key(|one| Reverse((one["replayOf"].is_string(), one["attempt"].as_i64())));
+    }
+    events.iter().filter_map(|event| of_events.get_mut(event)?.pop()).collect()
 }
 
 /// Waits until the merchant has no pending delivery.

@@ -20,6 +20,7 @@ async fn a_failed_replay_is_not_retried_and_keeps_pending_retries() -> Result<()
     let merchant = merchant().await?;
     let endpoint = Endpoint::new(&merchant, &receiver, "/in", &[]).await?;
     merchant.customer().await?;
+    endpoint.postpone_retry().await?;
     let attempts = endpoint.wait_for(&["1 failed status 500", "2 pending"]).await?;
     let (failed, retry) = (&attempts[0], &attempts[1]);
     conflict(&replay(&merchant, retry).await?);

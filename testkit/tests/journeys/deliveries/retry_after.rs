@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::Endpoint;
-use crate::support::{Receiver, Reply, merchant};
+use super::{Endpoint, summary};
+use crate::support::{Receiver, Reply, eventually, merchant};
 
 /// Longer than the delay of the first retry.
 const SECONDS: u64 = 7;
@@ -19,7 +19,10 @@ async fn check_retry_after(status: u16) -> Result<()> {
     let other = Endpoint::new(&merchant, &receiver, "/other", &[]).await?;
     merchant.customer().await?;
     let first = format!("1 failed status {status}");
-    let failed = busy.wait_for(&[&first, "2 pending"]).await?.remove(0);
+    let failed = eventually("the failed attempt", async || {
+        Ok(busy.deliveries().await?.into_iter().find(|delivery| summary(delivery) == first))
+    });
+    let failed = failed.await?;
     for _ in 0..3 {
         merchant.customer().await?;
     }
