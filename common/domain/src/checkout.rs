@@ -142,7 +142,7 @@ pub async fn exchange(
     .fetch_optional(&mut *tx)
     .await?
     .ok_or_else(|| Error::conflict("upstreamToken has already been used"))?;
-    db::commit(tx).await?;
+    tx.commit().await?;
     Ok(Issued { text: Secret::new(text), expires_at })
 }
 

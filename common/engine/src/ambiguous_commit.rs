@@ -25,9 +25,7 @@ impl AmbiguousCommit {
     /// Sends a COMMIT, and records that it was sent.
     pub async fn send(&mut self, commit: impl Future<Output = sqlx::Result<()>>) -> Result<()> {
         self.committing = true;
-        let result = commit.await;
-        db::note_commit(&result);
-        Ok(result?)
+        Ok(commit.await?)
     }
 
     /// Sends an item of a batch, which commits by itself, and records that it was sent. Returns whether it was written.

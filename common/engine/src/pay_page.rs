@@ -192,7 +192,7 @@ pub async fn open_page(
         Some(id) => payments::find(&mut *snapshot, account, id).await?,
         None => None,
     };
-    snapshot.commit().await?;
+    snapshot.rollback().await?;
     let payment = payment.filter(|payment| payable.is_paid_by(payment));
     let modifiers = Modifiers::parse(&payee.modifiers)
         .map_err(|error| Error::internal(format!("the modifiers of {account}: {error}")))?;

@@ -23,7 +23,7 @@ pub use begin::{begin, snapshot};
 pub use committed::{Transactions, note_commit, watch_transactions};
 pub use reader::Reader;
 pub use size::{Size, TableSize, size};
-pub use transaction::{Transaction, commit};
+pub use transaction::Transaction;
 pub use unresponsive::wait_until_unresponsive;
 
 use crate::crypto::Secret;
@@ -177,7 +177,7 @@ impl Tx {
     /// # Errors
     /// The database's; then no wake-up is sent, although the commit may have succeeded.
     pub async fn commit(self) -> Result<(), sqlx::Error> {
-        commit(self.inner).await?;
+        self.inner.commit().await?;
         for (queue, id) in self.wakes {
             post(self.publisher.as_ref(), queue, id);
         }

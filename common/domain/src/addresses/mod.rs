@@ -171,7 +171,7 @@ pub async fn update(db: &PgPool, account: AccountId, id: AddressId, change: Addr
     let mut address = lock(&mut tx, account, id).await?.ok_or_else(|| Error::no_such("address", id))?;
     apply(&mut address, change)?;
     save(&mut tx, account, &address).await?;
-    db::commit(tx).await?;
+    tx.commit().await?;
     Ok(address)
 }
 

@@ -148,7 +148,7 @@ pub async fn retrieve_with_refunds(db: &PgPool, account: AccountId, id: PaymentI
     let mut snapshot = db::snapshot(db).await?;
     let payment = find(&mut *snapshot, account, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
     let refunds = refunds::of_payment(&mut snapshot, &payment).await?;
-    snapshot.commit().await?;
+    snapshot.rollback().await?;
     Ok((payment, refunds))
 }
 
@@ -173,7 +173,7 @@ pub async fn list_with_refunds(
     let mut snapshot = db::snapshot(db).await?;
     let rows = page.page(newest(&mut *snapshot, account, page.starting_after, page.fetch()).await?);
     let refunds = refunds::of_payments(&mut snapshot, account, &rows.data).await?;
-    snapshot.commit().await?;
+    snapshot.rollback().await?;
     Ok((rows, refunds))
 }
 

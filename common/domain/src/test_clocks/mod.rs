@@ -103,8 +103,7 @@ async fn insert(db: &PgPool, account: AccountId, cache_ttl: Duration) -> Result<
     )
     .fetch_optional(&mut *tx)
     .await?;
-    // Not `db::commit`, which would rule out a retry of the request: creating the clock twice is harmless.
-    tx.commit().await?;
+    tx.commit_repeatable().await?;
     Ok(wait.flatten())
 }
 

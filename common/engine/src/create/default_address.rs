@@ -19,6 +19,6 @@ pub async fn set_default_address(db: &PgPool, caller: &Caller, id: AddressId, ro
     customers::set_default_address(&mut tx, caller.account_id, address.customer_id, role, id).await?;
     // Read again under the customer's lock, so that both defaults are current.
     let address = addresses::retrieve(&mut *tx, caller.account_id, id).await?;
-    db::commit(tx).await?;
+    tx.commit().await?;
     Ok(address)
 }

@@ -8,15 +8,14 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use sqlx::{PgPool, Postgres, SqlStr};
+use sqlx::{PgPool, SqlStr};
 use tokio::runtime::Handle;
 
 use super::transaction::Transaction;
 
 const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-type SqlxTransaction = sqlx::Transaction<'static, Postgres>;
-type BeginResult = Result<SqlxTransaction, sqlx::Error>;
+type BeginResult = Result<Transaction, sqlx::Error>;
 type BeginFuture = Pin<Box<dyn Future<Output = BeginResult> + Send>>;
 
 /// Begins a transaction.
@@ -36,19 +35,12 @@ pub async fn snapshot(pool: &PgPool) -> Result<Transaction, sqlx::Error> {
 }
 
 async fn run_to_completion(pool: &PgPool, statement: Option<SqlStr>) -> Result<Transaction, sqlx::Error> {
-    let begin = SqlxTransaction::begin(pool.acquire().await?, statement);
-    Ok(Transaction::new(RunToCompletion::new(begin).await?, pool.clone()))
+    RunToCompletion(Some(Box::pin(Transaction::begin(pool.acquire().await?, statement)))).await
 }
 
 /// A future that continues in the background if it is dropped before completion. The resulting transaction is then
 /// dropped, which rolls it back.
 struct RunToCompletion(Option<BeginFuture>);
-
-impl RunToCompletion {
-    fn new(future: BeginFuture) -> Self {
-        Self(Some(future))
-    }
-}
 
 impl Future for RunToCompletion {
     type Output = BeginResult;

@@ -3,10 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use sqlx::{PgPool, Postgres};
+use sqlx::pool::PoolConnection;
+use sqlx::{Connection as _, Postgres};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::is_conflict;
 
@@ -15,7 +16,6 @@ mod tests;
 
 /// The end of a transaction that takes longer waits for a dead connection.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 tokio::task_local! {
     static TRANSACTIONS: Transactions;
@@ -65,38 +65,14 @@ pub fn note_commit<T>(result: &sqlx::Result<T>) {
     }
 }
 
-/// Rolls a transaction back in the background. Within a request the rollback is tracked: if the transaction were dropped
-/// instead, nothing would show when the pool has rolled it back.
-pub(super) fn roll_back(transaction: sqlx::Transaction<'static, Postgres>) {
-    track(async {
-        // After an error the connection is closed, which ends the transaction as well.
-        let _ = transaction.rollback().await;
-    });
-}
-
-/// Tracks the end of a transaction whose COMMIT was refused. Its connection has returned to the pool, so this waits for
-/// every COMMIT that Postgres is executing.
-pub(super) fn await_refused_commit(pool: &PgPool) {
-    let pool = pool.clone();
-    track(async move {
-        // Without a connection the next run fails as well.
-        let _ = commits_in_progress_ended(&pool).await;
-    });
-}
-
-async fn commits_in_progress_ended(pool: &PgPool) -> sqlx::Result<()> {
-    const IN_PROGRESS: &str = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE usename = current_user
-                               AND state = 'active' AND query = 'COMMIT' AND query_start <= $1::text::timestamptz)";
-    let now: String = sqlx::query_scalar("SELECT clock_timestamp()::text").fetch_one(pool).await?;
-    while sqlx::query_scalar(IN_PROGRESS).bind(&now).fetch_one(pool).await? {
-        sleep(POLL_INTERVAL).await;
-    }
-    Ok(())
-}
-
-/// Runs the end of a transaction in the background. Outside a request it is dropped.
-fn track(end: impl Future<Output = ()> + Send + 'static) {
+/// Waits in the background until a connection has executed the ROLLBACK that was queued on it. Only within a request:
+/// elsewhere the pool does the same when the connection returns to it, but nothing shows when.
+pub(super) fn await_rollback(mut connection: PoolConnection<Postgres>) {
     // Without a runtime the process is ending, which closes its connections.
     let Ok(runtime) = Handle::try_current() else { return };
-    let _ = TRANSACTIONS.try_with(|transactions| transactions.ends.borrow_mut().push(runtime.spawn(end)));
+    let _ = TRANSACTIONS.try_with(|transactions| {
+        // After an error the connection is closed, which ends the transaction as well.
+        let end = runtime.spawn(async move { drop(connection.ping().await) });
+        transactions.ends.borrow_mut().push(end);
+    });
 }

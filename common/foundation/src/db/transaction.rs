@@ -2,35 +2,48 @@
 
 use std::ops::{Deref, DerefMut};
 
-use sqlx::{PgConnection, PgPool, Postgres};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::PgTransactionManager;
+use sqlx::{PgConnection, Postgres, SqlStr};
+use sqlx_core::transaction::TransactionManager as _;
 
 use super::committed;
-use super::is_conflict;
 
 /// A transaction. It is rolled back if it is dropped before it is committed.
 #[derive(Debug)]
 pub struct Transaction {
     /// `None` after its end.
-    inner: Option<sqlx::Transaction<'static, Postgres>>,
-    pool: PgPool,
+    connection: Option<PoolConnection<Postgres>>,
 }
 
 impl Transaction {
-    pub(super) const fn new(inner: sqlx::Transaction<'static, Postgres>, pool: PgPool) -> Self {
-        Self { inner: Some(inner), pool }
+    pub(super) async fn begin(
+        mut connection: PoolConnection<Postgres>,
+        statement: Option<SqlStr>,
+    ) -> sqlx::Result<Self> {
+        PgTransactionManager::begin(&mut connection, statement).await?;
+        Ok(Self { connection: Some(connection) })
     }
 
-    /// Commits.
+    /// Commits. A request that has committed is not run again.
     ///
     /// # Errors
     /// The database's.
-    pub async fn commit(mut self) -> sqlx::Result<()> {
-        let Some(inner) = self.inner.take() else { return Ok(()) };
-        let result = inner.commit().await;
-        if result.as_ref().is_err_and(is_conflict) {
-            committed::await_refused_commit(&self.pool);
-        }
+    pub async fn commit(self) -> sqlx::Result<()> {
+        let result = self.commit_repeatable().await;
+        committed::note_commit(&result);
         result
+    }
+
+    /// Commits what does no harm if the request runs again and commits it again.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn commit_repeatable(mut self) -> sqlx::Result<()> {
+        // After a refused COMMIT `self` is dropped, and the request waits for its ROLLBACK.
+        PgTransactionManager::commit(&mut self).await?;
+        self.connection = None;
+        Ok(())
     }
 
     /// Rolls back at once.
@@ -38,25 +51,18 @@ impl Transaction {
     /// # Errors
     /// Database errors only.
     pub async fn rollback(mut self) -> sqlx::Result<()> {
-        let Some(inner) = self.inner.take() else { return Ok(()) };
-        inner.rollback().await
+        PgTransactionManager::rollback(&mut self).await?;
+        self.connection = None;
+        Ok(())
     }
-}
-
-/// Commits a transaction without wake-ups.
-///
-/// # Errors
-/// The database's.
-pub async fn commit(tx: Transaction) -> sqlx::Result<()> {
-    let result = tx.commit().await;
-    committed::note_commit(&result);
-    result
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.take() {
-            committed::roll_back(inner);
+        if let Some(mut connection) = self.connection.take() {
+            // Sent with the next use of the connection, at the latest when the pool tests it.
+            PgTransactionManager::start_rollback(&mut connection);
+            committed::await_rollback(connection);
         }
     }
 }
@@ -65,12 +71,12 @@ impl Deref for Transaction {
     type Target = PgConnection;
 
     fn deref(&self) -> &PgConnection {
-        self.inner.as_ref().expect("only calls that consume a transaction end it")
+        self.connection.as_ref().expect("only calls that consume a transaction end it")
     }
 }
 
 impl DerefMut for Transaction {
     fn deref_mut(&mut self) -> &mut PgConnection {
-        self.inner.as_mut().expect("only calls that consume a transaction end it")
+        self.connection.as_mut().expect("only calls that consume a transaction end it")
     }
 }

@@ -36,7 +36,7 @@ pub async fn delete(db: &PgPool, account: AccountId, id: WebhookEndpointId, now:
     .execute(&mut *tx)
     .await?;
     idempotency::delete_for_endpoint(&mut tx, account, id).await?;
-    db::commit(tx).await?;
+    tx.commit().await?;
     wait_for_claimed_attempts(db, account, id).await;
     Ok(())
 }

@@ -196,7 +196,7 @@ pub async fn update(
     let mut endpoint = lock(&mut tx, account, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
     let resets_failures = apply(&mut endpoint, change);
     save(&mut tx, account, &endpoint, resets_failures).await?;
-    db::commit(tx).await?;
+    tx.commit().await?;
     Ok(endpoint)
 }
 

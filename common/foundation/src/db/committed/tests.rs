@@ -1,4 +1,3 @@
-use std::pin::pin;
 use std::thread;
 
 use sqlx::{Connection as _, PgConnection, PgPool};
@@ -7,7 +6,7 @@ use tokio::runtime::Builder;
 
 use super::*;
 use crate::crypto::Secret;
-use crate::db::{self, commit};
+use crate::db;
 
 /// How many connections of the pool have not executed a ROLLBACK last. Blocks the thread, so that a rollback in the
 /// background makes no progress meanwhile.
@@ -70,7 +69,7 @@ async fn a_request_can_wait_for_the_end_of_an_aborted_transaction() {
 #[tokio::test]
 async fn a_request_can_wait_for_the_end_of_a_refused_commit() {
     let database = Database::create().await.expect("a database");
-    let pool = pool(&database, 2).await;
+    let pool = pool(&database, 1).await;
     let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
                   BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '40P01'; END $$;
                   CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON parent DEFERRABLE INITIALLY DEFERRED
@@ -79,40 +78,13 @@ async fn a_request_can_wait_for_the_end_of_a_refused_commit() {
     let refused = async {
         let mut tx = db::begin(&pool).await.expect("begun");
         sqlx::query("INSERT INTO parent VALUES (1)").execute(&mut *tx).await.expect("inserted");
-        commit(tx).await.expect_err("a refused commit");
+        tx.commit().await.expect_err("a refused commit");
     };
     let ((), transactions) = watch_transactions(refused).await;
     assert!(!transactions.committed());
-    assert_eq!(transactions.ends.borrow().len(), 1, "the end of the COMMIT is awaited");
+    assert_eq!(not_rolled_back(&database), 1, "the rollback runs in the background");
     transactions.ended().await;
-}
-
-#[tokio::test]
-async fn a_commit_in_progress_is_awaited() {
-    let database = Database::create().await.expect("a database");
-    let pool = pool(&database, 2).await;
-    let slow = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
-                BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END $$;
-                CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON parent DEFERRABLE INITIALLY DEFERRED
-                    FOR EACH ROW EXECUTE FUNCTION wait()";
-    sqlx::raw_sql(slow).execute(&pool).await.expect("a trigger");
-    let mut holder = PgConnection::connect(database.url()).await.expect("a connection");
-    sqlx::query("SELECT pg_advisory_lock(1)").execute(&mut holder).await.expect("locked");
-    let mut tx = db::begin(&pool).await.expect("begun");
-    sqlx::query("INSERT INTO parent VALUES (1)").execute(&mut *tx).await.expect("inserted");
-    let observing = async {
-        let blocked = "SELECT count(*) > 0 FROM pg_stat_activity
-                       WHERE datname = current_database() AND query = 'COMMIT' AND wait_event_type = 'Lock'";
-        while !sqlx::query_scalar::<_, bool>(blocked).fetch_one(&mut holder).await.expect("a value") {
-            sleep(POLL_INTERVAL).await;
-        }
-        let mut waiting = pin!(commits_in_progress_ended(&pool));
-        assert!(timeout(20 * POLL_INTERVAL, &mut waiting).await.is_err(), "the COMMIT is in progress");
-        sqlx::query("SELECT pg_advisory_unlock(1)").execute(&mut holder).await.expect("unlocked");
-        waiting.await.expect("ended");
-    };
-    let (committed, ()) = tokio::join!(tx.commit(), observing);
-    committed.expect("committed");
+    assert_eq!(not_rolled_back(&database), 0);
 }
 
 #[tokio::test]
@@ -120,7 +92,7 @@ async fn a_commit_that_was_not_refused_is_noted() {
     let database = Database::create().await.expect("a database");
     let pool = pool(&database, 2).await;
     let tx = db::begin(&pool).await.expect("begun");
-    let (result, transactions) = watch_transactions(commit(tx)).await;
+    let (result, transactions) = watch_transactions(tx.commit()).await;
     result.expect("committed");
     assert!(transactions.committed());
     sqlx::query("SELECT 1").execute(&pool).await.expect("the connection is usable");
