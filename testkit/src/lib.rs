@@ -23,6 +23,7 @@ pub mod browser;
 pub mod chaos;
 pub mod fuzz;
 pub mod integration_examples;
+pub mod limits;
 pub mod postgres;
 pub mod prometheus;
 pub mod proxy;

@@ -4,13 +4,14 @@ use std::time::Instant;
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;
+use testkit::limits::{self, refilled};
 
 use crate::support::{Account, Form, GOOD, World};
 
 /// A gateway that trusts the client address of the test.
 fn builder() -> testkit::Builder {
-    // The processes count together however busy the machine is: they wait a minute for Redis.
-    testkit::Cluster::builder().gateway(2).env("TRUSTED_PROXIES", "127.0.0.1").env("RATE_LIMIT_TIMEOUT_MS", "60000")
+    let (name, value) = limits::SHARED;
+    testkit::Cluster::builder().gateway(2).env("TRUSTED_PROXIES", "127.0.0.1").env(name, value)
 }
 
 impl World {
@@ -41,11 +42,6 @@ fn wrong(account: &Account) -> Form {
     Form::empty().with("username", &account.username).with("api_key", "gwk_0000")
 }
 
-/// The tokens that a bucket of one per second may have refilled since then, plus one for rounding.
-fn refilled(since: Instant) -> usize {
-    usize::try_from(since.elapsed().as_secs()).expect("seconds fit") + 1
-}
-
 fn count(codes: &[String], code: &str) -> usize {
     codes.iter().filter(|one| *one == code).count()
 }
@@ -59,10 +55,10 @@ async fn failed_attempts_are_limited_by_address_across_processes() {
     let began = Instant::now();
     let codes = world.attempts(60, here, &wrong(&world.account)).await;
     let accepted = count(&codes, "09");
-    assert!((20..=20 + refilled(began)).contains(&accepted), "{codes:?}");
+    assert!((20..=20 + refilled(began.elapsed())).contains(&accepted), "{codes:?}");
     // Unknown user names count together with wrong keys.
     let codes = world.attempts(40, here, &Form::empty().with("username", "unknown").with("api_key", "k")).await;
-    assert!(accepted + count(&codes, "01") <= 20 + refilled(began), "{codes:?}");
+    assert!(accepted + count(&codes, "01") <= 20 + refilled(began.elapsed()), "{codes:?}");
     assert_eq!(world.attempt(0, "192.0.2.7", &world.keys()).await.2, "00", "a known key still works");
     let codes = world.attempts(60, |_| "192.0.2.8".to_owned(), &world.keys()).await;
     assert_eq!(count(&codes, "00"), 60, "only failures count: {codes:?}");

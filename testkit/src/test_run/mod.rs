@@ -18,7 +18,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::process::target_folder;
+use crate::test_logs;
 use executables::Executable;
 use report::{Failed, Report};
 use run::{Ended, Selection};
@@ -65,16 +65,14 @@ struct TestRun<'a> {
 
 impl<'a> TestRun<'a> {
     fn new(selection: Selection<'a>) -> Result<Self> {
-        let logs = target_folder()?.join("test-logs");
-        let _ = fs::remove_dir_all(&logs);
+        let logs = test_logs::root()?;
         fs::create_dir_all(logs.join("failed"))?;
         let processors = thread::available_parallelism()?.get();
         Ok(Self { selection, logs, processors, report: Mutex::default() })
     }
 
     fn all(&self, executables: &[Executable]) -> Result<Report> {
-        if matches!(self.selection, Selection::Ignored) {
-            // They run alone because they are long or keep the machine busy.
+        if is_alone(self.selection) {
             self.suites(executables.iter())?;
         } else {
             thread::scope(|scope| {
@@ -90,7 +88,8 @@ impl<'a> TestRun<'a> {
         let mut report = std::mem::take(&mut *self.report.lock().expect("no suite panics"));
         report.durations.sort_by(|a, b| b.1.total_cmp(&a.1));
         let lines: String = report.durations.iter().map(|(name, seconds)| format!("{seconds:.1}\t{name}\n")).collect();
-        fs::write(self.logs.join("durations.tsv"), lines)?;
+        let durations = if is_alone(self.selection) { "durations-long.tsv" } else { "durations.tsv" };
+        fs::write(self.logs.join(durations), lines)?;
         Ok(report)
     }
 
@@ -99,8 +98,11 @@ impl<'a> TestRun<'a> {
     }
 
     fn suite(&self, executable: &Executable) -> Result<()> {
-        let is_alone = matches!(self.selection, Selection::Ignored);
-        let threads = if is_alone { 1 } else { self.processors * if waits(executable) { WAITING_THREADS } else { 1 } };
+        let threads = if is_alone(self.selection) {
+            1
+        } else {
+            self.processors * if waits(executable) { WAITING_THREADS } else { 1 }
+        };
         let (log, start) = (self.suite_log(executable), Instant::now());
         let outcome = run::run(executable, self.selection, threads, &log)?;
         let (failed, passed): (Vec<_>, Vec<_>) = outcome.ended.into_iter().partition(|test| test.failure.is_some());
@@ -123,15 +125,17 @@ impl<'a> TestRun<'a> {
     }
 
     fn suite_log(&self, executable: &Executable) -> PathBuf {
-        self.logs.join(format!("{}.log", executable.name.replace("::", ".")))
+        self.logs.join(format!("{}.log", test_logs::name(&executable.name)))
     }
 
     /// Keeps what the test printed and the logs of its processes, which its next run would replace.
     fn failed(&self, executable: &Executable, test: Ended) -> Result<Failed> {
         let name = format!("{} {}", executable.name, test.name);
-        let folder = self.logs.join("failed").join(name.replace("::", ".").replace(' ', "."));
-        let processes = self.logs.join(test.name.replace("::", "."));
+        let folder = self.logs.join("failed").join(test_logs::name(&name));
+        let processes = self.logs.join(test_logs::name(&test.name));
         if processes.is_dir() {
+            // Of an earlier run of the same test.
+            let _ = fs::remove_dir_all(&folder);
             fs::rename(processes, &folder)?;
         }
         fs::create_dir_all(&folder)?;
@@ -155,6 +159,11 @@ impl<'a> TestRun<'a> {
         }
         Ok(())
     }
+}
+
+/// Ignored tests run one at a time, because they are long or keep the machine busy.
+const fn is_alone(selection: Selection) -> bool {
+    matches!(selection, Selection::Ignored)
 }
 
 fn waits(executable: &Executable) -> bool {

@@ -105,7 +105,8 @@ pub(super) fn run(executable: &Executable, selection: Selection, threads: usize,
     });
     let mut outcome = Outcome::default();
     let mut has_stalled = false;
-    loop {
+    // A server that a test started may hold the pipe open after the executable has ended.
+    while !outcome.is_complete {
         match lines.recv_timeout(STALL) {
             Ok(line) => match events::parse(&String::from_utf8_lossy(&line)) {
                 Some(event) => outcome.record(event),
@@ -117,18 +118,8 @@ pub(super) fn run(executable: &Executable, selection: Selection, threads: usize,
                 break;
             }
         }
-        // A server that a test started may hold the pipe open after the executable has ended.
-        if outcome.is_complete {
-            break;
-        }
     }
-    let reason = if has_stalled {
-        format!("nothing ended for {} s, so the suite was killed", STALL.as_secs())
-    } else {
-        String::new()
-    };
-    let status = end(&mut child, has_stalled)?;
-    outcome.close(if has_stalled { &reason } else { &status });
+    outcome.close(&end(&mut child, has_stalled)?);
     Ok(outcome)
 }
 
@@ -149,10 +140,12 @@ fn start(executable: &Executable, selection: Selection, threads: usize, log: &Fi
     command.spawn().with_context(|| format!("cannot start {}", executable.path.display()))
 }
 
-/// Waits for its end, or kills it, and says how it ended. The watchdog of the killed process ends its servers.
-fn end(child: &mut Child, kill: bool) -> Result<String> {
-    if kill {
+/// Waits for its end, or kills it, and says how it ended. The watchdog of a killed process ends its servers.
+fn end(child: &mut Child, has_stalled: bool) -> Result<String> {
+    if has_stalled {
         child.kill()?;
+        child.wait()?;
+        return Ok(format!("nothing ended for {} s, so the suite was killed", STALL.as_secs()));
     }
     Ok(format!("the suite ended early ({})", child.wait()?))
 }

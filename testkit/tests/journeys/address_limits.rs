@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use testkit::limits::{self, refilled};
 use testkit::{Client, Cluster, Response};
 use tokio::time::Instant;
 
-use crate::support::{ORIGIN, SHARED_LIMITS, concurrently, created, eventually, ok, refilled, refused};
+use crate::support::{ORIGIN, concurrently, created, eventually, ok, refused};
 
 const SESSIONS: &str = "/v1/checkout_sessions";
 const ELSEWHERE: &str = "https://elsewhere.example";
@@ -63,7 +64,7 @@ fn addresses(count: usize) -> Vec<String> {
 }
 
 async fn cluster_with(apis: usize, settings: &[(&'static str, String)]) -> Result<Cluster> {
-    let (name, value) = SHARED_LIMITS;
+    let (name, value) = limits::SHARED;
     let builder = Cluster::builder().api(apis).worker(1).env("TRUSTED_PROXIES", "127.0.0.1").env(name, value);
     settings.iter().fold(builder, |builder, (name, value)| builder.env(name, value)).start().await
 }
@@ -122,7 +123,7 @@ async fn addresses_have_a_share_of_the_key_across_all_processes() -> Result<()> 
     let shop = Shop::new(&cluster, 2, &["--rate-limit", "1", "--burst", "50"]).await?;
     let began = Instant::now();
     let accepted = shop.flood(&addresses(1), 40, ORIGIN, &json!({})).await?;
-    assert!((10..=10 + refilled(began)).contains(&accepted), "{accepted} of 40 were accepted");
+    assert!((10..=10 + refilled(began.elapsed())).contains(&accepted), "{accepted} of 40 were accepted");
     let left = usize::try_from(shop.another_visitor(1).await?)?;
     assert!(left + accepted + 1 >= 50, "{left} tokens are left, although only {accepted} requests were accepted");
     let response = shop.start(0, "192.0.2.1", ORIGIN, json!({})).await?;
@@ -143,7 +144,7 @@ async fn pages_are_limited_by_address_and_network_across_processes() -> Result<(
         let began = Instant::now();
         let responses = concurrently(60, async |nth| open(nth, &addresses[nth % addresses.len()]).await).await?;
         let accepted = responses.iter().filter(|response| response.status == 404).count();
-        anyhow::Ok((accepted, refilled(began)))
+        anyhow::Ok((accepted, refilled(began.elapsed())))
     };
     let (accepted, refilled) = flood(&addresses(1)).await?;
     assert!((5..=5 + refilled).contains(&accepted), "{accepted} accepted from one address");
@@ -166,14 +167,14 @@ async fn exhausted_limits_stay_exhausted_without_redis() -> Result<()> {
     let before = flood().await?;
     cluster.redis.kill9()?;
     let accepted = before + flood().await?;
-    let max = 5 + refilled(began);
+    let max = 5 + refilled(began.elapsed());
     assert!((5..=max).contains(&accepted), "{before} before, {accepted} in total, at most {max}");
     Ok(())
 }
 
 #[tokio::test]
 async fn key_guessing_is_limited_before_the_database_is_queried() -> Result<()> {
-    let (name, value) = SHARED_LIMITS;
+    let (name, value) = limits::SHARED;
     let builder = Cluster::builder().own_postgres().env("TRUSTED_PROXIES", "127.0.0.1").env(name, value);
     let mut cluster = builder.env("UNAUTHENTICATED_RATE_LIMIT", "1").api(2).worker(1).start().await?;
     let account = cluster.account().await?;
@@ -189,7 +190,7 @@ async fn key_guessing_is_limited_before_the_database_is_queried() -> Result<()> 
     let began = Instant::now();
     let responses = concurrently(40, guess).await?;
     let unauthorized = responses.iter().filter(|response| response.status == 401).count();
-    assert!((4..=4 + refilled(began)).contains(&unauthorized), "{unauthorized} of 40 got 401");
+    assert!((4..=4 + refilled(began.elapsed())).contains(&unauthorized), "{unauthorized} of 40 got 401");
     for response in responses.iter().filter(|response| response.status != 401) {
         refused(response, 429, "rate_limited");
         assert!(response.header("retry-after").is_some());
@@ -205,7 +206,7 @@ async fn key_guessing_is_limited_before_the_database_is_queried() -> Result<()> 
     let began = Instant::now();
     let responses = concurrently(20, async |_| page.get("/v1/payments").await).await?;
     let forbidden = responses.iter().filter(|response| response.status == 403).count();
-    assert!((4..=4 + refilled(began)).contains(&forbidden), "{forbidden} of 20 got 403");
+    assert!((4..=4 + refilled(began.elapsed())).contains(&forbidden), "{forbidden} of 20 got 403");
     let other = at(0, &wrong, "192.0.2.10")?;
     let guesser = at(0, &wrong, "192.0.2.7")?;
     eventually("an empty bucket", async || {

@@ -1,10 +1,11 @@
 //! Rate limits: one bucket per key across all processes; unauthenticated clients are limited by address.
 
 use anyhow::{Context, Result};
+use testkit::limits::{self, refilled};
 use testkit::{Account, Client, Cluster, ProcessKind, Response};
 use tokio::time::Instant;
 
-use crate::support::{Books, SHARED_LIMITS, concurrently, eventually, ok, refilled, refused, sale};
+use crate::support::{Books, concurrently, eventually, ok, refused, sale};
 
 const PATH: &str = "/v1/capabilities";
 
@@ -42,14 +43,14 @@ fn allowed(responses: &[Response]) -> usize {
 
 #[tokio::test]
 async fn all_processes_share_the_bucket_of_a_key() -> Result<()> {
-    let (name, value) = SHARED_LIMITS;
+    let (name, value) = limits::SHARED;
     let cluster = Cluster::builder().env(name, value).api(2).worker(1).scheduler(1).start().await?;
     let account = account(&cluster, "20").await?;
     let apis = [at(&cluster, 0, &account.secret_key)?, at(&cluster, 1, &account.secret_key)?];
     let began = Instant::now();
     let responses = concurrently(40, async |i| apis[i % 2].get(PATH).await).await?;
     let accepted = allowed(&responses);
-    assert!((20..=20 + refilled(began)).contains(&accepted), "{accepted} of 40 were accepted");
+    assert!((20..=20 + refilled(began.elapsed())).contains(&accepted), "{accepted} of 40 were accepted");
     for response in &responses {
         let (remaining, reset) = state(response, "\"key\";q=20;w=20");
         if response.status == 429 {
@@ -106,7 +107,7 @@ async fn without_redis_each_process_limits_separately() -> Result<()> {
         let responses = concurrently(15, async |_| api.get(PATH).await).await?;
         let accepted = allowed(&responses);
         // The first process has already accepted one request.
-        assert!((4..=5 + refilled(began)).contains(&accepted), "{accepted} of 15 were accepted");
+        assert!((4..=5 + refilled(began.elapsed())).contains(&accepted), "{accepted} of 15 were accepted");
         for response in &responses {
             state(response, "\"key\";q=5;w=5");
             if response.status == 429 {
@@ -127,7 +128,7 @@ async fn without_redis_each_process_limits_separately() -> Result<()> {
         let (apis, began) = ([at(&cluster, 0, key)?, at(&cluster, 1, key)?], Instant::now());
         let responses = concurrently(10, async |i| apis[i % 2].get(PATH).await).await?;
         // Each process by itself would accept all of its five.
-        Ok((allowed(&responses) <= 5 + refilled(began)).then_some(()))
+        Ok((allowed(&responses) <= 5 + refilled(began.elapsed())).then_some(()))
     })
     .await
 }
@@ -143,7 +144,7 @@ async fn unauthenticated_requests_are_limited_by_address() -> Result<()> {
     let unauthenticated = [bare, forged, cluster.client(&live)?];
     let began = Instant::now();
     let responses = concurrently(500, async |i| unauthenticated[i % 3].get("/v1/payments").await).await?;
-    let (accepted, max) = (allowed(&responses), 200 + 50 * refilled(began));
+    let (accepted, max) = (allowed(&responses), 200 + 50 * refilled(began.elapsed()));
     assert!((200..=max).contains(&accepted) && (accepted < 500 || max >= 500), "{accepted} of 500 got 401");
     for response in &responses {
         match response.status {

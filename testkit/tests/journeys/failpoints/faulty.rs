@@ -9,6 +9,7 @@ use testkit::{Cluster, Process, ProcessKind};
 use tokio::time::{Instant, sleep};
 
 use super::table::By;
+use crate::support::failpoint_hits;
 
 /// The least time for which a process pauses: longer than the lease of 20 s and a sweep.
 pub(super) const PAUSE: Duration = Duration::from_secs(26);
@@ -68,7 +69,7 @@ impl Faulty {
 
     /// Waits until it has hit this failpoint `times` times.
     pub(super) async fn hits(&self, point: &str, times: usize) -> Result<()> {
-        hits(&self.log, point, times).await
+        failpoint_hits(&self.log, point, times).await
     }
 
     pub(super) fn log(&self) -> PathBuf {
@@ -92,21 +93,5 @@ impl Faulty {
             }
             sleep(Duration::from_millis(10)).await;
         }
-    }
-}
-
-/// Waits until the log shows that a process has hit this failpoint `times` times.
-pub(crate) async fn hits(log: &Path, point: &str, times: usize) -> Result<()> {
-    let line = format!("failpoint point=\"{point}\"");
-    let until = Instant::now() + TIMEOUT;
-    loop {
-        let text = std::fs::read_to_string(log).unwrap_or_default();
-        if text.matches(&line).count() >= times {
-            return Ok(());
-        }
-        if Instant::now() >= until {
-            bail!("{point} was not hit {times} times; see {}", log.display());
-        }
-        sleep(Duration::from_millis(20)).await;
     }
 }

@@ -24,9 +24,8 @@ use futures_util::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
 use testkit::{Cluster, ProcessKind, TempDir};
 use tokio::time::{Instant, sleep_until};
 
-use crate::support::eventually;
+use crate::support::{eventually, failpoint_hits};
 use case::{Case, World};
-pub(crate) use faulty::hits;
 use faulty::{Action, Faulty, PAUSE};
 use table::{By, Row, Scenario, TABLE};
 
@@ -227,7 +226,7 @@ async fn run_shared<'a>(
         let nth = hits_so_far.entry(case.row.point).or_default();
         *nth += 1;
         let log = faulty.log();
-        let mut hit = pin!(hits(&log, case.row.point, *nth));
+        let mut hit = pin!(failpoint_hits(&log, case.row.point, *nth));
         loop {
             tokio::select! {
                 hit = &mut hit => break hit.with_context(|| case.label())?,

@@ -21,8 +21,7 @@ mod worker;
 use anyhow::{Context, Result};
 use testkit::{Client, Cluster, ProcessKind, TempDir};
 
-use crate::failpoints::hits;
-use crate::support::eventually;
+use crate::support::{eventually, failpoint_hits};
 
 /// A cluster with one process of each kind.
 pub(crate) async fn own_cluster() -> Result<Cluster> {
@@ -55,7 +54,7 @@ async fn hold_charges(cluster: &mut Cluster, point: &str) -> Result<HeldCharges>
 /// Waits until the worker holds the charges.
 async fn wait_until_held(cluster: &mut Cluster, point: &str) -> Result<()> {
     let log = cluster.worker(0).log_path().to_owned();
-    hits(&log, point, HELD).await
+    failpoint_hits(&log, point, HELD).await
 }
 
 /// The number of operations in manual review, as the scheduler's metric reports it.

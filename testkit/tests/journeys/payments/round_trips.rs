@@ -18,7 +18,8 @@ fn statements(process: &Process, tables: &[&str]) -> usize {
 async fn a_payment_takes_two_statements_in_the_api_four_by_saved_card_and_three_in_the_worker() -> Result<()> {
     const TABLES: [&str; 6] =
         [" payments", " operations", " accounts", " idempotency_keys", " provider_accounts", " payment_methods"];
-    const PAYMENTS: usize = 10;
+    const PAYMENTS: usize = 5;
+    const GROUPS: usize = 10;
     let cluster =
         Cluster::builder().api(1).worker(1).env("RUST_LOG", "warn,sqlx::query=debug").env("KEY_CACHE_MS", "1000");
     let mut cluster = cluster.start().await?;
@@ -32,19 +33,26 @@ async fn a_payment_takes_two_statements_in_the_api_four_by_saved_card_and_three_
         let body = with(with(source, "amount", 1500), "currency", "USD");
         // Connections are opened, and types looked up, by the first.
         created(&merchant.api.post("/v1/payments", body.clone()).await?);
-        let before = count(&mut cluster);
-        for _ in 0..PAYMENTS {
-            created(&merchant.api.post("/v1/payments", body.clone()).await?);
-        }
         let expected = [in_api * PAYMENTS, 3 * PAYMENTS, PAYMENTS];
-        // The last lines may not have been written yet.
-        eventually("the statements of api, worker and mock", async || {
-            let after = count(&mut cluster);
-            let counted = [0, 1, 2].map(|part| after[part] - before[part]);
-            ensure!(counted == expected, "{counted:?} instead of {expected:?} for {body}");
-            Ok(Some(()))
-        })
-        .await?;
+        let mut counted = [0; 3];
+        // On a busy machine sweeps and repeated look-ups add statements to some groups of payments.
+        for _ in 0..GROUPS {
+            let before = count(&mut cluster);
+            for _ in 0..PAYMENTS {
+                created(&merchant.api.post("/v1/payments", body.clone()).await?);
+            }
+            // The last lines may not have been written yet.
+            counted = eventually("the statements of api, worker and mock", async || {
+                let after = count(&mut cluster);
+                let counted = [0, 1, 2].map(|part| after[part] - before[part]);
+                Ok((0..3).all(|part| counted[part] >= expected[part]).then_some(counted))
+            })
+            .await?;
+            if counted == expected {
+                break;
+            }
+        }
+        ensure!(counted == expected, "{counted:?} instead of {expected:?} for {body}");
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use testkit::Cluster;
 pub(crate) use testkit::receiver::{FLOOD, Reply, Request};
-use tokio::{sync::OnceCell, time::Instant};
+use tokio::sync::OnceCell;
 
 pub(crate) use books::{Books, api_id, uuid};
 pub(crate) use browser::{Browser, ORIGIN};
@@ -29,20 +29,12 @@ pub(crate) use payer::{Payer, redirect_payment_id};
 pub(crate) use receiver::Receiver;
 pub(crate) use responses::{accepted, conflict, created, error_text, ids, invalid, not_found, ok, refused};
 pub(crate) use shop::{Cardholder, Shop};
-pub(crate) use waiting::{concurrently, eventually, race};
+pub(crate) use waiting::{concurrently, eventually, failpoint_hits, race};
 
 /// The cluster shared by all tests without faults. It stops with the test process.
 pub(crate) async fn cluster() -> Result<&'static Cluster> {
     static SHARED: OnceCell<Cluster> = OnceCell::const_new();
     SHARED.get_or_try_init(|| Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start()).await
-}
-
-/// Processes with this setting count requests together however busy the machine is: they wait a minute for Redis.
-pub(crate) const SHARED_LIMITS: (&str, &str) = ("RATE_LIMIT_TIMEOUT_MS", "60000");
-
-/// The tokens that a bucket of one per second may have refilled since then, plus one for rounding.
-pub(crate) fn refilled(since: Instant) -> usize {
-    usize::try_from(since.elapsed().as_secs()).expect("seconds fit") + 1
 }
 
 /// A new merchant in the shared cluster.

@@ -1,8 +1,10 @@
 //! Waiting for conditions and running requests concurrently.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use futures_util::future::try_join_all;
 use tokio::time::{Instant, sleep};
 
@@ -22,6 +24,17 @@ pub(crate) async fn eventually<T>(what: &str, mut poll: impl AsyncFnMut() -> Res
         }
         sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// Waits until the log shows that a process has hit this failpoint `times` times.
+pub(crate) async fn failpoint_hits(log: &Path, point: &str, times: usize) -> Result<()> {
+    let line = format!("failpoint point=\"{point}\"");
+    eventually("a failpoint", async || {
+        let hits = fs::read_to_string(log)?.matches(&line).count();
+        ensure!(hits >= times, "{point} was hit {hits} of {times} times; see {}", log.display());
+        Ok(Some(()))
+    })
+    .await
 }
 
 /// Runs both concurrently. Rounds 0 and 1 run them in sequence, so that both results of the race occur on any machine.
