@@ -40,7 +40,7 @@ impl Deadline {
     pub fn check(self) -> Result<()> {
         match Instant::now() < self.expires {
             true => Ok(()),
-            false => Err(Failure::NotEntered("the request could not be entered in time; nothing was entered")),
+            false => Err(Failure::NotEntered("the request could not be entered in time")),
         }
     }
 

@@ -101,8 +101,8 @@ impl Code {
 pub enum Failure {
     /// A code of the contract with its description.
     Refused(Code, Cow<'static, str>),
-    /// Nothing was entered and nothing will be: the database is unavailable or the request came too late. Safe to
-    /// repeat.
+    /// Nothing was entered and nothing will be, for a reason that concerns every request: the database is unavailable or
+    /// the request came too late. Safe to repeat. The description ends with [`NOTHING_ENTERED`].
     NotEntered(&'static str),
     /// A rate limit was exceeded, so the request was not processed.
     TooMany {
@@ -112,6 +112,9 @@ pub enum Failure {
     /// A transaction may have been entered, and its outcome is not known.
     Unknown,
 }
+
+/// By these words callers tell a failure of the gateway from one of the request, whose code may be the same.
+const NOTHING_ENTERED: &str = "nothing was entered";
 
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -125,7 +128,7 @@ impl Failure {
     pub fn describe(self, fallback: Code) -> (Code, Cow<'static, str>) {
         match self {
             Self::Refused(code, description) => (code, description),
-            Self::NotEntered(why) => (fallback, format!("{}: {why}", fallback.description()).into()),
+            Self::NotEntered(why) => (fallback, format!("{}: {why}; {NOTHING_ENTERED}", fallback.description()).into()),
             Self::TooMany { seconds } => {
                 (Code::Unknown, format!("Too many requests; nothing was entered. Try again in {seconds} s").into())
             }
@@ -138,6 +141,6 @@ impl Failure {
 impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {
         tracing::error!(%error, "a database error failed a request before anything was entered");
-        Self::NotEntered("the gateway cannot process the request now; nothing was entered")
+        Self::NotEntered("the gateway cannot process the request now")
     }
 }

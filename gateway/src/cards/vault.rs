@@ -72,16 +72,14 @@ pub async fn find_stored(db: &PgPool, key: &KeyRing, account: AccountId, token: 
     let hash = TokenHash::of(token);
     let Some(card) = store::find_field_token(db, account, hash).await? else { return Ok(None) };
     let Some(sealed) = &card.stored_as else { return Ok(None) };
-    let token = key
-        .open(sealed, &stored_as_context(&hash))
-        .ok_or(Failure::NotEntered("the stored card was encrypted under another key"))?;
+    let token = key.open(sealed, &stored_as_context(&hash)).ok_or_else(unreadable)?;
     Ok(Some(StoredCard { token: token.expose().clone(), masked_card: masked_card(&card)? }))
 }
 
 /// The card of a vault token or a card field's token.
 ///
 /// # Errors
-/// 02 for an unknown, expired or used token, 03 for a card that has expired.
+/// 02 for an unknown, expired or used token, 03 for a card that has expired, A1 for one that cannot be decrypted.
 pub async fn find(db: &PgPool, key: &KeyRing, account: AccountId, token: &str, today: Date) -> Result<Funding> {
     let hash = TokenHash::of(token);
     let is_field_token = token.starts_with(FIELD_PREFIX);
@@ -91,7 +89,6 @@ pub async fn find(db: &PgPool, key: &KeyRing, account: AccountId, token: &str, t
     };
     let card = card.ok_or(Code::Card.because("card_token is unknown or has expired"))?;
     let sealed = card.number.as_ref().ok_or(Code::Card.because("card_token was used before"))?;
-    let unreadable = || Failure::NotEntered("the card was encrypted under another key");
     let number = key.open(sealed, &number_context(&hash)).ok_or_else(unreadable)?;
     let number = CardNumber::parse(number.expose()).ok_or_else(unreadable)?;
     let security_code = match &card.security_code {
@@ -117,8 +114,13 @@ pub async fn find(db: &PgPool, key: &KeyRing, account: AccountId, token: &str, t
 }
 
 fn masked_card(card: &store::SealedCard) -> Result<MaskedCard> {
-    let expiry = Expiry::from_display(&card.expiry).ok_or(Failure::NotEntered("a stored card cannot be read"))?;
+    let expiry = Expiry::from_display(&card.expiry).ok_or_else(unreadable)?;
     Ok(MaskedCard { brand: card.brand, masked: card.masked.clone(), expiry })
+}
+
+/// Concerns requests with this card only.
+fn unreadable() -> Failure {
+    Failure::field("card_token", "cannot be decrypted: it was encrypted under another key")
 }
 
 /// Uses up a card field's token within the transaction that enters the charge.

@@ -216,11 +216,11 @@ async fn execute(
 ) -> Result<Reply> {
     // After a stall, requests read from sockets may be old.
     if operation.fallback != Code::Unknown && !app.stall_detector.is_steady() {
-        return Err(Failure::NotEntered("the gateway was suspended; nothing was entered"));
+        return Err(Failure::NotEntered("the gateway was suspended"));
     }
     // Days, limits and `valid_until` depend on the clock.
     if operation.fallback != Code::Unknown && app.clock.verify(&app.db).await.is_err() {
-        return Err(Failure::NotEntered("the gateway's clock is wrong; nothing was entered"));
+        return Err(Failure::NotEntered("the gateway's clock is wrong"));
     }
     let account = authenticate(&app, caller.client, &form).await?;
     caller.account = Some(account.username.clone());

@@ -52,15 +52,24 @@ struct CreatedToken {
     card_expiry_date: String,
 }
 
-/// 01 for an unknown `app_key`, 02, 03, 05, and A1 for the security code.
+/// Refuses what a charge by the token would refuse: 01 for an unknown `app_key`, 02 to 05, and A1 for the security code
+/// and the postal code.
 async fn create_field_token(app: &App, form: &Form) -> Result<Reply> {
     let app_key = fields::app_key(form)?;
     let account = accounts::by_app_key(&app.db, app_key).await?;
     let now = app.clock.now();
     let number = plain_number(form)?;
     let masked_card = MaskedCard::of(&number, expiry(form, account.time_zone.date_at(now))?);
+    let (first_name, last_name) = names(form)?;
+    let country_code = fields::country(form)?.ok_or(Code::Country.refuse())?;
     let security_code = security_code(form, true)?;
-    let card = EnteredCard { number, masked_card, security_code, holder: holder(form)? };
+    let holder = Cardholder {
+        first_name: Some(first_name?),
+        last_name: Some(last_name?),
+        zip_code: Some(form.required("zip_code")?),
+        country_code: Some(country_code),
+    };
+    let card = EnteredCard { number, masked_card, security_code, holder };
     let token = tokens::create(&app.db, &app.crypto.card_keys, &account, app_key, &card, now).await?;
     Ok(Reply::new(&CreatedToken {
         code: "00",
@@ -73,22 +82,12 @@ async fn create_field_token(app: &App, form: &Form) -> Result<Reply> {
     }))
 }
 
-/// The cardholder's data from the field; the name may come in one field or in two.
-fn holder(form: &Form) -> Result<Cardholder> {
-    let whole = form.text("name")?;
-    let (first, last) = match whole.as_deref() {
-        Some(name) => {
-            let (first, last) = name.rsplit_once(' ').unwrap_or((name, name));
-            (Some(first.trim_end().to_owned()), Some(last.to_owned()))
-        }
-        None => (None, None),
-    };
-    Ok(Cardholder {
-        first_name: form.text("first_name")?.or(first),
-        last_name: form.text("last_name")?.or(last),
-        zip_code: form.text("zip_code")?,
-        country_code: fields::country(form)?,
-    })
+/// First and last name, which may come in one field: 04. The inner results are A1, to be reported later.
+fn names(form: &Form) -> Result<(Result<String>, Result<String>)> {
+    let whole = form.get("name");
+    let (first, last) = whole.map(|name| name.rsplit_once(' ').unwrap_or((name, name))).unzip();
+    let name = |field, part: Option<&str>| fields::name(form, field, &part.map(|name| name.trim_end().to_owned()));
+    Ok((name("first_name", first)?, name("last_name", last)?))
 }
 
 /// `POST /services/wallet_token`: the signed token of the sandbox wallet.

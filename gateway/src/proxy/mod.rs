@@ -52,7 +52,8 @@ pub async fn resolve(
     let hash = crypto.pepper.hash(proxy);
     let Some(sealed) = store::find(db, account, &hash).await? else { return Ok(None) };
     let number = open(&crypto.card_keys, &sealed, &hash);
-    let number = number.ok_or(Failure::NotEntered("the card was encrypted under another key"))?;
+    let unreadable = || Failure::field("creditcard_number", "cannot be decrypted: it was encrypted under another key");
+    let number = number.ok_or_else(unreadable)?;
     Ok(Some((number, ProxyHash(hash))))
 }
 

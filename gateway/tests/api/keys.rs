@@ -29,7 +29,8 @@ fn of(form: Form, account: &Account) -> Form {
 
 fn field(account: &Account) -> Form {
     let form = Form::empty().with("app_key", &account.app_key).with("creditcard_number", GOOD).with("cvv", "917");
-    form.with("expire_month", "12").with("expire_year", "2034")
+    let form = form.with("expire_month", "12").with("expire_year", "2034");
+    form.with("name", "Jane Doe").with("zip_code", "94105").with("country_code", "US")
 }
 
 /// Uses the keys in every possible way.

@@ -169,7 +169,8 @@ impl World {
     }
 
     pub(crate) fn browser(&self) -> Form {
-        Form::empty().with("app_key", &self.account.app_key)
+        let form = Form::empty().with("app_key", &self.account.app_key);
+        form.with("name", "Jane Doe").with("zip_code", "94105").with("country_code", "US")
     }
 
     async fn post_to(&self, url: &str, form: &Form) -> Reply {

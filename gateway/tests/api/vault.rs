@@ -55,8 +55,7 @@ async fn a_stored_card_is_charged_by_its_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_field_token_pays_one_charge_and_provides_its_cardholder() {
     let world = World::new().await;
-    let field =
-        card(world.browser(), GOOD).with("cvv", "917").with("name", "Jane van der Doe").with("zip_code", "94105");
+    let field = card(world.browser(), GOOD).with("cvv", "917").with("name", "Jane van der Doe");
     let made = world.post_public("field_token", &field.clone().with("country_code", "nl")).await;
     made.is("00");
     assert_eq!(made.text("credit_card_number"), "XXXXXXXXXXXX4242");
@@ -98,8 +97,11 @@ async fn a_field_token_pays_one_charge_and_provides_its_cardholder() {
         ("app_key", "x", "01", "app_key"),
         ("creditcard_number", "4242424242424241", "02", ""),
         ("expire_year", "2020", "03", ""),
+        ("name", "", "04", ""),
         ("country_code", "XX", "05", ""),
+        ("country_code", "", "05", ""),
         ("cvv", "", "A1", "cvv"),
+        ("zip_code", "", "A1", "zip_code"),
     ] {
         world.post_public("field_token", &field.clone().with(name, value)).await.expect_error(code, mentions);
     }
@@ -108,8 +110,8 @@ async fn a_field_token_pays_one_charge_and_provides_its_cardholder() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_field_token_is_stored_once_and_repeats_get_the_same_card() {
     let world = World::new().await;
-    let field = card(world.browser(), GOOD).with("cvv", "917").with("name", "Jane Doe").with("country_code", "US");
-    let made = world.post_public("field_token", &field.with("zip_code", "94105")).await;
+    let field = card(world.browser(), GOOD).with("cvv", "917");
+    let made = world.post_public("field_token", &field).await;
     let form = world.keys().with("card_token", made.is("00").text("card_token"));
     let stored = world.post("add_card.php", &form).await;
     assert_eq!(world.post("add_card.php", &form).await.0, stored.0, "the same card");

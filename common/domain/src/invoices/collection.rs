@@ -37,13 +37,15 @@ impl Failure<'static> {
     /// Only part of the amount was authorized; the authorization is reversed.
     pub const PARTIAL: Self = Self { code: "partial_authorization", kind: DeclineType::Soft };
 
-    /// A payment that failed without a decline. Soft: the card did not cause the failure.
+    /// A payment that failed without a decline. Hard if the provider refused this card's charge, as it would again. Soft
+    /// otherwise: the card did not cause the failure.
     pub const fn of(code: FailureCode) -> Self {
-        let code = match code {
-            FailureCode::ProviderRefused => "processing_error",
-            FailureCode::ProviderUnavailable | FailureCode::Configuration | FailureCode::AmountMismatch => code.name(),
-        };
-        Self { code, kind: DeclineType::Soft }
+        match code {
+            FailureCode::ProviderRefused => Self { code: "processing_error", kind: DeclineType::Hard },
+            FailureCode::ProviderUnavailable | FailureCode::Configuration | FailureCode::AmountMismatch => {
+                Self { code: code.name(), kind: DeclineType::Soft }
+            }
+        }
     }
 }
 

@@ -244,7 +244,9 @@ pub async fn unsuccessful_attempts_on_page(
             SELECT FROM payments
             WHERE account_id = $1 AND coalesce(invoice_id, payment_link_id) = $2
               AND coalesce(invoice_id, payment_link_id) IS NOT NULL AND payment_method_id IS NULL
-              AND status IN ('declined', 'cancelled', 'refunded') AND created_at > $3::timestamptz - interval '1 hour'
+              AND (status IN ('declined', 'cancelled', 'refunded')
+                   OR status = 'failed' AND failure_code = 'provider_refused')
+              AND created_at > $3::timestamptz - interval '1 hour'
             LIMIT $4) tried"#,
         account.uuid(),
         paid_for,

@@ -5,7 +5,7 @@ use crate::charge::counters::{CollectionOutcome, count_collections};
 use crate::charge::finish::{apply_response, ended_charge, finish_payment};
 use crate::charge::outcomes::EndedCharge;
 use crate::charge::reversal::reverse_partial;
-use crate::charge::stale::{Recorded, stale_outcome, unexpected_response};
+use crate::charge::stale::{Recorded, stale_outcome};
 use domain::accounts::{self, Mode};
 use domain::customers;
 use domain::events::{self, EventType};
@@ -22,7 +22,7 @@ use providers::{DeclineType, FailureCode, ProviderResponse};
 
 /// Records the outcome of a charge for an invoice. Recording it again changes nothing.
 ///
-/// Lock order: the customer (after a hard decline only), the subscription that produced the invoice, the invoice, the
+/// Lock order: the customer (after a hard failure only), the subscription that produced the invoice, the invoice, the
 /// payment, the operation.
 pub async fn charge_for_invoice(
     tx: &mut Tx,
@@ -37,17 +37,9 @@ pub async fn charge_for_invoice(
     let customer = owed.customer_id;
     // A concurrent change of the default card either precedes this outcome, which then sees it, or follows and finds
     // the invoice waiting for a card.
-    let customer = match response {
-        ProviderResponse::Declined { decline, .. } if decline.kind == DeclineType::Hard => {
-            Some(customers::lock(tx, account, customer).await?)
-        }
-        ProviderResponse::Declined { .. }
-        | ProviderResponse::Charged { .. }
-        | ProviderResponse::Mismatched { .. }
-        | ProviderResponse::Challenged { .. }
-        | ProviderResponse::Refused { .. }
-        | ProviderResponse::Done { .. }
-        | ProviderResponse::Stored { .. } => None,
+    let customer = match failure_of(response) {
+        Some(Failure { kind: DeclineType::Hard, .. }) => Some(customers::lock(tx, account, customer).await?),
+        Some(Failure { kind: DeclineType::Soft, .. }) | None => None,
     };
     let mut subscription = subscriptions::lock_producer(tx, &owed).await?;
     let mut invoice = invoices::lock(tx, account, invoice).await?;
@@ -58,16 +50,8 @@ pub async fn charge_for_invoice(
     }
     apply_response(&mut payment, claimed, response, now)?;
     finish_payment(tx, claimed, &payment, response, now).await?;
-    let failure = match response {
-        ProviderResponse::Charged { amount, .. } if *amount >= payment.amount_requested => None,
-        ProviderResponse::Charged { .. } => Some(Failure::PARTIAL),
-        ProviderResponse::Declined { decline, .. } => Some(Failure { code: &decline.code, kind: decline.kind }),
-        ProviderResponse::Mismatched { .. } => Some(Failure::of(FailureCode::AmountMismatch)),
-        ProviderResponse::Refused { code, .. } => Some(Failure::of(*code)),
-        ProviderResponse::Challenged { .. } | ProviderResponse::Done { .. } | ProviderResponse::Stored { .. } => {
-            return Err(unexpected_response(claimed, "wrong kind of response"));
-        }
-    };
+    let is_part = matches!(response, ProviderResponse::Charged { amount, .. } if *amount < payment.amount_requested);
+    let failure = if is_part { Some(Failure::PARTIAL) } else { failure_of(response) };
     match failure {
         None => {
             record_paid(tx, &mut invoice, &payment, now).await?;
@@ -89,6 +73,20 @@ pub async fn charge_for_invoice(
     }
     failpoint!("invoice_payment.written");
     Ok(Recorded::written(&operation))
+}
+
+/// The failure that a response other than an approval means.
+fn failure_of(response: &ProviderResponse) -> Option<Failure<'_>> {
+    match response {
+        ProviderResponse::Declined { decline, .. } => Some(Failure { code: &decline.code, kind: decline.kind }),
+        ProviderResponse::Mismatched { .. } => Some(Failure::of(FailureCode::AmountMismatch)),
+        ProviderResponse::Refused { code, .. } => Some(Failure::of(*code)),
+        // The last three are refused as responses to a charge.
+        ProviderResponse::Charged { .. }
+        | ProviderResponse::Challenged { .. }
+        | ProviderResponse::Done { .. }
+        | ProviderResponse::Stored { .. } => None,
+    }
 }
 
 /// Whether the payment is a collection that was approved in full. Only our collection attempts charge a saved card; a

@@ -17,9 +17,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SUCCESS: &str = "00";
 
 /// The codes of an operation that had no effect and never will (docs/gateway.md, Codes).
-const NO_EFFECT: [&str; 25] = [
+const NO_EFFECT: [&str; 27] = [
     "02", "03", "04", "05", "06", "07", "08", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "21", "22",
-    "23", "24", "25", "26", "P1", "F",
+    "23", "24", "25", "26", "A1", "A2", "P1", "F",
 ];
 
 /// An HTTP client for the gateway's base URL.
@@ -58,7 +58,10 @@ impl Refusal {
     pub(super) fn response(&self) -> Result<ProviderResponse, ProviderError> {
         match self.code.as_str() {
             "UN" => Err(ProviderError::Unknown(self.reason())),
-            "A1" | "A2" => Err(ProviderError::unavailable(self.reason())),
+            // The gateway processes no request now. Any other A1 or A2 is about this request.
+            "A1" | "A2" if self.description.contains("nothing was entered") => {
+                Err(ProviderError::unavailable(self.reason()))
+            }
             "01" | "09" => Err(ProviderError::credentials(self.reason())),
             // The account does not support the currency, which must not count against the card.
             "10" => Err(ProviderError::setup(self.reason())),
@@ -164,7 +167,7 @@ mod tests {
     #[test]
     fn only_known_codes_are_outcomes() {
         let refusal = |code: &str| Refusal { code: code.to_owned(), description: String::new() };
-        for code in ["02", "15", "26", "F"] {
+        for code in ["02", "15", "26", "A1", "A2", "F"] {
             assert!(matches!(refusal(code).response(), Ok(ProviderResponse::Refused { .. })), "{code}");
         }
         for code in ["", " 00", "00 ", "0", "000", "27", "99", "f", "XX", "UN"] {
@@ -172,17 +175,20 @@ mod tests {
         }
         check(mutated("15"), |code| match refusal(&code).response() {
             Ok(ProviderResponse::Refused { .. }) => {
-                assert!(code == "F" || code == "P1" || ("02"..="26").contains(&&*code), "{code:?}")
+                assert!(["F", "P1", "A1", "A2"].contains(&&*code) || ("02"..="26").contains(&&*code), "{code:?}")
             }
             Ok(response) => panic!("{response:?}"),
             Err(ProviderError::NotProcessed { .. }) => {
-                assert!(["A1", "A2", "01", "09", "10"].contains(&&*code), "{code:?}")
+                assert!(["01", "09", "10"].contains(&&*code), "{code:?}")
             }
             Err(ProviderError::Unknown(_)) => {}
         });
-        let cause = |code: &str| match refusal(code).response() {
-            Err(ProviderError::NotProcessed { cause, .. }) => cause,
-            other => panic!("{other:?}"),
+        let cause = |code: &str| {
+            let description = "Transaction entry failed: the gateway was suspended; nothing was entered".to_owned();
+            match (Refusal { code: code.to_owned(), description }).response() {
+                Err(ProviderError::NotProcessed { cause, .. }) => cause,
+                other => panic!("{other:?}"),
+            }
         };
         assert_eq!(["A1", "A2"].map(cause), [Cause::Unavailable; 2]);
         assert_eq!(["01", "09"].map(cause), [Cause::Credentials; 2]);

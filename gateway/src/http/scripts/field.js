@@ -9,7 +9,7 @@
   var inputs = Array.from(form.querySelectorAll("input"));
   var error = document.getElementById("error");
   // The inputs by error code. The description of A1 contains the input's id.
-  var inputByCode = { "02": "creditcard_number", "03": "expire_month", "05": "country_code" };
+  var inputByCode = { "02": "creditcard_number", "03": "expire_month", "04": "name", "05": "country_code" };
   var busy = false;
 
   function post(message) {

@@ -8,6 +8,7 @@ mod keys;
 mod pages;
 mod payments;
 mod provider_change;
+mod refusals;
 mod tokens;
 
 use anyhow::Result;

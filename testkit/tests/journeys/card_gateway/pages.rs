@@ -10,7 +10,7 @@ use crate::support::{Cardholder, ORIGIN, Payer, Shop, cluster, created, id, ok};
 const LINKS: &str = "/v1/payment_links";
 
 /// The API path of a new link, and a payer on its page.
-async fn link(shop: &Shop) -> Result<(String, Payer)> {
+pub(super) async fn link(shop: &Shop) -> Result<(String, Payer)> {
     link_at(cluster().await?, shop).await
 }
 

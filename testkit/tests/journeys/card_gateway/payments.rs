@@ -104,6 +104,11 @@ async fn saved_cards_can_be_charged_repeatedly() -> Result<()> {
 
 async fn collected(shop: &crate::support::Shop, number: &str) -> Result<(Value, Value)> {
     let (customer, _) = shop.saved_card(number).await?;
+    collected_from(shop, &customer).await
+}
+
+/// The invoice and its first attempt, after a collection from a customer with a saved card.
+pub(super) async fn collected_from(shop: &crate::support::Shop, customer: &str) -> Result<(Value, Value)> {
     let invoice = json!({"customerId": customer, "currency": "USD", "amount": 700});
     let invoice = id(created(&shop.merchant.api.post("/v1/invoices", invoice).await?))?;
     let schedule = json!({"collectAt": "2020-01-01T00:00:00Z"});
