@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use foundation::id::AccountId;
+use foundation::id::{AccountId, OperationId};
 use operator::due as due_work;
 use operator::incidents;
+use serde_json::json;
 
 use crate::Ctl;
 use crate::output::Output;
@@ -24,6 +25,14 @@ pub(crate) enum Anomalies {
         /// Only anomalies whose reversal was refused: the cardholder has paid.
         #[arg(long)]
         refused: bool,
+    },
+    /// Record that you returned a charge whose reversal was refused. Its invoice or link can be paid again.
+    Returned {
+        /// The refused reversal (op_…), `reversed_by` in the list.
+        reversal: OperationId,
+        /// How it was returned.
+        #[arg(long)]
+        reason: String,
     },
 }
 
@@ -82,7 +91,20 @@ pub(crate) async fn orphans(ctl: &Ctl, command: Orphans) -> Result<Output> {
 }
 
 pub(crate) async fn anomalies(ctl: &Ctl, command: Anomalies) -> Result<Output> {
-    let Anomalies::List { scope: Scope { account, limit }, refused } = command;
+    let (account, limit, refused) = match command {
+        Anomalies::List { scope: Scope { account, limit }, refused } => (account, limit, refused),
+        Anomalies::Returned { reversal, reason } => {
+            let (charge, record) = operator::mark_returned(&ctl.db, &ctl.actor, reversal, &reason).await?;
+            return Ok(Output::new(vec![
+                ("account", json!(charge.account)),
+                ("payment", json!(charge.payment)),
+                ("provider_ref", json!(charge.provider_ref)),
+                ("amount", json!(charge.amount)),
+                ("currency", json!(charge.currency)),
+                ("audit", json!(record)),
+            ]));
+        }
+    };
     let rows = incidents::unwanted_charges(&ctl.db, account, refused, limit).await?;
     let columns = &[
         "created_at",

@@ -1,6 +1,6 @@
 //! Messages about failed payments for cardholders.
 
-use domain::payments::{Payment, Status};
+use domain::payments::{ChargeReturn, Payment, Status};
 use engine::PageState;
 
 /// The outcome of a payment that did not pay the page, and what the payer can do. `None` for other payments.
@@ -9,6 +9,12 @@ pub(super) fn of_payment(payment: &Payment, state: PageState) -> Option<[&'stati
     let partial = payment.amount < payment.amount_requested;
     match payment.status {
         Status::Declined => Some([decline_message(payment.decline_code.as_deref()), hint]),
+        Status::Failed if payment.charge_return == Some(ChargeReturn::Returned) => {
+            Some(["The card was charged a different amount than shown. That amount was returned.", hint])
+        }
+        Status::Failed if payment.charge_return.is_some() => {
+            Some(["The card was charged a different amount than shown. That amount is being returned.", hint])
+        }
         Status::Failed => Some(["The payment could not be made. Nothing was charged.", hint]),
         Status::Cancelled | Status::Refunded if partial => {
             Some(["The card's bank approved only part of the amount. That part was returned.", hint])

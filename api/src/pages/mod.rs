@@ -102,9 +102,13 @@ async fn render(
         }
         _ => layout::page(status, title, &body),
     };
-    if page.state == PageState::UnderWay {
+    if matches!(page.state, PageState::UnderWay | PageState::Returning) {
         let has_action = page.payment.as_ref().is_some_and(|payment| view::action_of(payment).is_some());
-        let seconds = if has_action { layout::SLOW_REFRESH_SECONDS } else { layout::REFRESH_SECONDS };
+        let seconds = if has_action || page.state == PageState::Returning {
+            layout::SLOW_REFRESH_SECONDS
+        } else {
+            layout::REFRESH_SECONDS
+        };
         response.headers_mut().insert(REFRESH, HeaderValue::from_static(seconds));
     }
     Ok(response)

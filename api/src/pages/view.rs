@@ -73,7 +73,9 @@ pub(super) fn render(
     let title = match state {
         PageState::Open => format!("Pay {total} to {}", payee.name),
         PageState::UnderWay => format!("{total} to {} is being paid", payee.name),
-        PageState::TooManyDeclined => format!("{total} to {} cannot be paid right now", payee.name),
+        PageState::Returning | PageState::TooManyDeclined => {
+            format!("{total} to {} cannot be paid right now", payee.name)
+        }
         PageState::Paid => format!("{total} to {} is paid", payee.name),
         PageState::Voided | PageState::Cancelled | PageState::Expired => format!("{total} to {}", payee.name),
     };
@@ -102,7 +104,10 @@ fn notices(html: &mut String, page: &PayPage, message: Option<&str>) {
             notice(html, "", STATUS, &[request, &link]);
         }
         (PageState::TooManyDeclined, _) => notice(html, "bad", ALERT, &[&state]),
-        (PageState::UnderWay | PageState::Voided | PageState::Cancelled | PageState::Expired, _) => {
+        (
+            PageState::UnderWay | PageState::Returning | PageState::Voided | PageState::Cancelled | PageState::Expired,
+            _,
+        ) => {
             notice(html, "", STATUS, &[&state]);
         }
     }
@@ -127,6 +132,9 @@ fn of_state(page: &PayPage) -> String {
         PageState::Open => String::new(),
         PageState::UnderWay => {
             "A payment is being processed. Please do not pay again; this page updates automatically.".into()
+        }
+        PageState::Returning => {
+            "An earlier charge is being returned to its card. You can pay here as soon as it has been returned.".into()
         }
         PageState::TooManyDeclined => format!(
             "Too many cards were declined here, so this cannot be paid right now. Please try again in an hour, or ask \

@@ -169,7 +169,8 @@ pub(super) async fn cancel_schedule(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> ApiResult {
-    let invoice = engine::cancel_schedule(&app.db, &caller, InvoiceId::from_request(&id)?).await?;
+    let id = InvoiceId::from_request(&id)?;
+    let invoice = engine::cancel_schedule(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
 }
 

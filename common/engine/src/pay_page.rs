@@ -16,7 +16,7 @@ use domain::invoices::{self, Invoice};
 use domain::modifiers::{AppliedModifiers, Modifiers, Parts, TotalTooLarge};
 use domain::operations::Origin;
 use domain::payment_links::{self, PaymentLink};
-use domain::payments::{self, NewPayment, Payment, Status};
+use domain::payments::{self, Live, NewPayment, Payment};
 use foundation::crypto::KeyRing;
 use foundation::db;
 use foundation::error::{Error, Result};
@@ -61,6 +61,8 @@ pub enum PageState {
     Open,
     /// A payment is in progress, or a partial charge is being returned: no other payment may begin.
     UnderWay,
+    /// A charge that belongs to no payment has not been returned: no other payment may begin.
+    Returning,
     /// Too many cards were declined within the hour, so none is accepted for now.
     TooManyDeclined,
     Paid,
@@ -115,8 +117,8 @@ impl Payable {
         }
     }
 
-    /// Its state, given the status of its live payment.
-    fn state(&self, live: Option<Status>) -> PageState {
+    /// Its state, given its live payment.
+    fn state(&self, live: Option<Live>) -> PageState {
         let state = match self {
             Self::Invoice(invoice) => match invoice.status {
                 invoices::Status::Open | invoices::Status::Scheduled => PageState::Open,
@@ -163,7 +165,10 @@ impl PayPage {
     pub fn is_overdue(&self) -> bool {
         let Payable::Invoice(invoice) = &self.payable else { return false };
         let day = |at| self.payee.timezone.date_at(at);
-        let is_owed = matches!(self.state, PageState::Open | PageState::UnderWay | PageState::TooManyDeclined);
+        let is_owed = matches!(
+            self.state,
+            PageState::Open | PageState::UnderWay | PageState::Returning | PageState::TooManyDeclined
+        );
         is_owed && invoice.due_at.is_some_and(|due| day(due) < day(self.now))
     }
 }
@@ -212,18 +217,16 @@ async fn state(db: &mut PgConnection, payable: &Payable, now: Timestamp) -> Resu
     if state != PageState::Open {
         return Ok(state);
     }
-    let unsuccessful = payments::unsuccessful_attempts_on_page(
-        db,
-        payable.account_id(),
-        payable.uuid(),
-        now,
-        MAX_UNSUCCESSFUL_ATTEMPTS,
-    )
-    .await?;
+    let (account, paid_for) = (payable.account_id(), payable.uuid());
+    if payments::has_unreturned_charge(db, account, paid_for).await? {
+        return Ok(PageState::Returning);
+    }
+    let unsuccessful =
+        payments::unsuccessful_attempts_on_page(db, account, paid_for, now, MAX_UNSUCCESSFUL_ATTEMPTS).await?;
     Ok(if unsuccessful < MAX_UNSUCCESSFUL_ATTEMPTS { PageState::Open } else { PageState::TooManyDeclined })
 }
 
-async fn live(db: &mut PgConnection, payable: &Payable) -> Result<Option<Status>> {
+async fn live(db: &mut PgConnection, payable: &Payable) -> Result<Option<Live>> {
     match payable {
         Payable::Invoice(invoice) => payments::live_for_invoice(db, invoice.account_id, invoice.id).await,
         Payable::Link(link) => payments::live_for_link(db, link.account_id, link.id).await,

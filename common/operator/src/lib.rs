@@ -5,6 +5,7 @@ mod busiest;
 mod differences;
 pub mod inspect;
 mod resolve;
+mod returned;
 
 pub use busiest::{Busiest, BusyAccount, busiest_accounts};
 pub use differences::{BookDifference, DifferenceFilter, list_differences, resolve_difference};
@@ -13,3 +14,4 @@ pub use inspect::{
     compare_books, due, examine, examine_keys, find, incidents, payment_history, volume, why_invoice,
 };
 pub use resolve::{Comparison, Resolution, ResolveOptions, Resolved, operator_text, resolve};
+pub use returned::{ReturnedCharge, mark_returned};

@@ -19,11 +19,21 @@ pub enum OperationKind {
     StoreCard,
     /// Cancel a charge that belongs to no payment.
     Reverse,
+    /// Refund such a charge, because it could not be cancelled.
+    ReverseByRefund,
 }
 
 impl OperationKind {
-    pub const ALL: [Self; 7] =
-        [Self::Sale, Self::Authorize, Self::Capture, Self::Void, Self::Refund, Self::StoreCard, Self::Reverse];
+    pub const ALL: [Self; 8] = [
+        Self::Sale,
+        Self::Authorize,
+        Self::Capture,
+        Self::Void,
+        Self::Refund,
+        Self::StoreCard,
+        Self::Reverse,
+        Self::ReverseByRefund,
+    ];
 
     /// Name in metrics and logs.
     pub const fn name(self) -> &'static str {
@@ -35,6 +45,7 @@ impl OperationKind {
             Self::Refund => "refund",
             Self::StoreCard => "store_card",
             Self::Reverse => "reverse",
+            Self::ReverseByRefund => "reverse_by_refund",
         }
     }
 }

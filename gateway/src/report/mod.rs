@@ -1,4 +1,4 @@
-//! The report: an account's transactions, newest first, 100 per page.
+//! The report: an account's transactions, newest first, 100 per page, with their number, all at one instant.
 
 mod store;
 
@@ -41,7 +41,9 @@ pub struct Page {
 /// # Errors
 /// P1 for a page after the last one.
 pub async fn read(db: &PgPool, account: AccountId, filter: &Filter) -> Result<Page> {
-    let (count, transactions) = store::read(db, account, filter).await?;
+    let mut snapshot = foundation::db::snapshot(db).await?;
+    let (count, transactions) = store::read(&mut snapshot, account, filter).await?;
+    snapshot.rollback().await?;
     let pages = (count + PAGE_SIZE - 1) / PAGE_SIZE;
     if filter.page > pages.max(1) {
         return Err(Code::Page.refuse());

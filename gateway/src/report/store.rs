@@ -3,7 +3,7 @@
 //! Each filter has its own statements, so that each is read along an index: by reference, by id, or by time.
 
 use foundation::time::Timestamp;
-use sqlx::PgPool;
+use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::{Filter, PAGE_SIZE};
@@ -62,7 +62,7 @@ macro_rules! page {
             PAGE_SIZE,
             ($filter.page - 1) * PAGE_SIZE,
         )
-        .fetch_all($db)
+        .fetch_all(&mut *$db)
         .await?
     };
 }
@@ -82,14 +82,14 @@ macro_rules! count {
             $filter.success,
             $by,
         )
-        .fetch_one($db)
+        .fetch_one(&mut *$db)
         .await?
     };
 }
 
 /// The number of matching transactions and one page of them, newest first.
 pub(super) async fn read(
-    db: &PgPool,
+    db: &mut PgConnection,
     account: AccountId,
     filter: &Filter,
 ) -> Result<(i64, Vec<ReportedTransaction>), sqlx::Error> {

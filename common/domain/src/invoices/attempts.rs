@@ -146,19 +146,18 @@ pub async fn of_payment(
     .await?)
 }
 
-/// Whether an attempt is in flight. The invoice must be locked.
+/// Returns the payment of the attempt that has not ended, if there is one. The invoice must be locked.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn is_in_flight(tx: &mut PgConnection, account: AccountId, invoice: InvoiceId) -> Result<bool> {
-    Ok(sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT 1 FROM collection_attempts
-                          WHERE account_id = $1 AND invoice_id = $2 AND status = 'processing') AS "found!""#,
+pub async fn in_flight(tx: &mut PgConnection, account: AccountId, invoice: InvoiceId) -> Result<Option<PaymentId>> {
+    let payment = sqlx::query_scalar!(
+        r#"SELECT payment_id AS "id!: PaymentId" FROM collection_attempts
+           WHERE account_id = $1 AND invoice_id = $2 AND status = 'processing'"#,
         account.uuid(),
         invoice.uuid(),
-    )
-    .fetch_one(tx)
-    .await?)
+    );
+    Ok(payment.fetch_optional(tx).await?)
 }
 
 /// Marks an attempt as succeeded.

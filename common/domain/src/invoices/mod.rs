@@ -20,7 +20,7 @@ pub use invoice::{Due, Invoice, NewInvoice, Producer};
 pub use items::{Bill, Item, Items, MAX_ROWS};
 pub use numbering::Number;
 pub use status::Status;
-pub use subscription::{has_failed_invoice, unschedule_subscription};
+pub use subscription::{has_failed_invoice, scheduled_of_subscription};
 pub use view::InvoiceView;
 
 use crate::accounts::{self, Mode};
@@ -210,6 +210,15 @@ pub async fn unschedule(tx: &mut Tx, invoice: &mut Invoice) -> Result<()> {
     }
     invoice.leave_collection();
     invoice.status = Status::Open;
+    save(tx, invoice).await
+}
+
+/// Allows no retry of a locked invoice after its attempt in flight.
+///
+/// # Errors
+/// Database errors only.
+pub async fn stop_retries(tx: &mut PgConnection, invoice: &mut Invoice) -> Result<()> {
+    invoice.stop_retries();
     save(tx, invoice).await
 }
 

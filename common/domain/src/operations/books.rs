@@ -47,7 +47,7 @@ impl RecordedOperation {
             OperationKind::Sale | OperationKind::Authorize => Some(Entry::Charge),
             OperationKind::Capture => Some(Entry::Capture),
             OperationKind::Void | OperationKind::Reverse => Some(Entry::Void),
-            OperationKind::Refund => Some(Entry::Refund),
+            OperationKind::Refund | OperationKind::ReverseByRefund => Some(Entry::Refund),
             OperationKind::StoreCard => None,
         }
     }

@@ -42,13 +42,21 @@ pub enum WhenNotProcessed {
     RetryForever,
 }
 
+/// Whether an operation that was not processed can be sent again under its reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    Unused,
+    /// The provider has recorded a request under it and will never process one.
+    UsedUp,
+}
+
 impl Claimed {
     /// What to do with the operation if its request certainly had no effect.
     pub fn when_not_processed(&self) -> WhenNotProcessed {
         match self.kind {
             _ if !rule_enabled!(NotProcessed) => WhenNotProcessed::Fail,
             _ if self.by_system => WhenNotProcessed::RetryForever,
-            OperationKind::Reverse => WhenNotProcessed::RetryForever,
+            OperationKind::Reverse | OperationKind::ReverseByRefund => WhenNotProcessed::RetryForever,
             OperationKind::Refund => WhenNotProcessed::RetryUntilLimit,
             OperationKind::Sale | OperationKind::Authorize if self.background => WhenNotProcessed::RetryUntilLimit,
             OperationKind::Sale
@@ -116,11 +124,12 @@ pub async fn count_not_processed(db: &PgPool, claimed: &Claimed, reason: &str) -
 }
 
 /// Requeues an operation that was not processed, or that was not sent because the breaker is open (`cause` is `None`),
-/// behind the other deferred operations. Does nothing if the claim was lost.
+/// behind the other deferred operations. It gets a new reference if its own is used up. Does nothing if the claim was
+/// lost.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>) -> Result<()> {
+pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>, reference: Reference) -> Result<()> {
     let backoff = backoff(claimed.not_processed);
     let gap = Duration::from_secs_f64(1.0 / BACKLOG_PER_SECOND);
     // Lock order: the breaker, then the operation.
@@ -131,15 +140,19 @@ pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>) -> Result
         None
     };
     // It was not sent, and the breaker has closed since, so it can be sent now.
-    let backoff = if cause.is_none() && slot.is_none() { Duration::ZERO } else { backoff };
+    let is_unsent = cause.is_none() && reference == Reference::Unused;
+    let backoff = if is_unsent && slot.is_none() { Duration::ZERO } else { backoff };
+    let new_reference = (reference == Reference::UsedUp).then(|| format!("{}-{}", claimed.id, claimed.fence));
     sqlx::query!(
-        "UPDATE operations SET state = 'ready', lease_until = NULL, not_processed = not_processed + 1,
-                next_push_at = coalesce($3, clock_timestamp() + make_interval(secs => $4))
-         WHERE id = $1 AND fence = $2 AND state = 'sending'",
+        "UPDATE operations SET state = 'ready', lease_until = NULL, not_processed = not_processed + 1, not_found = 0,
+                next_push_at = coalesce($3, clock_timestamp() + make_interval(secs => $4)),
+                reference = coalesce($5, reference)
+         WHERE id = $1 AND fence = $2 AND (state = 'sending' OR state = 'unknown' AND $5::text IS NOT NULL)",
         claimed.id.uuid(),
         claimed.fence,
         slot,
         backoff.as_secs_f64(),
+        new_reference,
     )
     .execute(&mut *tx)
     .await?;

@@ -335,7 +335,7 @@ fn action(
             Action::Charge { source, money: money?, capture: kind == OperationKind::Sale }
         }
         OperationKind::Capture => Action::Capture { charge: target_ref?, money: money? },
-        OperationKind::Refund => Action::Refund { charge: target_ref?, money: money? },
+        OperationKind::Refund | OperationKind::ReverseByRefund => Action::Refund { charge: target_ref?, money: money? },
         OperationKind::Void | OperationKind::Reverse => Action::Void { charge: target_ref? },
         OperationKind::StoreCard => Action::StoreCard { token: token? },
     })

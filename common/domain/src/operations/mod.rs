@@ -18,10 +18,10 @@ mod unfinished;
 
 pub use providers::{OperationKind, PROVIDER_TIMEOUT};
 
-pub use breaker::{Breaker, WhenNotProcessed, admit, breakers, close_breaker, count_not_processed, requeue};
+pub use breaker::{Breaker, Reference, WhenNotProcessed, admit, breakers, close_breaker, count_not_processed, requeue};
 pub use claim::{Claimed, Claims, payer, read, sending_again};
 pub use insert::{NewOperation, insert};
-pub use outcome::{Locked, Outcome, Retry, finish, leave_unknown, lock};
+pub use outcome::{Locked, Outcome, Retry, finish, leave_unknown, lock, lock_charge};
 pub use refunds::{another_refund_is_unknown, next_refund, recorded_refunds};
 pub use result::{failure_code, state, store_card_failure};
 pub use sweep::{Due, OVERDUE, SWEEP_BATCH, take_due, take_overdue};

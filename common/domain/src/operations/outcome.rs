@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use super::claim::Claimed;
 use super::types::State;
 use foundation::error::Result;
-use foundation::id::OperationId;
+use foundation::id::{AccountId, OperationId, PaymentId};
 use providers::FailureCode;
 
 /// A locked operation, as read before its outcome is written.
@@ -35,6 +35,26 @@ pub async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locked> {
     )
     .fetch_one(tx)
     .await?)
+}
+
+/// Locks the operation that charges a payment. The caller has locked the payment.
+///
+/// # Errors
+/// Database errors only.
+pub async fn lock_charge(
+    tx: &mut PgConnection,
+    account: AccountId,
+    payment: PaymentId,
+) -> Result<(OperationId, Locked)> {
+    let id = sqlx::query_scalar!(
+        r#"SELECT id AS "id: OperationId" FROM operations
+           WHERE account_id = $1 AND payment_id = $2 AND kind IN ('sale', 'authorize')"#,
+        account.uuid(),
+        payment.uuid(),
+    )
+    .fetch_one(&mut *tx)
+    .await?;
+    Ok((id, lock(tx, id).await?))
 }
 
 #[derive(Debug)]

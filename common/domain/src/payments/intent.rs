@@ -68,6 +68,7 @@ impl Payment {
             action_token: None,
             challenge_url: None,
             failure_code: None,
+            charge_return: None,
         };
         if let Some((_, card)) = new.payment_method {
             payment.set_card(card);

@@ -16,7 +16,7 @@ pub use inquiries::{
     INQUIRY_BATCH, Inquiry, InquiryKind, due_inquiries, inquiry, next_inquiry, postpone_inquiries, take_due_inquiries,
 };
 pub use intent::NewPayment;
-pub use payment::Payment;
+pub use payment::{ChargeReturn, Payment};
 pub use refunds::{Refund, RefundStatus, RefundView};
 pub use status::Status;
 pub use view::PaymentView;
@@ -40,7 +40,10 @@ macro_rules! select_payments {
                     p.amount_captured, p.amount_refunded, p.amount_refund_pending, p.amount_base, p.amount_surcharge, p.amount_tax, p.amount_tip,
                     p.card_brand, p.card_last4, p.card_exp_month, p.card_exp_year, p.decline_code, p.decline_type,
                     p.provider_ref, p.created_at, p.captured_at, p.inquiry_at, p.pending_operation, p.has_refunds,
-                    p.action_token, p.challenge_url, p.failure_code
+                    p.action_token, p.challenge_url, p.failure_code,
+                    CASE WHEN p.failure_code = 'amount_mismatch' THEN
+                        charge_return(p.account_id, coalesce(p.invoice_id, p.payment_link_id, p.id), p.id) END
+                        AS \"charge_return: ChargeReturn\"
              FROM payments p JOIN accounts a ON a.id = p.account_id " + $rest,
             $($arg),*
         )
@@ -192,12 +195,20 @@ async fn newest(
     Ok(query.fetch_all(db).await?)
 }
 
-/// The status of the live payment for an invoice or link, if there is one. The list of statuses matches the predicate
+/// The live payment of an invoice or link: approved and not reversed, or in progress.
+#[derive(Clone, Copy, Debug)]
+pub struct Live {
+    pub id: PaymentId,
+    pub status: Status,
+}
+
+/// The live payment for an invoice or link, if there is one. The list of statuses matches the predicate
 /// of the unique index, so the query can use it.
 macro_rules! live {
     ($tx:ident, $account:expr, $column:literal, $id:expr) => {
-        sqlx::query_scalar!(
-            "SELECT status FROM payments WHERE account_id = $1 AND "
+        sqlx::query_as!(
+            Live,
+            "SELECT id, status FROM payments WHERE account_id = $1 AND "
                 + $column
                 + " = $2
              AND status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded')",
@@ -209,12 +220,11 @@ macro_rules! live {
     };
 }
 
-/// Returns the status of the live payment for an invoice, if there is one: approved and not reversed, or in progress.
-/// The caller has locked the invoice.
+/// Returns the live payment for an invoice, if there is one. The caller has locked the invoice.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn live_for_invoice(tx: &mut PgConnection, account: AccountId, invoice: InvoiceId) -> Result<Option<Status>> {
+pub async fn live_for_invoice(tx: &mut PgConnection, account: AccountId, invoice: InvoiceId) -> Result<Option<Live>> {
     Ok(live!(tx, account, "invoice_id", invoice))
 }
 
@@ -222,8 +232,18 @@ pub async fn live_for_invoice(tx: &mut PgConnection, account: AccountId, invoice
 ///
 /// # Errors
 /// Database errors only.
-pub async fn live_for_link(tx: &mut PgConnection, account: AccountId, link: PaymentLinkId) -> Result<Option<Status>> {
+pub async fn live_for_link(tx: &mut PgConnection, account: AccountId, link: PaymentLinkId) -> Result<Option<Live>> {
     Ok(live!(tx, account, "payment_link_id", link).filter(|_| rule_enabled!(Link)))
+}
+
+/// Whether a charge for an invoice or link belongs to no payment and has not been returned: then nothing else is charged
+/// for it. The caller has locked the invoice or link.
+///
+/// # Errors
+/// Database errors only.
+pub async fn has_unreturned_charge(tx: &mut PgConnection, account: AccountId, paid_for: Uuid) -> Result<bool> {
+    let query = sqlx::query_scalar!(r#"SELECT has_unreturned_charge($1, $2) AS "is!""#, account.uuid(), paid_for);
+    Ok(query.fetch_one(tx).await?)
 }
 
 /// Counts the unsuccessful card attempts within the last hour on the page of an invoice or link, up to `limit`. The

@@ -64,6 +64,32 @@ pub struct Payment {
     pub challenge_url: Option<String>,
     /// Why the payment failed, or why its last capture or void failed.
     pub failure_code: Option<FailureCode>,
+    /// What became of its charge of a wrong amount.
+    pub charge_return: Option<ChargeReturn>,
+}
+
+/// The return of a charge that belongs to no payment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum ChargeReturn {
+    /// It is being reversed.
+    Pending,
+    Returned,
+    /// The provider refused both a void and a refund, so an operator must return it.
+    Refused,
+}
+
+impl ChargeReturn {
+    /// The `failureMessage` of a payment that was charged a wrong amount.
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::Pending => FailureCode::AmountMismatch.message(),
+            Self::Returned => "The provider charged a different amount than requested. The charge was returned.",
+            Self::Refused => {
+                "The provider charged a different amount than requested and refused to return it. Support will return it."
+            }
+        }
+    }
 }
 
 impl Payment {
@@ -199,6 +225,7 @@ impl Payment {
     pub fn fail(&mut self, code: FailureCode) -> Result<()> {
         self.step(Status::Failed)?;
         self.failure_code = Some(code);
+        self.charge_return = (code == FailureCode::AmountMismatch).then_some(ChargeReturn::Pending);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::payment::Payment;
+use super::payment::{ChargeReturn, Payment};
 use super::refunds::{Refund, RefundView};
 use super::status::Status;
 use crate::accounts::Mode;
@@ -128,6 +128,7 @@ fn pending() -> schema::Field {
 impl<'a> PaymentView<'a> {
     /// Renders a payment. `refunds` may include those of other payments and must come from the same snapshot.
     pub fn new(payment: &'a Payment, refunds: &[Refund]) -> Self {
+        let failure_message = payment.charge_return.map(ChargeReturn::message);
         Self {
             id: payment.id,
             object: "payment",
@@ -149,7 +150,7 @@ impl<'a> PaymentView<'a> {
             decline_code: payment.decline_code.as_deref(),
             decline_type: payment.decline_type,
             failure_code: payment.failure_code,
-            failure_message: payment.failure_code.map(FailureCode::message),
+            failure_message: failure_message.or_else(|| payment.failure_code.map(FailureCode::message)),
             amount_base: payment.amount_base,
             amount_surcharge: payment.amount_surcharge,
             amount_tax: payment.amount_tax,

@@ -124,7 +124,8 @@ impl NewAttempt {
     }
 }
 
-/// Locks due invoices. One that a payer is paying on its page is skipped, and is due again if that payment fails.
+/// Locks due invoices. One that a payer is paying on its page is skipped, and is due again if that payment fails. So is
+/// one of which a charge has not been returned.
 async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec<Due>> {
     let due =
         match scope {
@@ -136,6 +137,7 @@ async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec
                    WHERE i.next_attempt_at <= $1 AND hold_clock(i.account_id)
                      AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
                          AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+                     AND NOT has_unreturned_charge(i.account_id, i.id)
                    ORDER BY i.next_attempt_at LIMIT $2 FOR NO KEY UPDATE OF i SKIP LOCKED"#,
                     now,
                     limit,
@@ -150,6 +152,7 @@ async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec
                      AND (i.account_id, i.next_attempt_at) <= ($1, $2)
                      AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
                          AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+                     AND NOT has_unreturned_charge(i.account_id, i.id)
                    ORDER BY i.account_id, i.next_attempt_at LIMIT $3 FOR NO KEY UPDATE OF i SKIP LOCKED"#,
                 account.uuid(),
                 now,
@@ -189,7 +192,8 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
                    AND (s.currencies IS NULL OR i.currency = ANY (s.currencies))
                    AND (s.provider::text <> ALL ($5::text[]) OR s.provider::text || ' ' || i.currency = ANY ($6::text[]))
                WHERE NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
-                   AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))),
+                   AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+                 AND NOT has_unreturned_charge(i.account_id, i.id)),
            payment AS (
                INSERT INTO payments
                    (id, account_id, provider_account_id, customer_id, payment_method_id, invoice_id, status, capture, currency,
@@ -257,7 +261,8 @@ async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool
     let mut invoice = invoices::lock(&mut tx, account, id).await?;
     let due = invoice.next_attempt_at.is_some_and(|at| at <= now);
     // A payment on its page either is visible here, or waits for this lock.
-    if !due || payments::live_for_invoice(&mut tx, account, id).await?.is_some() {
+    let is_live = payments::live_for_invoice(&mut tx, account, id).await?.is_some();
+    if !due || is_live || payments::has_unreturned_charge(&mut tx, account, id.uuid()).await? {
         return Ok(false);
     }
     let card = invoice.collect_payment_method_id.or(customer.default_payment_method_id);

@@ -1,5 +1,6 @@
 //! Schedules an invoice for collection, and cancels the schedule.
 
+use crate::charge::unsent::end_unsent;
 use domain::accounts::{self, Caller};
 use domain::invoices::{self, Invoice, attempts};
 use domain::payment_methods::{self, Status as CardStatus};
@@ -45,12 +46,15 @@ pub async fn schedule_invoice(
 /// Takes a scheduled invoice out of collection: it becomes open.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] for one that is not scheduled, or while an attempt is in flight.
-pub async fn cancel_schedule(db: &Db, caller: &Caller, id: InvoiceId) -> Result<Invoice> {
+/// [`Error::NotFound`]; [`Error::Conflict`] for one that is not scheduled, or while a request of an attempt may take
+/// effect.
+pub async fn cancel_schedule(db: &Db, caller: &Caller, id: InvoiceId, now: Timestamp) -> Result<Invoice> {
     let mut tx = db.begin().await?;
     let mut invoice = invoices::lock(&mut tx, caller.account_id, id).await?;
     // An attempt begins by locking the invoice, so none can begin from here on.
-    if attempts::is_in_flight(&mut tx, caller.account_id, id).await? {
+    if let Some(payment) = attempts::in_flight(&mut tx, caller.account_id, id).await?
+        && !end_unsent(&mut tx, &invoice, payment, now).await?
+    {
         return Err(Error::conflict("an attempt to collect the invoice is in flight"));
     }
     invoices::unschedule(&mut tx, &mut invoice).await?;

@@ -1,5 +1,6 @@
-//! Voids an invoice, unless a payment for it is in progress. Its subscription no longer counts it as unpaid.
+//! Voids an invoice, unless a request of a payment for it may take effect. Its subscription no longer counts it as unpaid.
 
+use crate::charge::unsent::end_unsent;
 use domain::accounts::Caller;
 use domain::invoices::{self, Invoice, Status};
 use domain::payments;
@@ -24,8 +25,10 @@ pub async fn void_invoice(db: &Db, caller: &Caller, id: InvoiceId, now: Timestam
         return Ok(invoice);
     }
     // A payment begins by locking the invoice, so none can begin from here on.
-    let payment = payments::live_for_invoice(&mut tx, caller.account_id, id).await?;
-    if payment.is_some_and(payments::Status::is_under_way) && rule_enabled!(Void) {
+    let live = payments::live_for_invoice(&mut tx, caller.account_id, id).await?;
+    if let Some(payment) = live.filter(|payment| payment.status.is_under_way() && rule_enabled!(Void))
+        && !end_unsent(&mut tx, &invoice, payment.id, now).await?
+    {
         return Err(Error::conflict("a payment for the invoice is in progress"));
     }
     invoices::void(&mut tx, &mut invoice, now).await?;

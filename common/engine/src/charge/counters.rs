@@ -48,6 +48,7 @@ outcomes! {
         SoftDecline = "soft_decline",
         HardDecline = "hard_decline",
         Exhausted = "exhausted",
+        Stopped = "stopped",
         NoCard = "no_card",
         NoCurrency = "no_currency",
     }

@@ -98,6 +98,6 @@ impl Executor {
             return Ok(false);
         }
         apply_response(&mut payment, claimed, response, now)?;
-        self.outcomes.write(ended_charge(claimed, payment, response, now)?).await
+        self.outcomes.write(ended_charge(claimed.id, payment, response, now)?).await
     }
 }

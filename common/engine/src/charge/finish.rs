@@ -8,6 +8,7 @@ use domain::operations::{Claimed, Outcome, State};
 use domain::payments::{Payment, PaymentView, Status};
 use foundation::db::Tx;
 use foundation::error::{Error, Result};
+use foundation::id::OperationId;
 use foundation::queues;
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
@@ -21,7 +22,7 @@ pub async fn finish_payment(
     response: &ProviderResponse,
     now: Timestamp,
 ) -> Result<()> {
-    let written = finish_charges(tx, &[&ended_charge(claimed, payment.clone(), response, now)?]).await?;
+    let written = finish_charges(tx, &[&ended_charge(claimed.id, payment.clone(), response, now)?]).await?;
     if written.payments.is_empty() {
         return Err(unexpected_response(claimed, "charge of a payment that has already ended"));
     }
@@ -36,7 +37,7 @@ pub async fn finish_payment(
 
 /// The outcome of a charge with its event and the response for replays. `payment` is as after the outcome.
 pub fn ended_charge(
-    claimed: &Claimed,
+    operation: OperationId,
     payment: Payment,
     response: &ProviderResponse,
     now: Timestamp,
@@ -48,7 +49,7 @@ pub fn ended_charge(
     let events = event.into_iter().map(|kind| events::render(livemode, kind, &view, now)).collect::<Result<_>>()?;
     let outcome = operation_outcome(response);
     Ok(EndedCharge {
-        operation: claimed.id,
+        operation,
         state: outcome.state,
         failure: outcome.failure.map(str::to_owned),
         events,

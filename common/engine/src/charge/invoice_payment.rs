@@ -110,7 +110,7 @@ pub fn paid_invoice(
     }
     apply_response(&mut payment, claimed, response, now)?;
     invoice.pay(payment.id, payment.applied_amount(), now)?;
-    let mut charge = ended_charge(claimed, payment, response, now)?;
+    let mut charge = ended_charge(claimed.id, payment, response, now)?;
     let livemode = invoice.mode == Mode::Live;
     charge.events.push(events::render(livemode, EventType::InvoicePaid, &InvoiceView::new(&invoice), now)?);
     Ok(Some(EndedCharge { invoice: Some(invoice.id), response: None, ..charge }))

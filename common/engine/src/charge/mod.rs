@@ -14,3 +14,4 @@ pub mod reversal;
 pub mod save_card;
 pub mod stale;
 pub mod take_payment;
+pub mod unsent;

@@ -7,7 +7,7 @@ use crate::charge::invoice_payment::charge_for_invoice;
 use crate::charge::link_payment::charge_for_link;
 use crate::charge::reversal::schedule_inquiry_after_refusal;
 use crate::charge::save_card::make_default;
-use crate::charge::stale::{Recorded, no_outcome, retry_reversal, stale_change, stale_outcome, unexpected_response};
+use crate::charge::stale::{Recorded, no_outcome, refund_instead, stale_change, stale_outcome, unexpected_response};
 use std::time::Duration;
 
 use domain::accounts::Mode;
@@ -24,7 +24,7 @@ use foundation::failpoint;
 use foundation::id::{PaymentId, PaymentMethodId, RefundId};
 use foundation::queues;
 use foundation::time::Timestamp;
-use providers::{Action, FailureCode, ProviderResponse};
+use providers::{Action, ProviderResponse};
 
 /// Interval between look-ups of a charge whose cardholder has an open challenge.
 const CHALLENGE_POLL_INTERVAL: Duration = Duration::from_secs(3);
@@ -65,7 +65,9 @@ pub async fn record_outcome_in(
             record_capture_or_void(tx, claimed, id, response, clock).await
         }
         (OperationKind::Refund, Subject::Payment(id)) => record_refund(tx, claimed, id, response, clock).await,
-        (OperationKind::Reverse, Subject::Payment(id)) => record_reversal(tx, claimed, id, response, clock).await,
+        (OperationKind::Reverse | OperationKind::ReverseByRefund, Subject::Payment(id)) => {
+            record_reversal(tx, claimed, id, response, clock).await
+        }
         (OperationKind::StoreCard, Subject::PaymentMethod(id)) => {
             record_stored_card(tx, claimed, id, response, clock).await
         }
@@ -73,7 +75,10 @@ pub async fn record_outcome_in(
             OperationKind::Sale | OperationKind::Authorize | OperationKind::Capture | OperationKind::Void,
             Subject::PaymentMethod(_),
         )
-        | (OperationKind::Refund | OperationKind::Reverse, Subject::PaymentMethod(_))
+        | (
+            OperationKind::Refund | OperationKind::Reverse | OperationKind::ReverseByRefund,
+            Subject::PaymentMethod(_),
+        )
         | (OperationKind::StoreCard, Subject::Payment(_)) => {
             Err(unexpected_response(claimed, "subject does not fit the operation's kind"))
         }
@@ -252,8 +257,7 @@ pub async fn append_event(
     Ok(())
 }
 
-/// Records a reversal. If the provider registered it but never processed it, its reference is used up, and a new
-/// reversal replaces it.
+/// Records a reversal. A charge that cannot be cancelled, because it has settled, is refunded.
 async fn record_reversal(
     tx: &mut Tx,
     claimed: &Claimed,
@@ -268,14 +272,16 @@ async fn record_reversal(
     }
     operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
     match response {
-        ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, .. } => {
+        ProviderResponse::Refused { .. } if claimed.kind == OperationKind::Reverse => {
             let now = claimed.time.now(&mut **tx, clock).await?;
-            retry_reversal(tx, claimed, &payment, now).await?;
+            refund_instead(tx, claimed, &payment, now).await?;
         }
-        ProviderResponse::Refused { reason, .. } => tracing::error!(
-            operation = %claimed.id, payment = %id, reason,
-            "the provider refused to reverse a charge that belongs to no payment: the cardholder has paid too much until an operator refunds it"
-        ),
+        ProviderResponse::Refused { reason, .. } => {
+            tracing::error!(
+                operation = %claimed.id, payment = %id, reason,
+                "the provider refused to return a charge that belongs to no payment: the cardholder has paid too much until an operator returns it"
+            );
+        }
         ProviderResponse::Charged { .. }
         | ProviderResponse::Mismatched { .. }
         | ProviderResponse::Challenged { .. }

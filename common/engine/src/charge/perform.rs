@@ -9,7 +9,7 @@ use crate::charge::counters::{self, RequestOutcome};
 use crate::charge::executor::Executor;
 use crate::charge::finish::event_for;
 use crate::charge::outcome::append_event;
-use domain::operations::{self, Claimed, OperationKind, PROVIDER_TIMEOUT, Retry, Subject, WhenNotProcessed};
+use domain::operations::{self, Claimed, OperationKind, PROVIDER_TIMEOUT, Reference, Retry, Subject, WhenNotProcessed};
 use domain::payments;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
@@ -62,10 +62,10 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
     count(&claimed, &result);
     let mut attempts = 0;
     match result {
-        SendResult::NotProcessed { cause, reason } => {
+        SendResult::NotProcessed { cause, reason, reference } => {
             tracing::warn!(operation = %id, %reason, "not processed; it will be sent again");
             failpoint!("perform.not_processed");
-            while let Err(error) = operations::requeue(db, &claimed, cause).await {
+            while let Err(error) = operations::requeue(db, &claimed, cause, reference).await {
                 wait_before_retry(&claimed, error, &mut attempts).await?;
             }
             failpoint!("perform.requeued");
@@ -119,7 +119,7 @@ async fn call_provider(db: &Db, providers: &Providers, claimed: &mut Claimed) ->
     Ok(match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, claimed).await?,
         Some(_) if !operations::admit(db, claimed).await => {
-            SendResult::NotProcessed { cause: None, reason: BREAKER_OPEN.to_owned() }
+            SendResult::NotProcessed { cause: None, reason: BREAKER_OPEN.to_owned(), reference: Reference::Unused }
         }
         Some(provider) => send(provider, claimed, true).await,
         // A build that has the adapter may already have sent it, and will claim it again.
@@ -131,7 +131,7 @@ async fn call_provider(db: &Db, providers: &Providers, claimed: &mut Claimed) ->
 /// processed one closes it. An error is only logged: the next operation repeats the update, and this one's outcome must
 /// be recorded regardless.
 async fn update_breaker(db: &Db, claimed: &Claimed, result: &SendResult) {
-    let written = if let SendResult::NotProcessed { cause: Some(cause), reason } = result
+    let written = if let SendResult::NotProcessed { cause: Some(cause), reason, .. } = result
         && cause.affects_account()
     {
         operations::count_not_processed(db, claimed, reason).await
@@ -186,10 +186,12 @@ const BREAKER_OPEN: &str = "the circuit breaker is open: the provider recently p
 
 enum SendResult {
     Known(ProviderResponse),
-    /// It had no effect: the provider said so, or (if `cause` is `None`) nothing was sent.
+    /// It had no effect: the provider said so, or (if `cause` is `None`) nothing was sent, or the provider recorded it
+    /// and never processed it, which uses up its reference.
     NotProcessed {
         cause: Option<Cause>,
         reason: String,
+        reference: Reference,
     },
     /// The provider has it, and it has not ended.
     Pending,
@@ -207,11 +209,17 @@ impl SendResult {
 
     /// Turns "not processed" into an outcome if a client waits for the operation, or if the retry limit is reached.
     fn end_if_final(self, claimed: &Claimed, limit: Duration) -> Self {
-        let Self::NotProcessed { cause, reason } = self else { return self };
+        let (cause, reason, reference) = match self {
+            Self::NotProcessed { cause, reason, reference } => (cause, reason, reference),
+            Self::Known(ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, reason }) => {
+                (None, reason, Reference::UsedUp)
+            }
+            Self::Known(_) | Self::Pending | Self::Unknown { .. } => return self,
+        };
         let code = cause.map_or(FailureCode::ProviderUnavailable, Cause::code);
         match claimed.when_not_processed() {
-            WhenNotProcessed::RetryForever => Self::NotProcessed { cause, reason },
-            WhenNotProcessed::RetryUntilLimit if claimed.age < limit => Self::NotProcessed { cause, reason },
+            WhenNotProcessed::RetryForever => Self::NotProcessed { cause, reason, reference },
+            WhenNotProcessed::RetryUntilLimit if claimed.age < limit => Self::NotProcessed { cause, reason, reference },
             WhenNotProcessed::RetryUntilLimit => {
                 tracing::error!(operation = %claimed.id, %reason, ?limit, "not processed within the retry limit; given up");
                 metrics::counter!("payments_not_processed_given_up_total", "provider" => claimed.provider.name())
@@ -240,7 +248,7 @@ async fn send(provider: &dyn Provider, claimed: &Claimed, first: bool) -> SendRe
         Ok(Ok(response)) => SendResult::Known(response),
         Ok(Err(_)) | Err(_) if !rule_enabled!(Unknown) => SendResult::Known(ProviderResponse::refused("no response")),
         Ok(Err(ProviderError::NotProcessed { cause, reason })) if first => {
-            SendResult::NotProcessed { cause: Some(cause), reason }
+            SendResult::NotProcessed { cause: Some(cause), reason, reference: Reference::Unused }
         }
         Ok(Err(error)) => SendResult::retry_later(error.to_string()),
         Err(_) => SendResult::retry_later(format!("no response within {PROVIDER_TIMEOUT:?}")),

@@ -10,6 +10,7 @@ use foundation::money::Money;
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::{Action, ProviderKind, ProviderResponse};
+use sqlx::PgExecutor;
 
 /// The result of recording an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +162,16 @@ pub enum Anomaly {
     AmountMismatch,
 }
 
+/// Whether a charge is recorded as one that belongs to no payment.
+pub async fn is_recorded(db: impl PgExecutor<'_>, operation: OperationId, provider_ref: &str) -> Result<bool> {
+    let recorded = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM charge_anomalies WHERE operation_id = $1 AND provider_ref = $2) AS "recorded!""#,
+        operation.uuid(),
+        provider_ref
+    );
+    Ok(recorded.fetch_one(db).await?)
+}
+
 /// Records a charge that belongs to no payment, with the operation that reverses it. Once per charge.
 pub async fn reverse(
     tx: &mut Tx,
@@ -171,14 +182,7 @@ pub async fn reverse(
     anomaly: Anomaly,
     now: Timestamp,
 ) -> Result<()> {
-    let recorded = sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT 1 FROM charge_anomalies WHERE operation_id = $1 AND provider_ref = $2) AS "recorded!""#,
-        claimed.id.uuid(),
-        provider_ref
-    )
-    .fetch_one(&mut **tx)
-    .await?;
-    if recorded {
+    if is_recorded(&mut **tx, claimed.id, provider_ref).await? {
         return Ok(());
     }
     // Reversing it would cancel the charge of that payment.
@@ -199,7 +203,7 @@ pub async fn reverse(
         Anomaly::AmountMismatch => "payments_amount_mismatches_total",
     };
     metrics::counter!(counter, "provider" => claimed.provider.name()).increment(1);
-    let reversal = begin_reversal(tx, claimed, payment, provider_ref, amount, now).await?;
+    let reversal = begin_reversal(tx, claimed, payment, OperationKind::Reverse, provider_ref, amount, now).await?;
     sqlx::query!(
         "INSERT INTO charge_anomalies
             (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref, amount, currency, created_at, kind)
@@ -220,8 +224,8 @@ pub async fn reverse(
     Ok(())
 }
 
-/// Begins another reversal for an anomaly whose previous reversal had no effect.
-pub async fn retry_reversal(tx: &mut Tx, claimed: &Claimed, payment: &Payment, now: Timestamp) -> Result<()> {
+/// Begins to refund an anomaly that could not be voided.
+pub async fn refund_instead(tx: &mut Tx, claimed: &Claimed, payment: &Payment, now: Timestamp) -> Result<()> {
     let Action::Void { charge } = &claimed.request.action else {
         return Err(unexpected_response(claimed, "reversal that is not a void"));
     };
@@ -233,7 +237,8 @@ pub async fn retry_reversal(tx: &mut Tx, claimed: &Claimed, payment: &Payment, n
         claimed.id.uuid(),
     );
     let Some(anomaly) = anomaly.fetch_optional(&mut **tx).await? else { return Ok(()) };
-    let reversal = begin_reversal(tx, claimed, payment, charge, anomaly.amount, now).await?;
+    let reversal =
+        begin_reversal(tx, claimed, payment, OperationKind::ReverseByRefund, charge, anomaly.amount, now).await?;
     sqlx::query!("UPDATE charge_anomalies SET reversal_operation_id = $2 WHERE id = $1", anomaly.id, reversal.uuid())
         .execute(&mut **tx)
         .await?;
@@ -244,6 +249,7 @@ async fn begin_reversal(
     tx: &mut Tx,
     claimed: &Claimed,
     payment: &Payment,
+    kind: OperationKind,
     provider_ref: &str,
     amount: i64,
     now: Timestamp,
@@ -258,7 +264,7 @@ async fn begin_reversal(
             provider_account_id: claimed.provider_account_id,
             subject: Subject::Payment(payment.id),
             refund_id: None,
-            kind: OperationKind::Reverse,
+            kind,
             money: Some(money),
             source: None,
             target_ref: Some(provider_ref),

@@ -9,6 +9,7 @@ use serde_json::Value;
 use sqlx::PgPool;
 
 use crate::charge::outcome::record_outcome;
+use crate::charge::stale::is_recorded;
 use crate::reconcile::books::{
     Difference, LineMatch, NewDifference, OurBooks, listed_in, look_up_missing, our_side, provider_side,
     record_difference, request_difference, statement_between,
@@ -192,7 +193,9 @@ impl Comparison<'_> {
     /// failed lines.
     async fn compare_page(&self, provider: &dyn Provider, page: &Page) -> Result<()> {
         let our_books = OurBooks::load(self.db, self.due.account_id, self.id, &page.lines).await?;
-        let (mut until, mut failures) = (page.until.unwrap_or(self.due.complete_until), Vec::new());
+        // Lines booked later than this may still be missing.
+        let complete_until = self.due.complete_until;
+        let (mut until, mut failures) = (page.until.map_or(complete_until, |at| at.min(complete_until)), Vec::new());
         for line in &page.lines {
             match self.compare(line, &our_books).await {
                 Ok(LineResult::Done) => {}
@@ -247,6 +250,10 @@ impl Comparison<'_> {
 
     /// Records an outcome that our books lack, or a difference if it cannot be the operation's outcome.
     async fn record(&self, line: &StatementLine, recorded: &RecordedOperation) -> Result<()> {
+        // Every reading that covers its time shows a charge that belongs to no payment.
+        if line.entry == Entry::Charge && is_recorded(&**self.db, recorded.id, &line.provider_ref).await? {
+            return Ok(());
+        }
         let operation = operations::read(self.db, recorded.id, self.clock.now()).await?;
         let fits_request = match line.entry {
             Entry::Charge => is_possible_outcome(operation.provider, &operation.request.action, &line.response),

@@ -58,7 +58,7 @@ impl Shop {
         let response = ProviderResponse::Charged { provider_ref: provider_ref.into(), amount: 900, card: None };
         let mut payment = payments::retrieve(&self.db, self.caller.account_id, payment).await.expect("a payment");
         apply_response(&mut payment, claimed, &response, at(NOW)).expect("approved");
-        ended_charge(claimed, payment, &response, at(NOW)).expect("an outcome")
+        ended_charge(claimed.id, payment, &response, at(NOW)).expect("an outcome")
     }
 
     async fn count(&self, what: &str) -> i64 {

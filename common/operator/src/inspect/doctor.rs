@@ -230,39 +230,27 @@ async fn test_clocks(db: &PgPool) -> Result<Finding> {
     })
 }
 
-/// Reversals of second charges that the provider refused. Their rows never change, so old ones only warn.
+/// Charges that belong to no payment and that the provider refused to return.
 async fn unwanted_charges(db: &PgPool) -> Result<Finding> {
-    let rows = sqlx::query!(
-        r#"SELECT a.payment_id AS "payment_id!: PaymentId",
-                  o.finished_at > clock_timestamp() - interval '7 days' AS "is_new!"
-           FROM (SELECT payment_id, reversal_operation_id FROM charge_anomalies ORDER BY id DESC LIMIT $1) a
-           JOIN operations o ON o.id = a.reversal_operation_id WHERE o.state IN ('failed', 'declined')"#,
+    let rows = sqlx::query_scalar!(
+        r#"SELECT a.payment_id AS "payment_id!: PaymentId"
+           FROM (SELECT payment_id, reversal_operation_id, returned_at FROM charge_anomalies ORDER BY id DESC LIMIT $1) a
+           JOIN operations o ON o.id = a.reversal_operation_id
+           WHERE o.state IN ('failed', 'declined') AND a.returned_at IS NULL"#,
         MAX_ROWS
     );
     let rows = rows.fetch_all(db).await?;
-    let new: Vec<_> = rows.iter().filter(|row| row.is_new).collect();
     let check = "second charges";
-    Ok(match (new.first(), rows.first()) {
-        (None, None) => Finding::ok(check, "all were reversed"),
-        (Some(first), _) => Finding::of(
+    Ok(match rows.first() {
+        None => Finding::ok(check, "all were returned, or are being returned"),
+        Some(first) => Finding::of(
             check,
             Severity::Bad,
             format!(
-                "{} could not be reversed within seven days, such as that of {}: a cardholder has paid twice",
-                new.len(),
-                first.payment_id
+                "the provider refused to return {}, such as that of {first}: a cardholder has paid too much",
+                rows.len()
             ),
-            "ctl payments why; refund it at the provider",
-        ),
-        (None, Some(first)) => Finding::of(
-            check,
-            Severity::Warn,
-            format!(
-                "{} could not be reversed more than seven days ago, such as that of {}",
-                rows.len(),
-                first.payment_id
-            ),
-            "docs/runbooks/double-charge.md shows how to list them; make sure that each was refunded at the provider",
+            "ctl anomalies list --refused; return it at the provider, then ctl anomalies returned",
         ),
     })
 }

@@ -86,7 +86,7 @@ pub async fn unwanted_charges(
                   c.currency, c.reversal_operation_id AS "reversed_by: OperationId", r.state AS reversal, r.failure
            FROM charge_anomalies c JOIN accounts a ON a.id = c.account_id
            JOIN operations r ON r.id = c.reversal_operation_id JOIN provider_accounts p ON p.id = r.provider_account_id
-           WHERE ($1::uuid IS NULL OR c.account_id = $1) AND (NOT $2 OR r.state IN ('failed', 'declined'))
+           WHERE ($1::uuid IS NULL OR c.account_id = $1) AND (NOT $2 OR r.state IN ('failed', 'declined') AND c.returned_at IS NULL)
            ORDER BY c.id DESC LIMIT $3"#,
         account.map(AccountId::uuid),
         refused,

@@ -4,12 +4,12 @@ use sqlx::PgPool;
 
 use domain::accounts;
 use domain::invoices::{self, Invoice, Status};
-use domain::payments::Status as PaymentStatus;
+use domain::payments;
 use domain::subscriptions;
 use domain::test_clocks;
 use foundation::clock::Clock;
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentMethodId};
+use foundation::id::{AccountId, InvoiceId, PaymentMethodId};
 use foundation::time::Timestamp;
 use providers::ProviderKind;
 use providers::capabilities::Permission;
@@ -76,11 +76,15 @@ fn open(invoice: &Invoice, why: &mut Vec<String>) {
 }
 
 async fn scheduled(db: &PgPool, invoice: &Invoice, now: Timestamp, why: &mut Vec<String>) -> Result<()> {
-    if let Some((payment, status)) = live_payment(db, invoice).await? {
-        why.push(format!(
-            "A payment for it is in progress: {payment}, which is {}: ctl payments why {payment}",
-            status.name()
-        ));
+    let mut connection = db.acquire().await?;
+    if let Some(live) = payments::live_for_invoice(&mut connection, invoice.account_id, invoice.id).await? {
+        let (payment, status) = (live.id, live.status.name());
+        why.push(format!("A payment for it is in progress: {payment}, which is {status}: ctl payments why {payment}"));
+    }
+    if payments::has_unreturned_charge(&mut connection, invoice.account_id, invoice.id.uuid()).await? {
+        why.push(
+            "A charge for it has not been returned, and nothing is charged until it is: ctl anomalies list".to_owned(),
+        );
     }
     let card = card(db, invoice).await?;
     match invoice.next_attempt_at {
@@ -104,16 +108,6 @@ async fn scheduled(db: &PgPool, invoice: &Invoice, now: Timestamp, why: &mut Vec
         }
     }
     Ok(())
-}
-
-async fn live_payment(db: &PgPool, invoice: &Invoice) -> Result<Option<(PaymentId, PaymentStatus)>> {
-    let row = sqlx::query!(
-        "SELECT id, status FROM payments WHERE account_id = $1 AND invoice_id = $2
-             AND status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded')",
-        invoice.account_id.uuid(),
-        invoice.id.uuid(),
-    );
-    Ok(row.fetch_optional(db).await?.map(|row| (row.id, row.status)))
 }
 
 async fn card(db: &PgPool, invoice: &Invoice) -> Result<Option<Card>> {

@@ -82,7 +82,8 @@ impl Provider for CardGateway {
             | OperationKind::Capture
             | OperationKind::Void
             | OperationKind::Refund
-            | OperationKind::Reverse => RecoveryClass::Lookup,
+            | OperationKind::Reverse
+            | OperationKind::ReverseByRefund => RecoveryClass::Lookup,
         };
         std::future::ready(Ok(class)).boxed()
     }

@@ -1,6 +1,8 @@
 //! The report: transactions and their follow-ups.
 
-use serde::Deserialize;
+use std::collections::HashSet;
+
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::approval::approved;
 use super::wire::{self, Reply, Wire};
@@ -68,9 +70,17 @@ pub(super) struct Record {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Page {
+    /// On all pages.
+    #[serde(deserialize_with = "number")]
+    pub(super) no_of_transactions: u64,
     pub(super) total_pages: u32,
     pub(super) current_page: String,
     pub(super) transactions: Vec<Record>,
+}
+
+/// A number in a string.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
 }
 
 impl Record {
@@ -161,12 +171,14 @@ pub(super) async fn by_reference(
     reference: &str,
 ) -> Result<Vec<Record>, ProviderError> {
     let filter = [ALWAYS[0], ALWAYS[1], ("reference_id", reference)];
-    let (mut records, mut number, mut pages) = (Vec::new(), 0, 1);
+    let (mut records, mut number, mut pages) = (Vec::<Record>::new(), 0, 1);
     while number < pages {
         number += 1;
         let page = page(wire, account, &filter, number).await?;
         pages = pages.max(page.total_pages);
-        records.extend(page.transactions);
+        // New transactions shift others to the next page, where they are read again.
+        let known: HashSet<_> = records.iter().map(|record| record.transaction_id.clone()).collect();
+        records.extend(page.transactions.into_iter().filter(|record| !known.contains(&record.transaction_id)));
     }
     match records.iter().find(|record| record.reference_id != reference) {
         Some(other) => Err(other.unknown("it has another reference")),

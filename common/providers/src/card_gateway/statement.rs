@@ -1,7 +1,6 @@
 //! The statement: all successful transactions of the report since an instant, oldest first. The report is paged and
-//! newest first, so the first page to read is searched for, and reading continues to the newest page.
-
-use std::collections::HashSet;
+//! newest first, so that new transactions shift the others to later pages while it is read. Each page therefore counts
+//! all transactions: counted from the oldest, a transaction keeps its position.
 
 use super::Credentials;
 use super::report::{self, Record, Status, Type};
@@ -11,6 +10,8 @@ use foundation::time::Timestamp;
 
 /// The report selects by days in the account's time zone; one more day covers every offset.
 const MARGIN_DAYS: i64 = 1;
+/// Transactions on a page of the report.
+const PAGE_SIZE: u64 = 100;
 
 pub(super) async fn read(
     wire: &Wire,
@@ -19,17 +20,24 @@ pub(super) async fn read(
     limit: usize,
 ) -> Result<Vec<StatementLine>, ProviderError> {
     let reader = ReportReader { wire, account, from: day(since, -MARGIN_DAYS) };
-    let mut number = reader.first_page_since(since).await?;
-    let (mut lines, mut seen): (Vec<StatementLine>, HashSet<String>) = <_>::default();
-    while number >= 1 && lines.len() < limit {
-        let page = reader.page(number).await?;
-        for record in page.transactions.iter().rev() {
-            // New transactions shift others to the next page: some are read twice, none is missed.
-            if is_since(record, since)? && seen.insert(record.transaction_id.clone()) {
+    let (mut position, mut count) = reader.first_since(since).await?;
+    let mut lines = Vec::new();
+    while position < count && lines.len() < limit {
+        let page = reader.page((count - 1 - position) / PAGE_SIZE + 1).await?;
+        count = page.count;
+        // Where the page ends, and how many of its newest transactions have not been read.
+        let end = count.saturating_sub((page.number - 1) * PAGE_SIZE);
+        let unread = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
+        if unread > page.transactions.len() {
+            // So many have been added that the next one is now on a later page.
+            continue;
+        }
+        for record in page.transactions[..unread].iter().rev() {
+            if is_since(record, since)? {
                 lines.extend(line(record)?);
             }
         }
-        number -= 1;
+        position = end;
     }
     lines.truncate(limit);
     Ok(lines)
@@ -93,28 +101,51 @@ struct ReportReader<'a> {
     from: String,
 }
 
+/// A page of the report.
+struct Page {
+    /// From 1, the newest.
+    number: u64,
+    /// The number of transactions on all pages.
+    count: u64,
+    /// The newest first.
+    transactions: Vec<Record>,
+}
+
 impl ReportReader<'_> {
-    async fn page(&self, number: usize) -> Result<report::Page, ProviderError> {
+    async fn page(&self, number: u64) -> Result<Page, ProviderError> {
         let filter = [("start_date", self.from.as_str()), ("end_date", "9999-12-31")];
-        report::page(self.wire, self.account, &filter, u32::try_from(number).unwrap_or(u32::MAX)).await
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let page = report::page(self.wire, self.account, &filter, number).await?;
+        let count = page.no_of_transactions;
+        // A page that is neither the last one nor full would leave others out.
+        let expected = count.saturating_sub((u64::from(number) - 1) * PAGE_SIZE).min(PAGE_SIZE);
+        if page.transactions.len() as u64 != expected {
+            return Err(ProviderError::Unknown(format!("the report: page {number} is incomplete")));
+        }
+        Ok(Page { number: number.into(), count, transactions: page.transactions })
     }
 
-    /// Returns the page after the last one that contains transactions since `since`, because new transactions shift
-    /// others to the next page. Most queries are for recent transactions, so the search starts at the newest page with
+    /// Returns a position, counted from the oldest transaction, before which there is none since `since`, and the number
+    /// of all transactions. Most queries are for recent transactions, so the search starts at the newest page with
     /// growing steps.
-    async fn first_page_since(&self, since: Timestamp) -> Result<usize, ProviderError> {
-        let (mut newest, mut step) = (1, 1);
-        let pages = usize::try_from(self.page(1).await?.total_pages).unwrap_or(usize::MAX).max(1);
-        let mut oldest = pages;
-        while newest < oldest {
-            let next = if step == 0 { (newest + oldest).div_ceil(2) } else { (newest + step).min(oldest) };
-            // The first record of a page is its newest.
+    async fn first_since(&self, since: Timestamp) -> Result<(u64, u64), ProviderError> {
+        let (mut first, mut number, mut step) = (0, 1, 1);
+        let mut count = self.page(1).await?.count;
+        // The pages that may contain the first transaction: this one and later ones, up to that of `first`.
+        while first < count && number < (count - 1 - first) / PAGE_SIZE + 1 {
+            let last = (count - 1 - first) / PAGE_SIZE + 1;
+            let next = if step == 0 { (number + last).div_ceil(2) } else { (number + step).min(last) };
             let page = self.page(next).await?;
-            let reaches = page.transactions.first().map_or(Ok(false), |record| is_since(record, since))?;
-            (newest, oldest) = if reaches { (next, oldest) } else { (newest, next - 1) };
-            step = if reaches { step * 2 } else { 0 };
+            count = page.count;
+            // The first record of a page is its newest.
+            if page.transactions.first().map_or(Ok(false), |record| is_since(record, since))? {
+                (number, step) = (next, step * 2);
+            } else {
+                first = first.max(count.saturating_sub((next - 1) * PAGE_SIZE));
+                step = 0;
+            }
         }
-        Ok((newest + 1).min(pages))
+        Ok((first, count))
     }
 }
 

@@ -2,6 +2,7 @@
 //! has some tests of its own.
 
 mod references;
+mod statement;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -418,35 +419,6 @@ async fn a_lost_capture_or_void_is_found() {
         now: noon(),
     };
     assert_eq!(fixture.adapter.inquire(request).await.expect("a result").status, ChargeStatus::Voided);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_statement_reads_every_page_oldest_first() {
-    let fixture = GatewayFixture::new(&["--hourly-per-address", "1000000"]).await;
-    let since = Clock::system().now();
-    let stored = execute(
-        &fixture,
-        &request(&fixture, "card", Action::StoreCard { token: Secret::new(fixture.token_of(APPROVES).await) }),
-    )
-    .await;
-    let ProviderResponse::Stored { provider_ref, .. } = stored else { panic!("stored") };
-    let money = Money { minor: 100, currency: "USD".parse().expect("a currency") };
-    let references: Vec<_> = (0..230).map(|n| format!("op_{n:03}")).collect();
-    for reference in &references {
-        let source = Source::Card(provider_ref.clone());
-        let action = Action::Charge { source, money, capture: true };
-        charged(execute(&fixture, &request(&fixture, reference, action)).await);
-    }
-    let read = fixture.adapter.statement(fixture.account, since, 1000).await.expect("read");
-    let read_references: Vec<_> = read.iter().map(|line| line.reference.clone()).collect();
-    assert_eq!(read_references, references);
-    let first = fixture.adapter.statement(fixture.account, since, 120).await.expect("read");
-    assert_eq!(first.len(), 120);
-    assert_eq!(first[119].reference, "op_119");
-    // Times have a resolution of one second, so records of the first second may be read again, but none is missing.
-    let rest = fixture.adapter.statement(fixture.account, first[119].occurred_at, 1000).await.expect("read");
-    assert!(rest.iter().any(|line| line.reference == "op_120"));
-    assert_eq!(rest.last().map(|line| line.reference.as_str()), Some("op_229"));
 }
 
 /// A request that a paused worker sends after its deadline has no effect.

@@ -13,6 +13,7 @@ pub(crate) async fn declares_its_recovery_class(fixture: &dyn Fixture) {
         OperationKind::Refund,
         OperationKind::StoreCard,
         OperationKind::Reverse,
+        OperationKind::ReverseByRefund,
     ] {
         fixture.provider().recovery(fixture.account(), kind).await.expect("a class");
     }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::json;
+use sqlx::{Connection, PgConnection};
 use testkit::Cluster;
 
 use super::{APPROVES, shop};
-use crate::support::{Shop, accepted, concurrently, created, eventually, id};
+use crate::support::{Shop, accepted, concurrently, created, eventually, id, ok};
 
 /// A cluster whose acquirer is slow, so that tests can interrupt a sale in progress.
 async fn slow_cluster() -> Result<Cluster> {
@@ -128,5 +129,73 @@ async fn thirty_payments_with_one_key_are_one_sale() -> Result<()> {
     let first = &created(&responses[0])["id"];
     assert!(responses.iter().all(|response| created(response)["id"] == *first));
     assert_eq!(shop.records().await?, "sale 500 approved");
+    Ok(())
+}
+
+/// Kills the gateway after it has entered a transaction and before its acquirer has it, and restarts it. It will never
+/// process that transaction.
+async fn kill_before_the_acquirer(cluster: &mut Cluster, begin: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
+    let mut holder = PgConnection::connect(cluster.database_url()).await?;
+    let mut db = PgConnection::connect(cluster.database_url()).await?;
+    let mut lock = holder.begin().await?;
+    sqlx::query("LOCK TABLE gateway.acquirer_books IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await?;
+    begin().await?;
+    let waiting = "SELECT pid FROM pg_locks WHERE relation = 'gateway.acquirer_books'::regclass AND NOT granted";
+    let waiting: i32 = eventually("a request to the acquirer", async || {
+        Ok(sqlx::query_scalar(waiting).fetch_optional(&mut db).await?)
+    })
+    .await?;
+    cluster.gateway(0).kill9()?;
+    sqlx::query("SELECT pg_terminate_backend($1)").bind(waiting).execute(&mut db).await?;
+    lock.rollback().await?;
+    sqlx::query("UPDATE gateway.transactions SET recover_at = now() WHERE recover_at IS NOT NULL")
+        .execute(&mut db)
+        .await?;
+    cluster.gateway(0).restart().await
+}
+
+#[tokio::test]
+async fn a_refund_that_the_gateway_never_processed_is_sent_again() -> Result<()> {
+    let mut cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
+    let shop = Shop::new(&cluster, &[]).await?;
+    let payment = id(created(&shop.pay(APPROVES, 500).await?))?;
+    let refund = async || {
+        accepted(&shop.merchant.refund(&payment, Some(200)).await?);
+        Ok(())
+    };
+    kill_before_the_acquirer(&mut cluster, refund).await?;
+    eventually("the refund", async || {
+        let payment = shop.merchant.payment(&payment).await?;
+        anyhow::ensure!(payment["refunds"][0]["status"] == "succeeded", "{payment}");
+        Ok(Some(()))
+    })
+    .await?;
+    assert_eq!(shop.records().await?, "sale 500 approved, refund 200 failed, refund 200 approved");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_collection_that_the_gateway_never_processed_uses_up_no_attempt() -> Result<()> {
+    let mut cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
+    let shop = Shop::new(&cluster, &[]).await?;
+    let (customer, _) = shop.saved_card(APPROVES).await?;
+    let body = json!({"customerId": customer, "currency": "USD", "amount": 700});
+    let invoice = format!("/v1/invoices/{}", id(created(&shop.merchant.api.post("/v1/invoices", body).await?))?);
+    let collect = async || {
+        let due = json!({"collectAt": "2020-01-01T00:00:00Z"});
+        ok(&shop.merchant.api.post(&format!("{invoice}/schedule"), due).await?);
+        Ok(())
+    };
+    kill_before_the_acquirer(&mut cluster, collect).await?;
+    eventually("the invoice to be paid", async || {
+        let invoice = shop.merchant.api.get(&invoice).await?.body;
+        anyhow::ensure!(invoice["status"] == "paid", "{invoice}");
+        Ok(Some(()))
+    })
+    .await?;
+    let attempts = shop.merchant.api.get(&format!("{invoice}/attempts")).await?.body;
+    assert_eq!(attempts["data"].as_array().map(Vec::len), Some(1), "{attempts}");
+    assert_eq!(attempts["data"][0]["status"], "succeeded");
+    assert_eq!(shop.records().await?, "sale 700 failed, sale 700 approved");
     Ok(())
 }

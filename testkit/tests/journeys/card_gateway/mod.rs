@@ -10,6 +10,7 @@ mod payments;
 mod provider_change;
 mod refusals;
 mod tokens;
+mod wrong_amounts;
 
 use anyhow::Result;
 

@@ -14,7 +14,7 @@ pub(super) async fn link(shop: &Shop) -> Result<(String, Payer)> {
     link_at(cluster().await?, shop).await
 }
 
-async fn link_at(cluster: &Cluster, shop: &Shop) -> Result<(String, Payer)> {
+pub(super) async fn link_at(cluster: &Cluster, shop: &Shop) -> Result<(String, Payer)> {
     let response = shop.merchant.api.post(LINKS, json!({"amount": 800, "currency": "USD"})).await?;
     let link = created(&response);
     Ok((format!("{LINKS}/{}", id(link)?), Payer::for_object(link, &cluster.api_url(0))?))

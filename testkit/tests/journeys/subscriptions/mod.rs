@@ -6,6 +6,7 @@ mod collection;
 mod fields;
 mod lists;
 mod states;
+mod unsent;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -1,0 +1,46 @@
+//! Ends the charge of an invoice of which no request can have taken effect, because the invoice is no longer to be
+//! charged.
+
+use crate::charge::counters::{CollectionOutcome, count_collections};
+use crate::charge::finish::ended_charge;
+use crate::charge::outcomes::finish_charges;
+use domain::invoices::{Failure, Invoice, attempts};
+use domain::operations::{self, State};
+use domain::payments;
+use foundation::db::Tx;
+use foundation::error::{Error, Result};
+use foundation::id::PaymentId;
+use foundation::queues;
+use foundation::time::Timestamp;
+use providers::{FailureCode, ProviderResponse};
+
+/// Ends a payment whose charge was not sent, or certainly not processed, with its collection attempt. Returns `false`
+/// and changes nothing if a request may have taken effect. The invoice is locked.
+///
+/// Lock order: the payment, the operation, which no worker can claim from then on.
+///
+/// # Errors
+/// Database errors only.
+pub async fn end_unsent(tx: &mut Tx, invoice: &Invoice, payment: PaymentId, now: Timestamp) -> Result<bool> {
+    let account = invoice.account_id;
+    let mut payment = payments::lock(tx, account, payment).await?;
+    let (id, operation) = operations::lock_charge(tx, account, payment.id).await?;
+    if operation.state != State::Ready || !payment.status.is_under_way() {
+        return Ok(false);
+    }
+    let code = FailureCode::ProviderUnavailable;
+    payment.fail(code)?;
+    let response = ProviderResponse::Refused { code, reason: "its invoice is no longer to be charged".to_owned() };
+    let written = finish_charges(tx, &[&ended_charge(id, payment.clone(), &response, now)?]).await?;
+    if written.payments.is_empty() {
+        return Err(Error::internal(format!("{} could not be ended although it is locked", payment.id)));
+    }
+    for endpoint in written.endpoints {
+        tx.wake(queues::WEBHOOKS, endpoint);
+    }
+    if let Some(attempt) = attempts::of_payment(tx, account, payment.id).await? {
+        attempts::failed(tx, attempt.id, Failure::of(code), None).await?;
+        count_collections(CollectionOutcome::Stopped, 1);
+    }
+    Ok(true)
+}

@@ -1,0 +1,95 @@
+//! While the provider processes nothing, a charge waits. Whoever cancels it meanwhile is not charged later.
+
+use anyhow::Result;
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::Cluster;
+
+use super::{cancel, customer_with_card, plan, subscribe};
+use crate::support::{Merchant, eventually, id, ok};
+
+/// Waits until a charge was not processed, and stops the worker while the charge waits to be sent again.
+async fn stop_with_waiting_charge(cluster: &mut Cluster, merchant: &Merchant) -> Result<()> {
+    let waits = "SELECT count(*) = 1 FROM operations WHERE account_id = $1 AND kind = 'sale' AND finished_at IS NULL
+                 AND state = 'ready' AND not_processed > 0";
+    loop {
+        eventually("a charge that waits", async || {
+            let waits = sqlx::query_scalar::<_, bool>(waits).bind(merchant.books.account);
+            Ok(waits.fetch_one(&merchant.books.db).await?.then_some(()))
+        })
+        .await?;
+        cluster.worker(0).kill9()?;
+        let still = sqlx::query_scalar::<_, bool>(waits).bind(merchant.books.account);
+        if still.fetch_one(&merchant.books.db).await? {
+            return Ok(());
+        }
+        // It was about to be sent again.
+        cluster.worker(0).restart().await?;
+    }
+}
+
+/// What becomes of the only invoice if `stop` stops its collection while the charge waits.
+async fn invoice_after(stop: impl AsyncFnOnce(&Merchant, &Value, &str) -> Result<()>) -> Result<Value> {
+    let mut cluster = Cluster::builder().api(1).worker(1).scheduler(1).start().await?;
+    let merchant = Merchant::new(&cluster).await?;
+    let (customer, plan) = (customer_with_card(&merchant).await?, plan(&merchant, "month").await?);
+    merchant.mock(&cluster, &["--refuse"]).await?;
+    let subscription = subscribe(&merchant, json!({"customerId": customer, "planId": plan})).await?;
+    stop_with_waiting_charge(&mut cluster, &merchant).await?;
+    let invoices = merchant.api.get("/v1/invoices").await?.body;
+    let invoice = id(&invoices["data"][0])?;
+    stop(&merchant, &subscription, &invoice).await?;
+
+    merchant.mock(&cluster, &[]).await?;
+    cluster.worker(0).restart().await?;
+    // A later payment shows that the provider and the worker are back.
+    eventually("another payment", async || {
+        let payment = merchant.pay(100).await?.body;
+        Ok((payment["status"] == "pending_settlement").then_some(()))
+    })
+    .await?;
+    let unfinished = "SELECT count(*) FROM operations WHERE account_id = $1 AND finished_at IS NULL";
+    let unfinished: i64 =
+        sqlx::query_scalar(unfinished).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
+    assert_eq!(unfinished, 0);
+    let charged: Vec<i64> =
+        sqlx::query_scalar("SELECT amount FROM mock.transactions").fetch_all(&merchant.books.db).await?;
+    assert_eq!(charged, [100]);
+    let attempts = merchant.api.get(&format!("/v1/invoices/{invoice}/attempts")).await?.body;
+    assert_eq!(attempts["data"][0]["status"], "failed", "{attempts}");
+    let payment = attempts["data"][0]["paymentId"].as_str().expect("a payment");
+    assert_eq!(merchant.payment(payment).await?["status"], "failed");
+    Ok(merchant.api.get(&format!("/v1/invoices/{invoice}")).await?.body)
+}
+
+#[tokio::test]
+async fn a_cancelled_subscription_is_not_charged_when_the_provider_is_back() -> Result<()> {
+    let invoice = invoice_after(async |merchant, subscription, _| {
+        assert_eq!(ok(&cancel(merchant, &id(subscription)?).await?)["status"], "cancelled");
+        Ok(())
+    });
+    assert_eq!(invoice.await?["status"], "open");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_voided_invoice_is_not_charged_when_the_provider_is_back() -> Result<()> {
+    let invoice = invoice_after(async |merchant, _, invoice| {
+        let voided = merchant.api.send(Method::POST, &format!("/v1/invoices/{invoice}/void"), None).await?;
+        assert_eq!(ok(&voided)["status"], "voided");
+        Ok(())
+    });
+    assert_eq!(invoice.await?["status"], "voided");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_invoice_taken_out_of_collection_is_not_charged_when_the_provider_is_back() -> Result<()> {
+    let invoice = invoice_after(async |merchant, _, invoice| {
+        let open = merchant.api.send(Method::POST, &format!("/v1/invoices/{invoice}/cancel_schedule"), None).await?;
+        assert_eq!(ok(&open)["status"], "open");
+        Ok(())
+    });
+    assert_eq!(invoice.await?["status"], "open");
+    Ok(())
+}
