@@ -48,7 +48,7 @@ pub(super) static FIELD: LazyLock<Script> =
 static V1: LazyLock<Script> = LazyLock::new(|| Script::new("v1.js", &[include_str!("v1.js")], ANY_ORIGIN));
 /// Earlier published versions of v1.js. Merchants' pages refer to them by hash, so none may ever be removed: before
 /// v1.js changes, copy it to `former/`, add it here, and add the new version to `PUBLISHED` below.
-const FORMER_V1: [&str; 0] = [];
+const FORMER_V1: [&str; 1] = [include_str!("former/v1.1139bfcdf1c27335.js")];
 
 impl Script {
     fn new(name: &'static str, parts: &[&str], resource_policy: &'static str) -> Self {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     /// Versions that pages may refer to, newest first. Versions are only added, never removed.
-    const PUBLISHED: [&str; 1] = ["1139bfcdf1c27335"];
+    const PUBLISHED: [&str; 2] = ["75202695c923a032", "1139bfcdf1c27335"];
 
     #[test]
     fn every_published_version_is_still_served() {

@@ -5,7 +5,10 @@
 //   const { paymentToken } = await card.submit();
 (() => {
   "use strict";
-  const script = document.currentScript || document.querySelector('script[src*="/elements/v1."]');
+  // Elements with a name replace properties of `document`, such as <img name="currentScript">, but not those of its prototype.
+  const { get: currentScript } = Object.getOwnPropertyDescriptor(Document.prototype, "currentScript");
+  const { createElement, querySelector } = Document.prototype;
+  const script = currentScript.call(document) || querySelector.call(document, 'script[src*="/elements/v1."]');
   const base = new URL("..", script.src);
   // Sessions are valid for 30 minutes; one older than this is replaced.
   const MAX_SESSION_AGE_MS = 25 * 60 * 1000;
@@ -63,7 +66,7 @@
   }
 
   function mount(key, target, options) {
-    const container = typeof target === "string" ? document.querySelector(target) : target;
+    const container = typeof target === "string" ? querySelector.call(document, target) : target;
     if (!(container instanceof Element)) {
       throw new Error("UnifiedPayments: the element to mount the card field in was not found.");
     }
@@ -83,7 +86,7 @@
 
     // The frame is kept for later sessions, so that a declined card can be corrected in it.
     function openFrame(mountUrl) {
-      const element = document.createElement("iframe");
+      const element = createElement.call(document, "iframe");
       const origin = new URL(mountUrl).origin;
       let onMessage = null;
       const listen = (event) => {

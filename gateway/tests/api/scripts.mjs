@@ -26,18 +26,21 @@ globalThis.window = globalThis;
 // As in an unattended browser, dialogs are dismissed.
 globalThis.confirm = () => false;
 let scripts = [];
-globalThis.document = {
-  getElementById: (id) => fields[id] ?? null,
-  querySelector: (selector) => {
+let currentScript = null;
+globalThis.Document = class {
+  get currentScript() { return currentScript; }
+  getElementById(id) { return fields[id] ?? null; }
+  querySelector(selector) {
     const part = /^script\[src\*="(.*)"\]$/.exec(selector)[1];
     return scripts.find((script) => script.src.includes(part)) ?? null;
-  },
+  }
 };
+globalThis.document = new Document();
 
 async function load(path, isCurrent = true) {
   const script = { src: `${base}/services/${path}?v=1` };
   const source = await (await fetch(script.src)).text();
-  document.currentScript = isCurrent ? script : null;
+  currentScript = isCurrent ? script : null;
   scripts = [{ src: "https://other.example/a.js" }, script];
   new Function(source)();
 }

@@ -6,8 +6,11 @@
 // If the page sets GatewayProxynizationAPI.appKey, no other account can use the proxy numbers.
 (function () {
   "use strict";
+  // Elements with a name replace properties of `document`, such as <img name="currentScript">, but not those of its prototype.
+  var currentScript = Object.getOwnPropertyDescriptor(Document.prototype, "currentScript").get;
+  var querySelector = Document.prototype.querySelector;
   // In a module or a bundle there is no current script. The endpoint is relative to the script's URL.
-  var script = document.currentScript || document.querySelector('script[src*="/services/proxynization_api.js"]');
+  var script = currentScript.call(document) || querySelector.call(document, 'script[src*="/services/proxynization_api.js"]');
   var endpoint = new URL("proxynization", script.src).href;
 
   function protect(number, callback) {
@@ -44,7 +47,7 @@
         protect(number, callback);
         return false;
       }
-      var field = document.getElementById(number.slice(1));
+      var field = Document.prototype.getElementById.call(document, number.slice(1));
       if (field) {
         protect(field.value, callback);
       } else {

@@ -7,8 +7,11 @@
 // function that confirms the payment, such as function (text) { return window.confirm(text); }.
 (function () {
   "use strict";
+  // Elements with a name replace properties of `document`, such as <img name="currentScript">, but not those of its prototype.
+  var currentScript = Object.getOwnPropertyDescriptor(Document.prototype, "currentScript").get;
+  var querySelector = Document.prototype.querySelector;
   // In a module or a bundle there is no current script. The endpoint is relative to the script's URL.
-  var script = document.currentScript || document.querySelector('script[src*="/services/walletPaySandbox.js"]');
+  var script = currentScript.call(document) || querySelector.call(document, 'script[src*="/services/walletPaySandbox.js"]');
   var endpoint = new URL("wallet_token", script.src).href;
 
   function sign(fields) {

@@ -4,6 +4,7 @@ mod examples;
 mod framing;
 mod messages;
 mod script;
+mod shadowed;
 
 use anyhow::{Context, Result};
 use reqwest::Method;
