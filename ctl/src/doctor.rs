@@ -53,7 +53,7 @@ pub(crate) async fn run(ctl: &Ctl) -> Result<Output> {
         }
     }
     let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
-    let lines = findings.iter().map(line).collect();
+    let lines = findings.iter().flat_map(lines).collect();
     let output = Output::new(vec![
         ("verdict", json!(worst.name())),
         ("checks", findings.iter().map(|finding| check(finding).into_json()).collect::<Value>()),
@@ -130,9 +130,8 @@ fn check(finding: &Finding) -> Output {
     ])
 }
 
-fn line(finding: &Finding) -> String {
+fn lines(finding: &Finding) -> impl Iterator<Item = String> {
     let (severity, check, message) = (finding.severity.name(), finding.check, &finding.message);
-    let advice =
-        if finding.severity == Severity::Ok { String::new() } else { format!("\n{:31}→ {}", "", finding.advice) };
-    format!("{severity:<4}  {check:<23}  {message}{advice}")
+    let advice = (finding.severity != Severity::Ok).then(|| format!("{:31}→ {}", "", finding.advice));
+    [format!("{severity:<4}  {check:<23}  {message}")].into_iter().chain(advice)
 }

@@ -158,7 +158,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
     let command = match cli.command {
         Command::Core(command) => command,
         Command::Gateway(command) => {
-            console::print(gateway::commands::operate(command, &Actor::named(cli.actor.as_deref())?).await?)?;
+            console::print_json(&gateway::commands::operate(command, &Actor::named(cli.actor.as_deref())?).await?)?;
             return Ok(ExitCode::SUCCESS);
         }
     };

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
-use foundation::console::{print, print_error};
+use foundation::console::{one_line, print_error, print_json, print_lines};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -71,8 +71,8 @@ impl Output {
 
     pub(crate) fn print(self, json: bool) -> ExitCode {
         let code = ExitCode::from(self.code);
-        let text = if json { self.into_json().to_string() } else { self.to_text() };
-        match print(text) {
+        let printed = if json { print_json(&self.into_json()) } else { print_lines(&self.into_lines()) };
+        match printed {
             Ok(()) => code,
             Err(error) => {
                 print_error(format_args!("ctl: standard output: {error}"));
@@ -81,21 +81,21 @@ impl Output {
         }
     }
 
-    fn to_text(&self) -> String {
-        if let Some(lines) = &self.lines {
-            return lines.join("\n");
+    fn into_lines(self) -> Vec<String> {
+        if let Some(lines) = self.lines {
+            return lines;
         }
         let mut lines = Vec::new();
         for (name, value) in &self.fields {
             let columns = self.tables.iter().find(|(table, _)| table == name).map(|(_, columns)| *columns);
             match (value.as_array().map(Vec::as_slice), columns) {
                 (Some([]), _) => lines.push(format!("{name:<16} none")),
-                (Some(rows), Some(columns)) => lines.push(table(rows, columns)),
+                (Some(rows), Some(columns)) => lines.extend(table(rows, columns).lines().map(str::to_owned)),
                 (Some(rows), None) => lines.extend(rows.iter().map(row)),
                 (None, _) => lines.push(format!("{name:<16} {}", row(value))),
             }
         }
-        lines.join("\n")
+        lines
     }
 }
 
@@ -134,12 +134,9 @@ fn row(value: &Value) -> String {
     first.chain(others).collect::<Vec<_>>().join("  ")
 }
 
-/// The text of a value with control characters escaped: merchants and their customers wrote much of it, and control
-/// characters could manipulate the operator's terminal.
+/// The text of a value, escaped before it is aligned.
 fn text(value: &Value) -> String {
-    let Some(text) = value.as_str() else { return value.to_string() };
-    let escaped = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
-    text.chars().map(escaped).collect()
+    value.as_str().map_or_else(|| one_line(&value.to_string()), one_line)
 }
 
 #[cfg(test)]
@@ -159,18 +156,20 @@ mod tests {
     fn lists_are_aligned_tables_without_control_characters() {
         let row =
             |id: &str, name: &str| Output::new(vec![("id", json!(id)), ("name", json!(name)), ("hidden", json!(1))]);
-        let rows = [row("acct_1", "Ada"), row("acct_2", "A longer\u{1b}[2J name"), row("acct_3", "漢字")];
-        let list = Output::list("accounts", rows.into_iter(), &["id", "ended_at", "name", "id"])
-            .and(vec![("more", json!(true))]);
-        let printed = list.to_text();
-        let expected = "ID      NAME                    ID\n\
-                        acct_1  Ada                     acct_1\n\
-                        acct_2  A longer\\u{1b}[2J name  acct_2\n\
-                        acct_3  漢字                    acct_3\n\
-                        more             true";
-        assert_eq!(printed, expected);
-        assert_eq!(list.into_json()["accounts"][1]["name"], "A longer\u{1b}[2J name", "the JSON output is not escaped");
+        let rows =
+            || [row("acct_1", "Ada"), row("acct_2", "A longer\u{1b}[2J name"), row("acct_3", "漢字")].into_iter();
+        let list =
+            || Output::list("accounts", rows(), &["id", "ended_at", "name", "id"]).and(vec![("more", json!(true))]);
+        let expected = [
+            "ID      NAME                    ID",
+            "acct_1  Ada                     acct_1",
+            "acct_2  A longer\\u{1b}[2J name  acct_2",
+            "acct_3  漢字                    acct_3",
+            "more             true",
+        ];
+        assert_eq!(list().into_lines(), expected);
+        assert_eq!(list().into_json()["accounts"][1]["name"], "A longer\u{1b}[2J name");
         let none = Output::list("accounts", std::iter::empty(), &["id"]);
-        assert_eq!(none.to_text(), "accounts         none");
+        assert_eq!(none.into_lines(), ["accounts         none"]);
     }
 }

@@ -1,5 +1,7 @@
 //! Detects card numbers in texts, and limits what an error message repeats of a client's text.
 
+use crate::console::is_misleading;
+
 /// Maximum number of characters of a client's text in an error message.
 const MAX_EXCERPT: usize = 64;
 
@@ -38,9 +40,7 @@ pub fn excerpt(text: &str) -> String {
     }
     let (mut excerpt, mut length) = (String::new(), 0);
     for c in text.chars() {
-        // Characters that change the direction of text would change how the rest of the message is read.
-        let is_escaped = c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        let is_escaped = is_misleading(c);
         let shown = if is_escaped { c.escape_unicode().to_string() } else { c.to_string() };
         length += if is_escaped { shown.len() } else { 1 };
         // An escape counts as long as it is shown, so that no text makes the message long.

@@ -8,7 +8,7 @@ mod serve;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use foundation::actor::Actor;
-use foundation::console::print;
+use foundation::console::{print_json, print_lines};
 use foundation::db;
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -97,9 +97,9 @@ pub async fn run() -> Result<()> {
         Command::Migrate => {
             let (owner, role) = (foundation::config::database_url()?, config::role_url()?);
             migrations::run(owner.expose(), role.as_ref().map(|url| url.expose().as_str())).await?;
-            Ok(print("the schema is up to date")?)
+            Ok(print_lines(&["the schema is up to date"])?)
         }
-        Command::Operate(command) => Ok(print(operate(command, &Actor::named(cli.actor.as_deref())?).await?)?),
+        Command::Operate(command) => Ok(print_json(&operate(command, &Actor::named(cli.actor.as_deref())?).await?)?),
     }
 }
 

@@ -1,10 +1,10 @@
-//! The output of `ctl`: tables by default, and no error when stdout is closed.
+//! The output of `ctl`: tables by default, no error when stdout is closed, and no characters that control a terminal.
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
-use crate::support::{cluster, merchant};
+use crate::support::{cluster, merchant, uuid};
 
 #[tokio::test]
 async fn a_closed_stdout_is_not_an_error() -> Result<()> {
@@ -47,5 +47,41 @@ async fn lists_are_printed_as_tables() -> Result<()> {
     let kinds: BTreeSet<_> = lines[1..].iter().map(kind).collect();
     assert_eq!(kinds, BTreeSet::from(["publishable", "secret"].map(str::to_owned)), "{}", output.stdout);
     assert!(!output.stdout.contains(&merchant.account.secret_key), "no secret");
+    Ok(())
+}
+
+/// Merchants, customers and providers wrote much of what `ctl` prints.
+#[tokio::test]
+async fn no_text_controls_the_terminal() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let (payment, account) = (merchant.charge(100).await?, merchant.account.id.as_str());
+    let hostile = "all is well\r\n\u{202e}\u{2066}\u{61c}\u{9b}2J\u{1b}[2J\u{7f}";
+    for statement in [
+        "UPDATE mock.transactions SET unique_reference = $1, reference = $1
+         WHERE reference IN (SELECT reference FROM operations WHERE payment_id = $2)",
+        "UPDATE accounts SET name = $1 WHERE id = (SELECT account_id FROM payments WHERE id = $2)",
+    ] {
+        let changed = sqlx::query(statement).bind(hostile).bind(uuid(&payment)?).execute(&merchant.books.db).await?;
+        ensure!(changed.rows_affected() == 1, "{statement}");
+    }
+    let day: String = sqlx::query_scalar("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')")
+        .fetch_one(&merchant.books.db)
+        .await?;
+    for (arguments, prints_it) in [
+        (&["reconcile", "--account", account, "--day", &day][..], true),
+        (&["accounts", "list"], true),
+        (&["why", &payment], true),
+        (&["doctor"], false),
+        (&["gateway", "account", "set", "--username", hostile], true),
+    ] {
+        for json in [None, Some("--json")] {
+            let output = cluster.ctl_output(&[arguments, json.as_slice()].concat()).await?;
+            let printed = output.stdout + &output.stderr;
+            ensure!(printed.contains("all is well") || !prints_it, "{arguments:?}: {printed}");
+            let is_harmful = |c: char| c != '\n' && (c.is_control() || !c.is_ascii() && hostile.contains(c));
+            ensure!(!printed.contains(is_harmful), "{arguments:?}: {printed:?}");
+            ensure!(!printed.contains("\nall is") && !printed.contains("well\n"), "{arguments:?}: {printed:?}");
+        }
+    }
     Ok(())
 }
