@@ -16,11 +16,14 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use domain::accounts::{Caller, Rate};
 use foundation::config::ApiLimits;
+use foundation::id::OperationId;
 use foundation::rate_limits::{Acquisition, Bucket, RateLimits};
 
 /// Bursts per address, in seconds of its rate.
 const PAGES_BURST: u32 = 5;
 const UNVERIFIED_BURST: u32 = 4;
+/// Browsers that may wait for one operation at once.
+const RETURNS_BURST: u32 = 3;
 
 /// The rate limiter. Cheap to clone.
 #[derive(Clone)]
@@ -104,6 +107,19 @@ impl Limits {
     /// Refunds the address's token for a key that could not be checked.
     pub(crate) async fn refund_unverified(&self, address: IpAddr) {
         self.buckets.restore(&self.unverified_of(address)).await;
+    }
+
+    /// Whether a browser that returns from a challenge may wait for this operation's outcome. Anyone with the URL can
+    /// return, any number of times at once.
+    pub(crate) async fn may_wait_for(&self, operation: OperationId) -> bool {
+        let bucket = Bucket::per_second(format!("wait:{operation}"), 1, RETURNS_BURST);
+        matches!(self.buckets.acquire(&[bucket]).await, Acquisition::Allowed { .. })
+    }
+
+    /// Whether a worker may be woken for this operation, which asks the provider: once a second, however many wait.
+    pub(crate) async fn may_wake(&self, operation: OperationId) -> bool {
+        let bucket = Bucket::per_second(format!("wake:{operation}"), 1, 1);
+        matches!(self.buckets.acquire(&[bucket]).await, Acquisition::Allowed { .. })
     }
 
     const fn unverified_rate(&self) -> Rate {

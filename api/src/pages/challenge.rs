@@ -30,6 +30,7 @@ use crate::request_id;
 /// How long a returning browser waits for the outcome.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const WAKE_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) fn router() -> Router<App> {
     Router::new()
@@ -52,25 +53,31 @@ async fn start(app: &App, token: &str) -> Result<Response, ErrorPage> {
 /// Handles the return from the provider; anyone can open this URL.
 async fn finish(app: &App, token: &str) -> Result<Response, ErrorPage> {
     let mut challenge = engine::challenge(&app.db, token).await?;
-    if challenge.payment.status == Status::RequiresAction {
-        let request_id = request_id::current().map(|id| id.to_string());
-        app.publisher.post(queues::MONEY, Wake { id: challenge.operation.uuid(), request_id });
-        challenge.payment = outcome(app, challenge.payment).await;
+    if challenge.payment.status == Status::RequiresAction && app.limits.may_wait_for(challenge.operation).await {
+        await_outcome(app, &mut challenge).await;
     }
     Ok(redirect_back(&challenge))
 }
 
-/// Waits for the outcome; returns the payment, still `requires_action` at the timeout.
-async fn outcome(app: &App, mut payment: Payment) -> Payment {
-    let end = Instant::now() + TIMEOUT;
-    while payment.status == Status::RequiresAction && Instant::now() < end {
+/// Reads the payment until it has an outcome; it is still `requires_action` at the timeout. All who wait wake the worker
+/// once a second together, so that it looks again soon after a return that directly follows another one.
+async fn await_outcome(app: &App, Challenge { payment, operation, .. }: &mut Challenge) {
+    let began = Instant::now();
+    let mut next_wake = began;
+    while payment.status == Status::RequiresAction && began.elapsed() < TIMEOUT {
+        if Instant::now() >= next_wake {
+            next_wake = Instant::now() + WAKE_INTERVAL;
+            if app.limits.may_wake(*operation).await {
+                let request_id = request_id::current().map(|id| id.to_string());
+                app.publisher.post(queues::MONEY, Wake { id: operation.uuid(), request_id });
+            }
+        }
         sleep(POLL_INTERVAL).await;
         match app.payments.retrieve(payment.account_id, payment.id).await {
-            Ok(read) => payment = read,
+            Ok(read) => *payment = read,
             Err(error) => tracing::warn!(%error, payment = %payment.id, "the payment could not be read; retrying"),
         }
     }
-    payment
 }
 
 /// Sends the cardholder back to where the payment was started.

@@ -1,10 +1,12 @@
 //! 3-D Secure through /v1: the cardholder is challenged, and only the gateway's report decides the outcome.
 
-use anyhow::Result;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::{CHALLENGED, shop};
-use crate::support::{Cardholder, Shop, conflict, created, id, redirect_payment_id};
+use crate::support::{Cardholder, Shop, conflict, created, id, redirect_payment_id, uuid};
 
 async fn challenged_payment(shop: &Shop, extra: Value) -> Result<Value> {
     let mut body = json!({"amount": 800, "currency": "USD", "paymentToken": shop.token(CHALLENGED).await?});
@@ -74,6 +76,34 @@ async fn a_forged_return_changes_nothing() -> Result<()> {
     assert!(forged.html.contains("declined"), "{}", forged.html);
     assert_eq!(cardholder.open(&format!("{url}0")).await?.status, 404);
     Ok(())
+}
+
+/// Anyone who knows the URL can open it, without a session at the bank.
+#[tokio::test]
+async fn a_flood_of_returns_is_not_kept_waiting_and_not_passed_on_to_the_gateway() -> Result<()> {
+    let (shop, cardholder) = (shop().await?, Cardholder::new()?);
+    let payment = challenged_payment(&shop, json!({})).await?;
+    let url = format!("{}/return", payment["nextAction"]["url"].as_str().expect("an address"));
+    let claims = async || -> Result<i64> {
+        let query = sqlx::query_scalar("SELECT fence FROM operations WHERE payment_id = $1");
+        Ok(query.bind(uuid(&id(&payment)?)?).fetch_one(&shop.merchant.books.db).await?)
+    };
+    let before = claims().await?;
+    // In waves, because a lookup in progress also absorbs wake-ups.
+    let returns = (0..60_u64).map(async |i| {
+        tokio::time::sleep(Duration::from_millis(40 * i)).await;
+        let start = Instant::now();
+        ensure!(cardholder.open(&url).await?.status == 200);
+        Ok(start.elapsed() > Duration::from_secs(2))
+    });
+    let waited = futures_util::future::try_join_all(returns).await?.into_iter().filter(|waited| *waited).count();
+    ensure!(waited <= 8, "{waited} of 60 requests waited");
+    let looked_up = claims().await? - before;
+    ensure!(looked_up <= 10, "the gateway was queried {looked_up} times within 8 seconds");
+    // The cardholder's own return is still noticed.
+    let back = cardholder.decide(&cardholder.open_bank_page(&payment).await?, "confirm").await?;
+    cardholder.open(&back).await?;
+    shop.merchant.wait_for_status(&id(&payment)?, "pending_settlement").await.map(drop)
 }
 
 /// A challenge times out after 30 seconds.
