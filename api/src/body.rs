@@ -16,6 +16,7 @@ use std::time::Duration;
 use axum::body::{Bytes, HttpBody};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
 use domain::addresses::Role;
 use domain::checkout::Intent;
 use domain::events::EventType;
@@ -24,6 +25,7 @@ use domain::webhooks;
 use foundation::calendar::PaymentTerms;
 use foundation::country::Country;
 use foundation::error::Error;
+use foundation::header::{self, Repeated};
 use foundation::money::{Currency, MAX_AMOUNT};
 use foundation::schema::{self, schema_is};
 use foundation::time::Timestamp;
@@ -83,6 +85,14 @@ impl<T: DeserializeOwned> Body<T> {
         reject_nul(&json)?;
         Ok((Self::from_json(&json)?, json))
     }
+}
+
+/// The value of a header that may be sent once.
+///
+/// # Errors
+/// 422 naming a repeated header.
+pub(crate) fn single_header<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a HeaderValue>, Error> {
+    header::single(headers, name).map_err(|Repeated| Error::invalid(name, format!("{name} must be sent once")))
 }
 
 /// Parses a body. An empty one is an empty object.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::header::{AUTHORIZATION, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -16,6 +15,7 @@ use domain::accounts::{AuthError, Caller, KeyKind, Mode, key_id};
 use domain::nonces;
 use foundation::card_number::excerpt;
 use foundation::error::Error;
+use foundation::header::{self, Repeated};
 use providers::capabilities::Permission;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
@@ -136,7 +136,10 @@ async fn authorize_publishable_key(
 ) -> ApiResult {
     // Checked first. A token exchange needs no origin: its session is the credential.
     let origin = (operation == Permission::CheckoutSessionsCreate)
-        .then(|| request.headers().get(ORIGIN).cloned().ok_or_else(ApiError::no_origin))
+        .then(|| match header::single(request.headers(), "Origin") {
+            Ok(origin) => origin.cloned().ok_or_else(ApiError::no_origin),
+            Err(Repeated) => Err(ApiError::unauthenticated("Origin must be sent once")),
+        })
         .transpose()?;
     let address = client_address(&request);
     let decision = app.limits.acquire_page(address).await;
@@ -277,15 +280,14 @@ fn key_of(headers: &HeaderMap) -> ApiResult<&str> {
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    // If there are two, a proxy may have checked the other one.
-    let (Some(only), None) = (values.next(), values.next()) else { return None };
+    let only = header::single(headers, "Authorization").ok().flatten()?;
     let (scheme, key) = only.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::AUTHORIZATION;
     use proptest::prelude::*;
     use testkit::fuzz::{check, mutated, texts};
 

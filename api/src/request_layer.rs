@@ -6,11 +6,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
-use axum::http::header::{CACHE_CONTROL, HOST, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use foundation::clock::ClockError;
+use foundation::header;
 use foundation::id::{AccountId, KeyId, RequestId};
 use tracing::Instrument;
 
@@ -93,7 +94,7 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
 /// Rejects a request with two `Host` headers, because a proxy may have routed it by the other one, and rejects writes
 /// while this machine's clock is wrong: other processes can take them.
 async fn check_preconditions(app: &App, method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
-    if headers.get_all(HOST).iter().count() > 1 {
+    if header::single(headers, "Host").is_err() {
         return Err(ApiError::duplicate_header("Host"));
     }
     if method.is_safe() {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
-use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use foundation::error::Error;
 use providers::capabilities::Permission;
@@ -17,7 +16,6 @@ use serde_json::Value;
 
 use crate::body::{self, MAX_BODY, ValidatedBody, field};
 use crate::error::ApiResult;
-use crate::idempotency::IDEMPOTENCY_KEY;
 use crate::openapi::operation_doc::OperationDoc;
 use crate::retry::read_body;
 
@@ -44,11 +42,10 @@ enum Shape {
 pub(crate) async fn read(State(spec): State<Arc<InputSpec>>, request: Request, next: Next) -> ApiResult {
     let (mut parts, body) = request.into_parts();
     spec.check_query(parts.uri.query().unwrap_or_default())?;
-    if parts.headers.get_all(IDEMPOTENCY_KEY).iter().count() > 1 {
-        return Err(Error::invalid("Idempotency-Key", "Idempotency-Key must be sent once").into());
-    }
+    body::single_header(&parts.headers, "Idempotency-Key")?;
+    let content_type = body::single_header(&parts.headers, "Content-Type")?;
     let bytes = read_body(&parts.extensions, body, MAX_BODY).await?;
-    let json = body::parse(parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes), &bytes)?;
+    let json = body::parse(content_type.map(HeaderValue::as_bytes), &bytes)?;
     spec.body.check(&json, "")?;
     body::reject_nul(&json)?;
     parts.extensions.insert(ValidatedBody { json: Arc::new(json), operation: spec.operation });

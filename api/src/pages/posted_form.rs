@@ -2,9 +2,10 @@
 
 use axum::body::Bytes;
 use axum::extract::Request;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderValue;
 use foundation::error::Error;
 
+use crate::body::single_header;
 use crate::error::ApiError;
 use crate::retry::read_body;
 
@@ -19,7 +20,7 @@ const MAX_FORM: usize = 8 * 1024;
 /// # Errors
 /// 422 if it is not a form, 413 over the limit, 408 after a timeout.
 pub(super) async fn read(request: Request) -> Result<Bytes, ApiError> {
-    let content_type = request.headers().get(CONTENT_TYPE).map(|value| value.as_bytes());
+    let content_type = single_header(request.headers(), "Content-Type")?.map(HeaderValue::as_bytes);
     let essence = content_type.and_then(|value| value.split(|b| *b == b';').next()).unwrap_or_default().trim_ascii();
     if !essence.eq_ignore_ascii_case(b"application/x-www-form-urlencoded") {
         let message = "Content-Type must be application/x-www-form-urlencoded";

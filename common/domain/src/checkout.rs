@@ -226,17 +226,22 @@ pub async fn spend(
     }
     let hash = sha256(token.as_bytes());
     let spent = sqlx::query!(
-        "UPDATE payment_tokens SET spent_at = clock_timestamp()
-         WHERE token_hash = $1 AND account_id = $2 AND spent_at IS NULL AND expires_at > clock_timestamp()
-         RETURNING provider_account_id, upstream_token",
+        // The operation has the provider's token from now on, until it ends.
+        "UPDATE payment_tokens t SET spent_at = clock_timestamp(), upstream_token = ''
+         FROM (SELECT token_hash, upstream_token FROM payment_tokens
+               WHERE token_hash = $1 AND account_id = $2 AND spent_at IS NULL AND expires_at > clock_timestamp()
+               FOR NO KEY UPDATE) unspent
+         WHERE t.token_hash = unspent.token_hash
+         RETURNING t.provider_account_id, unspent.upstream_token",
         &hash[..],
         to.account_id.uuid(),
     )
     .fetch_optional(&mut *tx)
     .await?;
     if !rule_enabled!(Token) {
-        let again = sqlx::query("UPDATE payment_tokens SET spent_at = NULL WHERE token_hash = $1");
-        again.bind(&hash[..]).execute(&mut *tx).await?;
+        let again = "UPDATE payment_tokens SET spent_at = NULL, upstream_token = $2 WHERE token_hash = $1";
+        let upstream_token = spent.as_ref().map_or("", |row| &row.upstream_token);
+        sqlx::query(again).bind(&hash[..]).bind(upstream_token).execute(&mut *tx).await?;
     }
     match spent {
         Some(row) => Ok(SpentToken {
@@ -280,12 +285,11 @@ async fn spend_directly(
     let spent = sqlx::query!(
         r#"INSERT INTO payment_tokens
             (token_hash, account_id, provider_account_id, upstream_token, upstream_hash, created_at, expires_at, spent_at)
-         VALUES ($1, $2, $3, $4, $1, $5, $6, clock_timestamp())
+         VALUES ($1, $2, $3, '', $1, $4, $5, clock_timestamp())
          ON CONFLICT DO NOTHING RETURNING expires_at > clock_timestamp() AS "fresh!""#,
         &hash[..],
         to.account_id.uuid(),
         to.provider_account_id.uuid(),
-        token,
         field_token.issued_at,
         expires_at,
     )

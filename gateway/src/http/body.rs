@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use foundation::header;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::envelope;
@@ -36,7 +36,11 @@ impl BodyError {
 
 /// Reads the whole form. On an error nothing has been entered.
 pub(super) async fn form(request: Request, deadline: Deadline) -> Result<Form, BodyError> {
-    if let Some(other) = unsupported_type(request.headers()) {
+    let Ok(content_type) = header::single(request.headers(), "Content-Type") else {
+        let why = "Content-Type was sent more than once. Nothing was entered";
+        return Err(BodyError(StatusCode::UNSUPPORTED_MEDIA_TYPE, why.into()));
+    };
+    if let Some(other) = content_type.and_then(unsupported_type) {
         let why = format!("Unsupported content type {other}; send {FORM}. Nothing was entered");
         return Err(BodyError(StatusCode::UNSUPPORTED_MEDIA_TYPE, why.into()));
     }
@@ -44,8 +48,7 @@ pub(super) async fn form(request: Request, deadline: Deadline) -> Result<Form, B
 }
 
 /// The content type without parameters, if it is not [`FORM`].
-fn unsupported_type(headers: &HeaderMap) -> Option<String> {
-    let value = headers.get(CONTENT_TYPE)?;
+fn unsupported_type(value: &HeaderValue) -> Option<String> {
     let Ok(text) = value.to_str() else { return Some("(not text)".to_owned()) };
     let kind = text.split(';').next().unwrap_or_default().trim();
     (!kind.eq_ignore_ascii_case(FORM)).then(|| kind.chars().take(MAX_SHOWN).collect())

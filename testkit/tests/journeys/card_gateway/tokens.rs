@@ -25,6 +25,7 @@ async fn a_token_pays_once_exchanged_or_sent_directly() -> Result<()> {
     let refused = responses.iter().filter(|response| response.status == 409).count();
     assert_eq!((paid, refused), (1, 29));
     conflict(&shop.browser.exchange(&shop.browser.session().await?, &direct).await?);
+    assert_eq!(shop.merchant.stored_upstream_tokens().await?, 0, "spent tokens are erased");
     assert_eq!(shop.records().await?, "sale 500 approved, sale 500 approved");
     Ok(())
 }

@@ -2,22 +2,30 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::{Client, Response};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{Browser, Shop, cluster, invalid, merchant, not_found, ok, refused, sale, with};
+use crate::support::{
+    Browser, Merchant, Shop, cluster, created, invalid, merchant, not_found, ok, refused, sale, with,
+};
 
-/// Sends a raw request; returns the status and the error.
-async fn send_raw(api: &Client, request: &str) -> Result<(u16, Value)> {
+/// Sends a raw request; returns the raw response.
+async fn exchange(api: &Client, request: &str) -> Result<String> {
     let address = api.base().strip_prefix("http://").context("an address")?;
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(request.as_bytes()).await?;
     let mut raw = String::new();
     stream.read_to_string(&mut raw).await?;
+    Ok(raw)
+}
+
+/// Sends a raw request; returns the status and the error.
+async fn send_raw(api: &Client, request: &str) -> Result<(u16, Value)> {
+    let raw = exchange(api, request).await?;
     let status = raw.split(' ').nth(1).context("a status")?.parse()?;
     let body = raw.split("\r\n\r\n").nth(1).context("a body")?;
     Ok((status, serde_json::from_str::<Value>(body).with_context(|| raw.clone())?["error"].clone()))
@@ -55,6 +63,33 @@ async fn duplicate_headers_are_rejected() -> Result<()> {
         assert!(error["requestId"].is_string() && error["docUrl"].is_string(), "{error}");
     }
     assert_eq!(merchant.books.operations().await?, 0, "no operation was created");
+    refused_by_other_routes(&merchant).await
+}
+
+/// A second `Content-Type` before that of `post`, on `/v1`, a payment page and the gateway; and a second `Origin`.
+async fn refused_by_other_routes(merchant: &Merchant) -> Result<()> {
+    let link = merchant.api.post("/v1/payment_links", json!({"amount": 500, "currency": "USD"})).await?;
+    let page = created(&link)["url"].as_str().context("a URL")?.to_owned();
+    let page = page.find("/pay/").map(|at| page[at..].to_owned()).context("a page")?;
+    let (form, text) = ("Content-Type: application/x-www-form-urlencoded\r\n", "Content-Type: text/plain\r\n");
+    let (json, key) =
+        ("Content-Type: application/json\r\n", format!("Authorization: Bearer {}\r\n", merchant.account.secret_key));
+    let publishable = format!("Authorization: Bearer {}\r\n", merchant.account.publishable_key);
+    let origin = "Origin: https://shop.example\r\n";
+    let gateway = Client::new(&cluster().await?.gateway_url(0))?;
+    for (server, path, headers, status, name) in [
+        (&merchant.api, "/v1/customers", format!("{key}{json}{text}"), 422, "Content-Type"),
+        (&merchant.api, "/v1/customers", format!("{key}{json}{json}"), 422, "Content-Type"),
+        (&merchant.api, page.as_str(), format!("{form}{text}"), 422, "Content-Type"),
+        (&merchant.api, "/v1/checkout_sessions", format!("{publishable}{json}{origin}{origin}"), 401, "Origin"),
+        (&gateway, "/apis/sale.php", format!("{form}{text}"), 415, "Content-Type"),
+    ] {
+        let request =
+            format!("POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}Content-Length: 2\r\n\r\n{{}}");
+        let response = exchange(server, &request).await?;
+        ensure!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {response}");
+        ensure!(path.starts_with("/pay") || response.contains(name), "{path}: {response}");
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use testkit::{Account, Client, Cluster, Response};
 
-use super::{Books, ORIGIN, created, eventually, ok, sale, with};
+use super::{Books, ORIGIN, created, eventually, ok, sale, uuid, with};
 
 /// An account that belongs to one test.
 pub(crate) struct Merchant {
@@ -54,6 +54,12 @@ impl Merchant {
     /// The id of a new payment of this amount that is captured.
     pub(crate) async fn charge(&self, amount: i64) -> Result<String> {
         id(created(&self.pay(amount).await?))
+    }
+
+    /// The number of this account's payment tokens with which a token of the provider is stored.
+    pub(crate) async fn stored_upstream_tokens(&self) -> Result<i64> {
+        let query = "SELECT count(*) FROM payment_tokens WHERE upstream_token <> '' AND account_id = $1";
+        Ok(sqlx::query_scalar(query).bind(uuid(&self.account.id)?).fetch_one(&self.books.db).await?)
     }
 
     /// Requests a capture, of the full amount by default.

@@ -36,6 +36,7 @@ async fn concurrent_charges_with_one_token_charge_once() -> Result<()> {
     assert_eq!(succeeded.len(), 1);
     conflicts.into_iter().for_each(conflict);
     assert_eq!(merchant.books.charges().await?, 1);
+    assert_eq!(merchant.stored_upstream_tokens().await?, 0);
     merchant.books.audit().await
 }
 
