@@ -11,6 +11,7 @@ use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::middleware::Next;
 use foundation::error::Error;
+use foundation::form::{self, NotUtf8};
 use providers::capabilities::Permission;
 use serde_json::Value;
 
@@ -62,15 +63,24 @@ impl InputSpec {
 
     fn check_query(&self, query: &str) -> Result<(), Error> {
         let mut seen = BTreeSet::new();
-        for (name, _) in url::form_urlencoded::parse(query.as_bytes()) {
-            if !self.parameters.contains(&*name) {
+        for parameter in form::fields(query.as_bytes()) {
+            let name = match parameter {
+                Ok((name, _)) => name,
+                Err(NotUtf8::Name) => return Err(Error::invalid("", "the query string must be valid UTF-8")),
+                Err(NotUtf8::Value(name)) => {
+                    let name = field("", &name);
+                    let message = format!("{name} must be valid UTF-8");
+                    return Err(Error::invalid(name, message));
+                }
+            };
+            if !self.parameters.contains(&name) {
                 let known = self.parameters.iter().map(String::as_str);
                 return Err(unknown_name(field("", &name), &name, "query parameter", known));
             }
-            if seen.contains(&name) {
-                return Err(Error::invalid(name.to_string(), format!("{name} must be sent once")));
+            if !seen.insert(name.clone()) {
+                let message = format!("{name} must be sent once");
+                return Err(Error::invalid(name, message));
             }
-            seen.insert(name);
         }
         Ok(())
     }
@@ -201,6 +211,8 @@ mod tests {
             ("%6cimi=1", "limi", "did you mean limit?"),
             ("=1", "(empty name)", "expected one of"),
             ("a%00=1", "a\\u{0}", "expected one of"),
+            ("limit=1&startingAfter=%EB", "startingAfter", "must be valid UTF-8"),
+            ("%EB=1", "", "the query string must be valid UTF-8"),
         ] {
             let (named, message) = rejection(payments.check_query(query));
             assert!(named == param && message.contains(hint), "{query}: {named}: {message}");

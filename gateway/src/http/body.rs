@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use super::envelope;
 use super::form::Form;
 use crate::deadline::Deadline;
-use crate::failure::Code;
+use crate::failure::{Code, Failure};
 
 /// Large enough for a form with every field at its maximum length.
 const MAX_BYTES: usize = 64 * 1024;
@@ -26,11 +26,18 @@ const FORM: &str = "application/x-www-form-urlencoded";
 const MAX_SHOWN: usize = 60;
 
 /// The body was not accepted.
-pub(super) struct BodyError(StatusCode, Cow<'static, str>);
+pub(super) enum BodyError {
+    /// It could not be read as a form.
+    Unreadable(StatusCode, Cow<'static, str>),
+    Form(Failure),
+}
 
 impl BodyError {
     pub(super) fn into_response(self) -> Response {
-        envelope::error(self.0, Code::Unknown, &self.1)
+        match self {
+            Self::Unreadable(status, why) => envelope::error(status, Code::Unknown, &why),
+            Self::Form(failure) => envelope::failure(failure, Code::EntryFailed),
+        }
     }
 }
 
@@ -42,9 +49,10 @@ pub(super) async fn form(request: Request, deadline: Deadline) -> Result<Form, B
     };
     if let Some(other) = content_type.and_then(unsupported_type) {
         let why = format!("Unsupported content type {other}; send {FORM}. Nothing was entered");
-        return Err(BodyError(StatusCode::UNSUPPORTED_MEDIA_TYPE, why.into()));
+        return Err(BodyError::Unreadable(StatusCode::UNSUPPORTED_MEDIA_TYPE, why.into()));
     }
-    read(request.into_body(), deadline).await.map(|bytes| Form::parse(&bytes))
+    let bytes = read(request.into_body(), deadline).await?;
+    Form::parse(&bytes).map_err(BodyError::Form)
 }
 
 /// The content type without parameters, if it is not [`FORM`].
@@ -55,8 +63,8 @@ fn unsupported_type(value: &HeaderValue) -> Option<String> {
 }
 
 async fn read(body: Body, deadline: Deadline) -> Result<Bytes, BodyError> {
-    let too_long =
-        || BodyError(StatusCode::PAYLOAD_TOO_LARGE, "The form is longer than 64 KiB; nothing was entered".into());
+    let refused = |status, why: &'static str| BodyError::Unreadable(status, why.into());
+    let too_long = || refused(StatusCode::PAYLOAD_TOO_LARGE, "The form is longer than 64 KiB; nothing was entered");
     // A client that waits for "100 Continue" gets the refusal before it sends the body.
     if body.size_hint().lower() > u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) {
         return Err(too_long());
@@ -65,9 +73,7 @@ async fn read(body: Body, deadline: Deadline) -> Result<Bytes, BodyError> {
     match tokio::time::timeout(left, Limited::new(body, MAX_BYTES).collect()).await {
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
-        Ok(Err(_)) => Err(BodyError(StatusCode::BAD_REQUEST, "The form was incomplete; nothing was entered".into())),
-        Err(_) => {
-            Err(BodyError(StatusCode::REQUEST_TIMEOUT, "The form took too long to arrive; nothing was entered".into()))
-        }
+        Ok(Err(_)) => Err(refused(StatusCode::BAD_REQUEST, "The form was incomplete; nothing was entered")),
+        Err(_) => Err(refused(StatusCode::REQUEST_TIMEOUT, "The form took too long to arrive; nothing was entered")),
     }
 }

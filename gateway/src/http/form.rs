@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use foundation::card_number::excerpt;
+use foundation::form::{NotUtf8, fields};
+
 use crate::failure::{Code, Failure, Result};
 
 /// Maximum length of a text in characters.
@@ -12,10 +15,16 @@ const MAX_TEXT: usize = 255;
 pub(super) struct Form(HashMap<String, String>);
 
 impl Form {
-    /// Reads `application/x-www-form-urlencoded`. Any input parses; input that is not a form just has none of the
-    /// expected fields.
-    pub(super) fn parse(body: &[u8]) -> Self {
-        Self(url::form_urlencoded::parse(body).into_owned().collect())
+    /// Reads `application/x-www-form-urlencoded`. Input that is not a form just has none of the expected fields.
+    ///
+    /// # Errors
+    /// A1 with the field's name if it is not valid UTF-8, also for a field that no operation has.
+    pub(super) fn parse(body: &[u8]) -> Result<Self> {
+        let read = fields(body).collect::<Result<_, _>>().map(Self);
+        read.map_err(|field| match field {
+            NotUtf8::Name => Code::EntryFailed.because("the name of a field is not valid UTF-8"),
+            NotUtf8::Value(name) => Failure::field(&excerpt(&name), "is not valid UTF-8"),
+        })
     }
 
     /// A field without surrounding white space; `None` if it is empty.
@@ -84,18 +93,34 @@ mod tests {
 
     #[test]
     fn fields_are_decoded_as_browsers_encode_them() {
-        let form = Form::parse(b"a=1&a=2&b=+x%20y+&c=&d&e=%C3%A9&memo=%00");
+        let form = Form::parse(b"a=1&a=2&b=+x%20y+&c=&d&e=%C3%A9&memo=%00").expect("a form");
         assert_eq!(form.get("a"), Some("2"));
         assert_eq!(form.get("b"), Some("x y"));
         assert_eq!((form.get("c"), form.get("d"), form.get("z")), (None, None, None));
         assert_eq!(form.get("e"), Some("é"));
         assert!(form.text("memo").is_err());
-        assert!(Form::parse(b"\xff\x00{]").get("username").is_none());
+        assert!(Form::parse(b"\x00{]").expect("a form").get("username").is_none());
+    }
+
+    #[test]
+    fn what_is_not_utf_8_is_refused_without_repeating_a_card_number() {
+        for (sent, mentions) in [
+            (&b"memo=%EB"[..], "memo"),
+            (b"\xff\x00{]", "the name of a field"),
+            (b"4242424242424242=%EB", "(number redacted)"),
+        ] {
+            match Form::parse(sent) {
+                Err(Failure::Refused(code, why)) => {
+                    assert!(code == Code::EntryFailed && why.contains(mentions), "{why}")
+                }
+                _ => panic!("{sent:?} was not refused"),
+            }
+        }
     }
 
     #[test]
     fn addresses_are_canonical() {
-        let ip = |text: &str| Form::parse(format!("client_ip={text}").as_bytes()).client_ip();
+        let ip = |text: &str| Form::parse(format!("client_ip={text}").as_bytes()).expect("a form").client_ip();
         assert_eq!(ip("::ffff:192.0.2.1").expect("an address").expect("there").to_string(), "192.0.2.1");
         assert!(ip("").expect("none").is_none());
         for bad in ["1.2.3", "300.1.1.1", "localhost", "::1::"] {
@@ -108,7 +133,7 @@ mod tests {
         let sent =
             "username=shop&api_key=k&amount=12.00&memo=a%0Ab&email_receipt=Y&client_ip=192.0.2.1&first_name=J%C3%A9";
         check(prop_oneof![mutated_bytes(sent), noise()], |bytes| {
-            let form = Form::parse(&bytes);
+            let Ok(form) = Form::parse(&bytes) else { return };
             for name in ["username", "amount", "memo", "email_receipt", "first_name"] {
                 match form.text(name) {
                     Ok(Some(text)) => {
@@ -136,7 +161,8 @@ mod tests {
         check((texts(), texts()), |(former, text)| {
             let mut form = url::form_urlencoded::Serializer::new(String::new());
             let sent = form.append_pair("memo", &former).append_pair("memo", &text).finish();
-            assert_eq!(Form::parse(sent.as_bytes()).get("memo").unwrap_or_default(), text.trim());
+            let form = Form::parse(sent.as_bytes()).expect("a form");
+            assert_eq!(form.get("memo").unwrap_or_default(), text.trim());
         });
     }
 }

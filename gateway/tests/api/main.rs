@@ -7,6 +7,7 @@ mod browsers;
 mod changes;
 mod codes;
 mod contract;
+mod encoding;
 mod fee;
 mod hold;
 mod key_check;
