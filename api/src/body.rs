@@ -24,6 +24,7 @@ use domain::plans::Interval;
 use domain::webhooks;
 use foundation::calendar::PaymentTerms;
 use foundation::country::Country;
+use foundation::email;
 use foundation::error::Error;
 use foundation::header::{self, Repeated};
 use foundation::money::{Currency, MAX_AMOUNT};
@@ -407,25 +408,25 @@ fn bounded(pattern: &str) -> ObjectBuilder {
     text.min_length(Some(1)).max_length(Some(domain::customers::MAX_TEXT))
 }
 
-/// An e-mail address. Only an `@` between two non-empty parts is checked, and no whitespace.
+/// One e-mail address.
 #[derive(Clone, Debug)]
 pub(crate) struct Email(pub(crate) String);
 
 impl<'de> Deserialize<'de> for Email {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        strict(from, "an e-mail address of up to 255 characters", |value| {
-            let (local, domain) = text(value)?.rsplit_once('@')?;
-            let complete = !local.is_empty() && !domain.is_empty();
-            let has_space = local.contains(char::is_whitespace) || domain.contains(char::is_whitespace);
-            (complete && !has_space).then(|| Self(format!("{local}@{domain}")))
+        strict(from, "one e-mail address of up to 254 characters, such as ada@example.com", |value| {
+            value.as_str().filter(|text| email::is_email(text)).map(|text| Self(text.to_owned()))
         })
     }
 }
 
-/// The characters of `char::is_whitespace` and `char::is_control`, as a portable regular expression.
-const EMAIL_PATTERN: &str = r"^[^\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+@[^@\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+$";
-
-schema_is!(Email, bounded(EMAIL_PATTERN).examples([serde_json::json!("ada@example.com")]).build());
+schema_is!(
+    Email,
+    bounded(&email::pattern())
+        .max_length(Some(email::MAX_LENGTH))
+        .examples([serde_json::json!("ada@example.com")])
+        .build()
+);
 
 /// An id, token or session. The handler validates it; its length is limited by the body's.
 #[derive(Clone, Debug)]

@@ -4,26 +4,38 @@ use std::fmt;
 
 use foundation::card_number::excerpt;
 use foundation::error::Error;
-use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 /// Reads a document.
 ///
 /// # Errors
-/// 422 without a field if it is not JSON, or naming the first duplicate key.
+/// 422 without a field if it is not JSON, or naming the first value that cannot be read or the first duplicate key.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, Error> {
-    let (mut path, mut duplicate) = (String::new(), None);
+    let (mut path, mut failed, mut duplicate) = (String::new(), None, None);
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read = Reader { path: &mut path, duplicate: &mut duplicate }.deserialize(&mut reader);
-    let value = read.and_then(|value| reader.end().map(|()| value)).map_err(|error| {
-        Error::invalid("", format!("the body is not JSON: line {}, column {}", error.line(), error.column()))
-    })?;
+    let read = Reader { path: &mut path, failed: &mut failed, duplicate: &mut duplicate }.deserialize(&mut reader);
+    let value =
+        read.and_then(|value| reader.end().map(|()| value)).map_err(|error| unreadable(bytes, failed, &error))?;
     match duplicate {
         Some(param) => {
             let message = format!("{param} must be sent once");
             Err(Error::invalid(param, message))
         }
         None => Ok(value),
+    }
+}
+
+/// The error for a body with an unreadable value at the path `failed`. JSON in which only the values are unreadable
+/// becomes readable when they are skipped.
+fn unreadable(bytes: &[u8], failed: Option<String>, error: &serde_json::Error) -> Error {
+    let is_json = serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+    match failed.filter(|_| is_json) {
+        Some(param) => {
+            let message = format!("{param} cannot be read: a number out of range, invalid Unicode, or too many levels");
+            Error::invalid(param, message)
+        }
+        None => Error::invalid("", format!("the body is not JSON: line {}, column {}", error.line(), error.column())),
     }
 }
 
@@ -36,15 +48,21 @@ pub(crate) fn field(path: &str, name: &str) -> String {
 /// Builds a value and records the path of the first duplicate key.
 struct Reader<'a> {
     path: &'a mut String,
+    /// The path of the first value that could not be read.
+    failed: &'a mut Option<String>,
     duplicate: &'a mut Option<String>,
 }
 
 impl Reader<'_> {
     /// Reads a nested value at `path`.
-    fn nested<T>(&mut self, path: String, read: impl FnOnce(Reader<'_>) -> T) -> T {
+    fn nested<T, E>(&mut self, path: String, read: impl FnOnce(Reader<'_>) -> Result<T, E>) -> Result<T, E> {
         let outer = std::mem::replace(self.path, path);
-        let result = read(Reader { path: &mut *self.path, duplicate: &mut *self.duplicate });
-        *self.path = outer;
+        let nested = Reader { path: &mut *self.path, failed: &mut *self.failed, duplicate: &mut *self.duplicate };
+        let result = read(nested);
+        let path = std::mem::replace(self.path, outer);
+        if result.is_err() {
+            self.failed.get_or_insert(path);
+        }
         result
     }
 }
@@ -123,11 +141,29 @@ mod tests {
 
     use super::*;
 
-    fn duplicate_key(text: &str) -> String {
-        match parse(text.as_bytes()) {
+    fn param(bytes: &[u8]) -> String {
+        match parse(bytes) {
             Err(Error::Invalid { param, .. }) => param.into_owned(),
-            other => panic!("{text}: {other:?}"),
+            other => panic!("{other:?}"),
         }
+    }
+
+    fn duplicate_key(text: &str) -> String {
+        param(text.as_bytes())
+    }
+
+    #[test]
+    fn values_that_cannot_be_read_are_named() {
+        let digits = "9".repeat(400);
+        assert_eq!(param(format!(r#"{{"a": 1, "amount": {digits}}}"#).as_bytes()), "amount");
+        assert_eq!(param(br#"{"items": [{}, {"unitAmount": -1e400}]}"#), "items[1].unitAmount");
+        assert_eq!(param(br#"{"name": "\ud800", "amount": 1e400}"#), "name");
+        assert_eq!(param(b"{\"name\": \"\xeb\"}"), "name");
+        // Such a name of a field, or a body that is not JSON besides, has no path.
+        assert_eq!(param(br#"{"\ud800": 1}"#), "");
+        assert_eq!(param(br#"{"amount": 1e400, }"#), "");
+        assert_eq!(param(br#"{"amount": 1e}"#), "");
+        assert_eq!(param(br"1e400"), "");
     }
 
     #[test]
@@ -147,7 +183,9 @@ mod tests {
         let whole = serde_json::json!({"a": [1, -1, 1.5, 1e300, "x", true, null, {"b": {}}], "c": 18_446_744_073_709_551_615_u64});
         check(mutated(whole), |bytes| match (parse(&bytes), serde_json::from_slice::<Value>(&bytes)) {
             (Ok(read), Ok(expected)) => assert_eq!(read, expected),
-            (Err(Error::Invalid { param, .. }), Err(_)) => assert_eq!(param, ""),
+            (Err(Error::Invalid { message, .. }), Err(_)) => {
+                assert!(message.contains("not JSON") || message.contains("cannot be read"), "{message}");
+            }
             (Err(Error::Invalid { message, .. }), Ok(_)) => {
                 assert!(message.ends_with("must be sent once"), "{message}")
             }

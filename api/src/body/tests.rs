@@ -71,8 +71,7 @@ fn strings_are_unchanged_and_bounded() {
     let plain = |text: &str| (1..=255).contains(&text.chars().count()) && !text.chars().any(char::is_control);
     field::<Text>(&["Ada Lovelace"], |read, value| *value == read.0 && plain(&read.0));
     field::<Email>(&["ada@example.com"], |read, value| {
-        let parts = read.0.rsplit_once('@').is_some_and(|(local, domain)| !local.is_empty() && !domain.is_empty());
-        *value == read.0 && plain(&read.0) && parts && !read.0.contains(char::is_whitespace)
+        *value == read.0 && plain(&read.0) && email::is_email(&read.0) && read.0.chars().count() <= 254
     });
     field::<Reference>(&["cus_1"], |read, value| *value == read.0);
     field::<WebUrl>(&["https://shop.example/thanks?a=1"], |read, value| {

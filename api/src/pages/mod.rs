@@ -30,6 +30,7 @@ use engine::PageState;
 use engine::PayOutcome;
 use engine::PaySubmission;
 use foundation::error::Error;
+use foundation::form::whole_number;
 use foundation::id::PaymentId;
 use foundation::queues;
 use queue::Wake;
@@ -133,7 +134,7 @@ async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result
         return show_again(StatusCode::UNPROCESSABLE_ENTITY, Some("No card was sent. Please enter it again.")).await;
     };
     // 0 never matches the displayed total, so an invalid number is rejected.
-    let total = posted_form::value(&fields, "amount").map(|amount| amount.parse().unwrap_or(0));
+    let total = posted_form::value(&fields, "amount").map(|amount| whole_number(&amount).unwrap_or(0));
     let submission = PaySubmission { token: &card, tips: tip_selected, total };
     // The address of a load balancer does not identify the payer.
     let payer_address = is_public(payer).then(|| payer.to_string());

@@ -28,6 +28,11 @@ pub fn fields(encoded: &[u8]) -> impl Iterator<Item = Result<(String, String), N
     })
 }
 
+/// A number in plain digits: no sign, no blanks.
+pub fn whole_number(text: &str) -> Option<i64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
 fn decode(encoded: &[u8]) -> Option<String> {
     let spaces: Vec<u8> = encoded.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     String::from_utf8(percent_decode(&spaces).collect()).ok()
@@ -49,6 +54,14 @@ mod tests {
             assert_eq!(fields(format!("{bad}=x").as_bytes()).next(), Some(Err(NotUtf8::Name)), "{bad}");
         }
         assert_eq!(fields(b"a=Zo\xeb").next(), Some(Err(NotUtf8::Value("a".to_owned()))));
+    }
+
+    #[test]
+    fn whole_numbers_are_plain_digits() {
+        assert_eq!((whole_number("5"), whole_number("007"), whole_number("0")), (Some(5), Some(7), Some(0)));
+        for bad in ["", "+5", "-5", " 5", "5.0", "5e1", "\u{665}", "9223372036854775808"] {
+            assert_eq!(whole_number(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::error::{Error, Result};
+use crate::form::whole_number;
 use crate::schema;
 
 /// The default page size.
@@ -27,9 +28,7 @@ impl<Id: std::str::FromStr> PageRequest<Id> {
     pub fn parse(limit: Option<&str>, starting_after: Option<&str>) -> Result<Self> {
         let limit = match limit {
             None => DEFAULT_LIMIT,
-            Some(text) => text
-                .parse()
-                .ok()
+            Some(text) => whole_number(text)
                 .filter(|n| (1..=MAX_LIMIT).contains(n))
                 .ok_or_else(|| Error::invalid("limit", "limit must be a whole number from 1 to 100"))?,
         };
@@ -115,6 +114,7 @@ mod tests {
             match PageRequest::<PaymentId>::parse(limit.as_deref(), cursor.as_deref()) {
                 Ok(page) => {
                     assert!((2..=MAX_LIMIT + 1).contains(&page.fetch()), "{limit:?}");
+                    assert!(limit.is_none_or(|text| text.bytes().all(|byte| byte.is_ascii_digit())));
                     assert_eq!(page.starting_after.map(|id| id.to_string()), cursor, "a cursor has one spelling");
                 }
                 Err(Error::Invalid { param, message }) => {

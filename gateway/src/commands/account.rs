@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use foundation::actor::Actor;
 use foundation::calendar::TimeZone;
 use foundation::clock::Clock;
-use foundation::email::is_email;
+use foundation::email::is_internet_email;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
@@ -131,7 +131,7 @@ fn brand(text: &str) -> Result<Option<Brand>, String> {
 fn contact(text: &str) -> Result<String, String> {
     match text {
         "none" => Ok(String::new()),
-        text if is_email(text) => Ok(text.to_owned()),
+        text if is_internet_email(text) => Ok(text.to_owned()),
         _ => Err("must be an e-mail address, or none".to_owned()),
     }
 }

@@ -1,7 +1,7 @@
 //! Fields shared by sale, authorize, unreferenced refund and wallet sale, checked in the order of their codes.
 
 use foundation::country::Country;
-use foundation::email::is_email;
+use foundation::email::is_internet_email;
 use url::Url;
 
 use super::form::Form;
@@ -39,7 +39,7 @@ impl Payer {
         let last_name = name(form, "last_name", &holder.last_name)?;
         let country = form.get("country_code").or(holder.country_code.as_deref()).unwrap_or_default();
         let country = country.parse::<Country>().map_err(|_| Code::Country.refuse())?;
-        form.get("email").filter(|email| is_email(email)).ok_or(Code::Email.refuse())?;
+        form.get("email").filter(|email| is_internet_email(email)).ok_or(Code::Email.refuse())?;
         Ok(Self { first_name, last_name, country_code: country.code().to_owned(), email: form.required("email") })
     }
 }

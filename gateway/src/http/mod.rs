@@ -30,6 +30,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::from_fn;
 use axum::response::Response;
 use axum::routing::{any, get, post};
+use foundation::form::whole_number;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
@@ -249,7 +250,7 @@ async fn authenticate(app: &App, from: IpAddr, form: &Form) -> Result<Account> {
 fn apply_valid_until(app: &App, form: &Form, deadline: Deadline) -> Result<Deadline> {
     const NAME: &str = "valid_until";
     let Some(text) = form.get(NAME) else { return Ok(deadline) };
-    let until: i64 = text.parse().map_err(|_| Failure::field(NAME, "must be a time in milliseconds since 1970"))?;
+    let until = whole_number(text).ok_or(Failure::field(NAME, "must be a time in milliseconds since 1970"))?;
     let left = until.saturating_sub(app.clock.now().as_millisecond());
     let deadline = deadline.capped_at(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
     deadline.check().map(|()| deadline)

@@ -103,6 +103,9 @@ async fn receipts_without_a_valid_address_are_not_sent() {
     let odd = with_receipt(world.charge(GOOD)).with("email", "jane,eve\u{2028}bcc:<x>@example.com");
     world.post("sale.php", &odd).await.expect_error("06", "");
     let odd = with_receipt(world.charge(GOOD)).with("email", "jane,eve,bcc:<x>@example.com");
+    world.post("sale.php", &odd).await.expect_error("06", "");
+    // Accepted by rule, but refused by the library that writes mails.
+    let odd = with_receipt(world.charge(GOOD)).with("email", "jane..eve@example.com");
     world.post("sale.php", &odd).await.is("00");
     assert!(emails(&world).await.is_empty());
     let given_up = "SELECT count(*) FROM gateway.receipts WHERE given_up_at IS NOT NULL AND tries = 1";

@@ -73,7 +73,7 @@ async fn lists_are_scoped_to_one_customer() -> Result<()> {
     not_found(&merchant.api.get(&format!("{CARDS}?customerId=nonsense")).await?);
     not_found(&other_merchant.api.get(&format!("{CARDS}?customerId={one}")).await?);
     assert_eq!(ids(&merchant.api.get(&format!("{CARDS}?customerId={one}")).await?), [listed]);
-    for limit in ["0", "101", "abc"] {
+    for limit in ["0", "101", "abc", "%2B5", "-1", "5.0", "%205", ""] {
         invalid(&merchant.api.get(&format!("{CARDS}?customerId={one}&limit={limit}")).await?, "limit");
     }
     for cursor in [foreign_card.as_str(), "pm_01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense"] {

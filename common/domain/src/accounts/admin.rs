@@ -8,7 +8,7 @@ use crate::modifiers::Modifiers;
 use foundation::calendar::TimeZone;
 use foundation::crypto::KeyRing;
 use foundation::db;
-use foundation::email::is_email;
+use foundation::email::is_internet_email;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, MerchantId, ProviderAccountId};
 use foundation::money::Currency;
@@ -55,7 +55,7 @@ impl AccountSettings {
             return Err(Error::invalid("name", "name must not be empty"));
         }
         if let Some(email) = &self.email
-            && !is_email(email)
+            && !is_internet_email(email)
         {
             return Err(Error::invalid("email", format!("{email} is not an email address")));
         }

@@ -36,6 +36,8 @@ async fn fields_are_strict() -> Result<()> {
     invalid(&merchant.api.post(CUSTOMERS, json!({})).await?, "email");
     let wrong = [
         ("email", vec![json!(null), json!(""), json!("ada"), json!("@b"), json!("a@"), json!("a b@c"), json!(1)]),
+        ("email", vec![json!("a@b.de,c@d.de"), json!("<a@b.de>"), json!("A <a@b.de>"), json!("a@b.de (A)")]),
+        ("email", vec![json!("a@b..de"), json!("a@.de"), json!("a@b.de."), json!(format!("{}@b.de", "x".repeat(250)))]),
         ("name", vec![json!(1), json!(""), json!("a\nb"), json!("x".repeat(256))]),
         ("phone", vec![json!(5), json!(""), json!({})]),
         ("externalId", vec![json!(1), json!(""), json!("x".repeat(256))]),
@@ -49,6 +51,18 @@ async fn fields_are_strict() -> Result<()> {
                 invalid(&merchant.api.post(&customer, json!({name: value})).await?, name);
             }
         }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn international_addresses_are_accepted() -> Result<()> {
+    let merchant = merchant().await?;
+    let longest = format!("{}@b.de", "x".repeat(249));
+    for email in ["zo\u{eb}@m\u{fc}ller.example", "\u{9001}@\u{4f8b}.jp", "o'brien+x@b.de", "root@localhost", &longest]
+    {
+        let response = merchant.api.post(CUSTOMERS, json!({"email": email})).await?;
+        assert_eq!(created(&response)["email"], email);
     }
     Ok(())
 }

@@ -25,6 +25,7 @@ async fn amounts_must_be_integers_in_minor_units() -> Result<()> {
         "9007199254740992",
         "-9007199254740991",
         "1e400",
+        &"9".repeat(400),
         "99999999999999999999",
         "null",
         "[10]",
@@ -35,10 +36,7 @@ async fn amounts_must_be_integers_in_minor_units() -> Result<()> {
         let body = format!(r#"{{"amount": {amount}, "currency": "USD", "paymentToken": "tok_ok"}}"#);
         let response = post_text(&merchant, body).await?;
         assert_eq!(response.status, 422, "{amount}: {}", response.body);
-        if amount != "1e400" {
-            // A number out of range is a syntax error, which names no field.
-            invalid(&response, "amount");
-        }
+        invalid(&response, "amount");
     }
     invalid(&merchant.api.post("/v1/payments", without(sale(1), "amount")).await?, "amount");
     assert!(ids(&merchant.api.get("/v1/payments").await?).is_empty(), "rejected payments are not stored");
