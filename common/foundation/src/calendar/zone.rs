@@ -63,7 +63,7 @@ impl TimeZone {
     }
 
     /// Returns the same local time this many calendar days later: its first occurrence or, if a clock change skips it,
-    /// the instant of the change. Zero days later is the instant itself.
+    /// the time later by the gap. Zero days later is the instant itself.
     pub fn days_later(&self, instant: Timestamp, days: u32) -> Timestamp {
         if days == 0 {
             // If the local time occurs twice, its first occurrence may be an hour earlier.
@@ -71,7 +71,10 @@ impl TimeZone {
         }
         let local = self.0.to_datetime(instant.jiff());
         match Date::clamped(local.date()).plus_days(days.into()) {
-            Some(date) => self.first_instant(date.civil().to_datetime(local.time())),
+            Some(date) => {
+                let ambiguous = self.0.to_ambiguous_timestamp(date.civil().to_datetime(local.time()));
+                ambiguous.compatible().map_or(Timestamp::MAX, Timestamp::new)
+            }
             None => Timestamp::MAX,
         }
     }

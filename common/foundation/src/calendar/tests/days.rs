@@ -164,18 +164,19 @@ fn terms_count_days_and_keep_the_time_of_day() {
     assert_due("America/New_York", Net60, "2026-02-01T17:00:00Z", "2026-04-02T16:00:00Z");
     // The local date counts: 23:30 on 31 January.
     assert_due("America/New_York", Net30, "2026-02-01T04:30:00Z", "2026-03-03T04:30:00Z");
-    // 02:30 on 8 March is skipped: the clocks change to 03:00.
-    assert_due("America/New_York", Net7, "2026-03-01T07:30:00Z", "2026-03-08T07:00:00Z");
+    // 02:30 is skipped: the clocks change from 02:00 to 03:00, so it becomes 03:30.
+    assert_due("America/New_York", Net7, "2026-03-01T07:30:00Z", "2026-03-08T07:30:00Z");
+    assert_due("Europe/Berlin", Net7, "2027-03-21T01:30:00Z", "2027-03-28T01:30:00Z");
     // 01:30 on 1 November occurs twice, first in daylight saving time.
     assert_due("America/New_York", Net7, "2026-10-25T05:30:00Z", "2026-11-01T05:30:00Z");
     // Issued at the second 01:30, which occurs once seven days later. Due on receipt means due then, not an hour
     // before.
     assert_due("America/New_York", Net7, "2026-11-01T06:30:00Z", "2026-11-08T06:30:00Z");
     assert_due("America/New_York", DueOnReceipt, "2026-11-01T06:30:00Z", "2026-11-01T06:30:00Z");
-    // 02:15 is skipped: the clocks change to 02:30. 01:45 occurs twice.
-    assert_due("Australia/Lord_Howe", Net7, "2026-09-26T15:45:00Z", "2026-10-03T15:30:00Z");
+    // 02:15 is skipped: the clocks change from 02:00 to 02:30. 01:45 occurs twice.
+    assert_due("Australia/Lord_Howe", Net7, "2026-09-26T15:45:00Z", "2026-10-03T15:45:00Z");
     assert_due("Australia/Lord_Howe", Net7, "2026-03-28T14:45:00Z", "2026-04-04T14:45:00Z");
     // 30 December is skipped, but counts as a calendar day.
-    assert_due("Pacific/Apia", Net7, "2011-12-24T01:00:00Z", "2011-12-30T10:00:00Z");
+    assert_due("Pacific/Apia", Net7, "2011-12-24T01:00:00Z", "2011-12-31T01:00:00Z");
     assert_due("Pacific/Apia", Net15, "2011-12-24T01:00:00Z", "2012-01-07T01:00:00Z");
 }
