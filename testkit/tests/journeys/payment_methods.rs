@@ -63,6 +63,39 @@ async fn the_default_card_is_listed_first() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_listing_under_way_shows_every_card_once_while_the_default_changes() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    let mut cards = Vec::new();
+    for _ in 0..7 {
+        cards.push(card(&merchant, &customer).await?);
+    }
+    let set_default = async |card: &str| -> Result<()> {
+        ok(&merchant.api.send(Method::POST, &format!("{CARDS}/{card}/default"), None).await?);
+        Ok(())
+    };
+    // From one card to another, to a card that was shown, and to and from the last one of a page.
+    for (before, after) in [(0, 2), (2, 0), (3, 6), (6, 1), (1, 5), (5, 4), (4, 3)] {
+        for limit in [1, 2, 3] {
+            set_default(&cards[before]).await?;
+            let mut expected: Vec<_> = cards.iter().rev().filter(|card| **card != cards[before]).cloned().collect();
+            expected.insert(0, cards[before].clone());
+            let mut seen = Vec::new();
+            let mut path = format!("{CARDS}?customerId={customer}&limit={limit}");
+            loop {
+                let page = merchant.api.get(&path).await?;
+                seen.extend(ids(&page));
+                let Some(cursor) = page.body["nextCursor"].as_str() else { break };
+                path = format!("{CARDS}?customerId={customer}&limit={limit}&startingAfter={cursor}");
+                set_default(&cards[after]).await?;
+            }
+            assert_eq!(seen, expected, "{before} {after} {limit}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn lists_are_scoped_to_one_customer() -> Result<()> {
     let merchant = merchant().await?;
     let other_merchant = crate::support::merchant().await?;

@@ -4,6 +4,7 @@
 mod view;
 
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 pub use view::PaymentMethodView;
 
@@ -183,7 +184,8 @@ pub async fn retrieve(db: &mut PgConnection, account: AccountId, id: PaymentMeth
     query.fetch_optional(db).await?.ok_or_else(|| Error::no_such("payment method", id))
 }
 
-/// Returns a page of a customer's active cards: the default card first, then the others, newest first.
+/// Returns a page of a customer's active cards: the default card first, then the others, newest first. The following
+/// pages keep the default card that the first page saw.
 ///
 /// # Errors
 /// 422 if the cursor is not an active card of the customer.
@@ -194,38 +196,59 @@ pub async fn list(
     default: Option<PaymentMethodId>,
     page: PageRequest<PaymentMethodId>,
 ) -> Result<Page<PaymentMethod>> {
-    if let Some(cursor) = page.starting_after
-        && !is_listed(db, account, customer, cursor).await?
-    {
-        return Err(unknown_cursor());
-    }
+    let default = match page.starting_after {
+        Some(cursor) => default_of_page(db, account, customer, cursor).await?.map_or(default, Some),
+        None => default,
+    };
     // The page after the default card starts with the newest other card; otherwise the page has the cards older than
     // the cursor.
     let before = page.starting_after.filter(|cursor| Some(*cursor) != default);
     let query = select_payment_methods!(
         "WHERE m.account_id = $1 AND m.customer_id = $2 AND m.status = 'active'
            AND ($3::uuid IS NULL OR m.id < $3)
-           AND ($4 OR c.default_payment_method_id IS DISTINCT FROM m.id)
-         ORDER BY c.default_payment_method_id IS NOT DISTINCT FROM m.id DESC, m.id DESC LIMIT $5",
+           AND ($4 OR m.id IS DISTINCT FROM $5)
+         ORDER BY m.id IS NOT DISTINCT FROM $5 DESC, m.id DESC LIMIT $6",
         account.uuid(),
         customer.uuid(),
         before.map(PaymentMethodId::uuid),
         page.starting_after.is_none(),
+        default.map(PaymentMethodId::uuid),
         page.fetch(),
     );
-    let rows = query.fetch_all(db).await?;
-    Ok(page.page(rows))
+    let page = page.page(query.fetch_all(db).await?);
+    if let Some(last) = page.data.last().filter(|_| page.has_more) {
+        remember_default(db, last.id, default).await?;
+    }
+    Ok(page)
 }
 
-async fn is_listed(db: &PgPool, account: AccountId, customer: CustomerId, id: PaymentMethodId) -> Result<bool> {
+/// The default card that the page ending with this card saw; `None` if no page has ended there.
+async fn default_of_page(
+    db: &PgPool,
+    account: AccountId,
+    customer: CustomerId,
+    last: PaymentMethodId,
+) -> Result<Option<PaymentMethodId>> {
     let found = sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT 1 FROM payment_methods
-                         WHERE account_id = $1 AND customer_id = $2 AND id = $3 AND status = 'active') AS "found!""#,
+        "SELECT page_default_id FROM payment_methods
+         WHERE account_id = $1 AND customer_id = $2 AND id = $3 AND status = 'active'",
         account.uuid(),
         customer.uuid(),
-        id.uuid()
+        last.uuid()
     )
-    .fetch_one(db)
+    .fetch_optional(db)
     .await?;
-    Ok(found)
+    found.ok_or_else(unknown_cursor)
+}
+
+/// A cursor is only the id of a card, so the default card of its page is stored with that card.
+async fn remember_default(db: &PgPool, last: PaymentMethodId, default: Option<PaymentMethodId>) -> Result<()> {
+    sqlx::query!(
+        "UPDATE payment_methods SET page_default_id = $2 WHERE id = $1 AND page_default_id IS DISTINCT FROM $2",
+        last.uuid(),
+        default.map_or(Uuid::nil(), PaymentMethodId::uuid),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }
