@@ -30,6 +30,7 @@ use foundation::header::{self, Repeated};
 use foundation::money::{Currency, MAX_AMOUNT};
 use foundation::schema::{self, schema_is};
 use foundation::time::Timestamp;
+use foundation::web_url;
 use providers::capabilities::Permission;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::Value;
@@ -440,20 +441,14 @@ impl<'de> Deserialize<'de> for Reference {
 
 schema_is!(Reference, Object::with_type(Type::String));
 
-/// An http(s) URL of up to 2,048 characters.
+/// An http(s) URL, as given.
 #[derive(Clone, Debug)]
 pub(crate) struct WebUrl(pub(crate) String);
 
 impl<'de> Deserialize<'de> for WebUrl {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         strict(from, "an http(s) URL of up to 2048 characters", |value| {
-            let text = value.as_str().filter(|text| text.len() <= 2048)?;
-            // `Uri` ignores the fragment.
-            let plain = !text.contains(|c: char| c.is_control() || c.is_whitespace());
-            let uri = text.parse::<axum::http::Uri>().ok()?;
-            let web = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
-            // Redirects use `Url`, which parses like browsers do.
-            (web && plain && url::Url::parse(text).is_ok()).then(|| Self(text.to_owned()))
+            value.as_str().filter(|text| web_url::parse(text).is_ok()).map(|text| Self(text.to_owned()))
         })
     }
 }
@@ -462,8 +457,8 @@ schema_is!(
     WebUrl,
     ObjectBuilder::new()
         .schema_type(Type::String)
-        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .format(Some(SchemaFormat::Custom("iri".to_owned())))
         .pattern(Some("^[Hh][Tt][Tt][Pp][Ss]?://"))
-        .max_length(Some(2048))
+        .max_length(Some(web_url::MAX_LENGTH))
         .build()
 );

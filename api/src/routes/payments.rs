@@ -43,7 +43,7 @@ pub(crate) struct PaymentFields {
     payment_method_id: Option<Reference>,
     /// `true`, the default, captures at once; `false` only authorizes.
     capture: Option<Flag>,
-    /// Where the cardholder returns after a 3-D Secure challenge, up to 2,048 bytes.
+    /// Where the cardholder returns after a 3-D Secure challenge, up to 2,048 characters.
     return_url: Option<WebUrl>,
 }
 

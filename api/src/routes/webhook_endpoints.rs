@@ -9,7 +9,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::body::{Body, EndpointStatus, EventName, Reference, WebUrl, optional_list, required};
+use crate::body::{Body, EndpointStatus, EventName, WebUrl, optional_list, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
@@ -19,9 +19,8 @@ use crate::query::Params;
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewEndpointFields {
-    /// The URL to deliver to, up to 2,048 bytes. Live accounts need `https`.
-    #[schema(value_type = Option<WebUrl>)]
-    url: Option<Reference>,
+    /// The URL to deliver to, up to 2,048 characters. Live accounts need `https`.
+    url: Option<WebUrl>,
     /// The event types to deliver; all, if omitted or empty.
     #[serde(default, deserialize_with = "optional_list")]
     enabled_events: Option<Vec<EventName>>,
@@ -30,9 +29,8 @@ pub(crate) struct NewEndpointFields {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EndpointFields {
-    /// The URL to deliver to, up to 2,048 bytes. Live accounts need `https`.
-    #[schema(value_type = Option<WebUrl>)]
-    url: Option<Reference>,
+    /// The URL to deliver to, up to 2,048 characters. Live accounts need `https`.
+    url: Option<WebUrl>,
     /// Replaces the whole list; an empty list means all event types.
     #[serde(default, deserialize_with = "optional_list")]
     enabled_events: Option<Vec<EventName>>,

@@ -24,7 +24,7 @@ pub use hyper::HeaderMap;
 pub use hyper::body::Bytes;
 pub use resolver::{Resolver, SystemResolver};
 pub use response::TruncatedResponse;
-pub use target::{InvalidUrl, MAX_LENGTH, Target};
+pub use target::{InvalidUrl, Target};
 pub use tokio_rustls::rustls::pki_types::CertificateDer;
 pub use trusted_client::{HttpResponse, NoResponse, TrustedClient};
 

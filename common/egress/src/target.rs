@@ -2,13 +2,12 @@
 
 use std::fmt;
 
+use foundation::web_url::{self, MAX_LENGTH};
 use hyper::Uri;
 use url::{Host, Url};
 
 use super::{Policy, addresses};
 
-/// Bytes of a URL.
-pub const MAX_LENGTH: usize = 2048;
 /// Bytes of a host name, and of each of its labels (RFC 1035).
 const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
@@ -24,7 +23,7 @@ pub struct Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
     /// Longer than [`MAX_LENGTH`].
-    #[error("must be at most {MAX_LENGTH} bytes long")]
+    #[error("must be at most {MAX_LENGTH} characters long")]
     TooLong,
     /// Not an absolute http or https URL in strict syntax.
     #[error("must be an absolute URL such as https://example.com/hooks")]
@@ -49,28 +48,23 @@ pub enum InvalidUrl {
     Address(&'static str),
 }
 
+impl From<web_url::InvalidUrl> for InvalidUrl {
+    fn from(error: web_url::InvalidUrl) -> Self {
+        match error {
+            web_url::InvalidUrl::TooLong => Self::TooLong,
+            web_url::InvalidUrl::Malformed => Self::Malformed,
+        }
+    }
+}
+
 impl Target {
-    /// Parses a URL as browsers do (WHATWG) but without error recovery, and checks its host as far as possible without
-    /// resolving it.
+    /// Parses a URL, and checks its host as far as possible without resolving it.
     ///
     /// # Errors
     /// What the merchant must correct.
     pub fn parse(text: &str, policy: Policy) -> Result<Self, InvalidUrl> {
-        if text.len() > MAX_LENGTH {
-            return Err(InvalidUrl::TooLong);
-        }
-        // Browsers drop line breaks, read `\` as `/` and accept missing slashes. Other parsers would see a different
-        // host.
-        if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
-            return Err(InvalidUrl::Malformed);
-        }
-        let mut url = Url::parse(text).map_err(|_| InvalidUrl::Malformed)?;
-        let scheme = url.scheme();
-        let slashes = text[scheme.len()..].bytes().skip(1).take_while(|b| *b == b'/').count();
-        if !matches!(scheme, "http" | "https") || slashes != 2 {
-            return Err(InvalidUrl::Malformed);
-        }
-        if scheme == "http" && !policy.allow_http {
+        let mut url = web_url::parse(text)?;
+        if url.scheme() == "http" && !policy.allow_http {
             return Err(InvalidUrl::Unencrypted);
         }
         if !url.username().is_empty() || url.password().is_some() {
@@ -239,7 +233,7 @@ mod tests {
             assert_eq!(parse(text, LIVE), Err(error), "{text}");
         }
         assert_eq!(InvalidUrl::Unencrypted.to_string(), "must use https");
-        assert_eq!(InvalidUrl::TooLong.to_string(), "must be at most 2048 bytes long");
+        assert_eq!(InvalidUrl::TooLong.to_string(), "must be at most 2048 characters long");
     }
 
     /// Spellings of the loopback address that a browser would accept.
@@ -329,7 +323,7 @@ mod tests {
         let scheme = target.uri.scheme_str().expect("absolute");
         assert!(scheme == "https" || scheme == "http" && policy.allow_http, "{text:?}");
         let authority = target.uri.authority().expect("absolute").as_str();
-        assert!(!authority.contains('@') && !uri.contains('#') && text.len() <= MAX_LENGTH, "{text:?}");
+        assert!(!authority.contains('@') && !uri.contains('#') && text.chars().count() <= MAX_LENGTH, "{text:?}");
         let host = target.uri.host().expect("absolute").trim_matches(['[', ']']);
         if let Ok(address) = host.parse::<IpAddr>() {
             assert_eq!(addresses::refusal(address, policy.allow_loopback), None, "{text:?}");

@@ -26,3 +26,4 @@ pub mod schema;
 pub mod server;
 pub mod telemetry;
 pub mod time;
+pub mod web_url;

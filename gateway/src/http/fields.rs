@@ -2,7 +2,7 @@
 
 use foundation::country::Country;
 use foundation::email::is_internet_email;
-use url::Url;
+use foundation::web_url;
 
 use super::form::Form;
 use crate::accounts::{Account, CURRENCIES};
@@ -145,8 +145,8 @@ fn shipping(form: &Form, billing: &Address) -> Result<Address> {
 pub(super) fn return_url(form: &Form) -> Result<Option<String>> {
     const NAME: &str = "3ds_redirect_url";
     let Some(text) = form.text_up_to(NAME, 2_000)? else { return Ok(None) };
-    let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    url.map(|url| Some(url.to_string())).ok_or_else(|| Failure::field(NAME, "is not an http(s) URL"))
+    let url = web_url::parse(&text).map_err(|_| Failure::field(NAME, "is not an http(s) URL"))?;
+    Ok(Some(url.to_string()))
 }
 
 /// Words that memo, company and custom fields must not contain. Names of persons are not checked.

@@ -69,6 +69,34 @@ async fn invalid_fields_are_rejected() -> Result<()> {
 }
 
 #[tokio::test]
+async fn urls_are_parsed_as_browsers_do_and_stored_as_given() -> Result<()> {
+    let merchant = merchant().await?;
+    let international = "https://m\u{fc}ller.example/danke?von=\"a\"&f\u{fc}r={b}|<c>#\u{fc}";
+    let longest = format!("https://m\u{fc}ller.example/{}", "\u{fc}".repeat(2048 - 23));
+    for url in [international, &longest] {
+        created(&merchant.api.post("/v1/payments", with(sale(100), "returnUrl", url)).await?);
+        let url = url.split('#').next().expect("a URL");
+        let endpoint = merchant.api.post("/v1/webhook_endpoints", json!({"url": url})).await?;
+        assert_eq!(created(&endpoint)["url"], url);
+    }
+    let too_long = format!("{longest}x");
+    for url in [&too_long, "https:shop.example", "https:\\\\shop.example", "https://shop.example/a b", "https://a:b:c"]
+    {
+        for (path, body, field) in
+            [("/v1/payments", sale(100), "returnUrl"), ("/v1/webhook_endpoints", json!({}), "url")]
+        {
+            let response = merchant.api.post(path, with(body, field, url)).await?;
+            invalid(&response, field);
+            if url == too_long {
+                let message = response.body["error"]["message"].as_str().unwrap_or_default();
+                assert!(message.contains("2048 characters"), "{message}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn null_equals_an_absent_field() -> Result<()> {
     let merchant = merchant().await?;
     let mut body = with(sale(100), "capture", Value::Null);
