@@ -10,6 +10,7 @@ use foundation::console::print_error;
 use foundation::id::{AccountId, MerchantId};
 use foundation::money::Currency;
 use foundation::public_url;
+use foundation::web_url::WebOrigin;
 use operator::BusyAccount;
 use providers::ProviderKind;
 use providers::card_gateway::{self, Credentials, Settings as AtGateway};
@@ -149,9 +150,10 @@ struct Settings {
     /// JSON such as {"tax":{"type":"percent","value":825}}: surcharge, tax, tip; percent in basis points.
     #[arg(long, value_parser = parse_json)]
     modifiers: Option<Value>,
-    /// An origin that may use the publishable keys, such as https://shop.example; may be repeated, replaces the list.
+    /// An origin that may use the publishable keys, such as https://shop.example, in any spelling; may be repeated,
+    /// replaces the list.
     #[arg(long)]
-    origin: Option<Vec<String>>,
+    origin: Option<Vec<WebOrigin>>,
     /// Requests per second allowed for each key.
     #[arg(long, requires = "burst", value_parser = clap::value_parser!(i32).range(1..))]
     rate_limit: Option<i32>,

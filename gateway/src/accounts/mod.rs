@@ -1,7 +1,6 @@
 //! Accounts: credentials and settings of merchants.
 
 mod fee;
-mod origin;
 mod store;
 
 use std::time::Duration;
@@ -13,7 +12,6 @@ use md5::{Digest, Md5};
 use sqlx::{PgConnection, PgPool};
 
 pub use fee::{Fee, HUNDRED_PERCENT};
-pub use origin::is_origin;
 pub use store::{find, list, set};
 
 use crate::cards::{Brand, KeyRing};

@@ -8,11 +8,12 @@ use foundation::actor::Actor;
 use foundation::calendar::TimeZone;
 use foundation::clock::Clock;
 use foundation::email::is_internet_email;
+use foundation::web_url::WebOrigin;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use super::keys::checked_keys;
-use crate::accounts::{self, Account, CURRENCIES, HUNDRED_PERCENT, Keys, Settings, is_origin};
+use crate::accounts::{self, Account, CURRENCIES, HUNDRED_PERCENT, Keys, Settings};
 use crate::amount::Amount;
 use crate::audit;
 use crate::cards::Brand;
@@ -98,17 +99,18 @@ pub struct AccountArgs {
     /// The merchant's address for receipts (emailReceiptDBAEmail). `none`, the default, sends none.
     #[arg(long, value_parser = contact)]
     contact_email: Option<String>,
-    /// An origin, such as https://shop.example, that may frame the account's card field; repeatable, `none` removes
-    /// all.
+    /// An origin, such as https://shop.example, that may frame the account's card field, in any spelling; repeatable,
+    /// `none` removes all.
     #[arg(long = "origin", value_parser = origin)]
     allowed_origins: Option<Vec<String>>,
 }
 
 fn origin(text: &str) -> Result<String, String> {
-    if text == "none" || is_origin(text) {
-        Ok(text.to_owned())
-    } else {
-        Err("must be an origin such as https://shop.example, or none".to_owned())
+    match text {
+        "none" => Ok(text.to_owned()),
+        text => {
+            text.parse().map(|origin: WebOrigin| origin.as_str().to_owned()).map_err(|why| format!("{why}, or none"))
+        }
     }
 }
 

@@ -47,6 +47,46 @@ async fn https_public_urls_enable_hsts() -> Result<()> {
     Ok(())
 }
 
+/// An operator's spelling of an origin, and what a browser sends for such a page.
+#[tokio::test]
+async fn origins_are_stored_as_browsers_send_them_or_refused() -> Result<()> {
+    let cluster = Cluster::builder().api(1).gateway(1).start().await?;
+    let account = cluster.account().await?;
+    let create = ["account", "create", "--username", "origins"];
+    cluster.run_gateway(&create).await?;
+    for (entered, sent) in [
+        ("https://Shop.Example", "https://shop.example"),
+        ("https://shop.example:443", "https://shop.example"),
+        ("http://localhost:3000", "http://localhost:3000"),
+        ("https://m\u{fc}ller.example:8443", "https://xn--mller-kva.example:8443"),
+        ("https://[2001:DB8::1]", "https://[2001:db8::1]"),
+    ] {
+        cluster.ctl(&["accounts", "set", &account.id, "--origin", entered]).await?;
+        let browser = Client::new(&cluster.api_url(0))?.bearer(&account.publishable_key)?.header("origin", sent)?;
+        created(&browser.post("/v1/checkout_sessions", serde_json::json!({})).await?);
+        let set = ["account", "set", "--username", "origins", "--origin", entered];
+        let settings = cluster.run_gateway(&set).await?;
+        assert!(settings.to_string().contains(&format!("{sent:?}")), "{settings}");
+    }
+    for (entered, named) in [
+        ("https://shop.example/", "https://shop.example"),
+        ("https://Shop.example/pay?a=1", "https://shop.example"),
+        ("https://user@shop.example", "https://shop.example"),
+        ("https://a:b:c", "https://shop.example"),
+        ("https://*.shop.example", "https://shop.example"),
+        ("null", "https://shop.example"),
+        ("shop.example", "https://shop.example"),
+        ("ftp://shop.example", "https://shop.example"),
+    ] {
+        let output = cluster.ctl_output(&["accounts", "set", &account.id, "--origin", entered]).await?;
+        assert!(output.code != 0 && output.stderr.contains(named), "{entered}: {output:?}");
+        let set = ["account", "set", "--username", "origins", "--origin", entered];
+        let refused = cluster.run_gateway(&set).await.expect_err(entered).to_string();
+        assert!(refused.contains(named), "{entered}: {refused}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn live_accounts_need_an_https_public_url() -> Result<()> {
     const HTTP_URL: &str = "http://pay.example";

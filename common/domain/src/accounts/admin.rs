@@ -13,6 +13,7 @@ use foundation::error::{Error, Result};
 use foundation::id::{AccountId, MerchantId, ProviderAccountId};
 use foundation::money::Currency;
 use foundation::time::Timestamp;
+use foundation::web_url::WebOrigin;
 use providers::ProviderKind;
 use providers::capabilities::Permission;
 use providers::card_gateway::{self, Credentials};
@@ -35,7 +36,7 @@ pub struct AccountSettings {
     /// "fixed", value}`; percent in basis points.
     pub modifiers: Option<serde_json::Value>,
     /// Origins allowed to use the publishable keys; replaces the list.
-    pub allowed_origins: Option<Vec<String>>,
+    pub allowed_origins: Option<Vec<WebOrigin>>,
     /// Requests per second and burst of each key.
     pub rate_limit: Option<(i32, i32)>,
     /// The email address sent to a provider for a payer who has none.
@@ -70,19 +71,7 @@ impl AccountSettings {
             zone.parse::<TimeZone>()
                 .map_err(|_| Error::invalid("timezone", format!("{zone} is not the name of a time zone")))?;
         }
-        if let Some(origins) = &self.allowed_origins {
-            origins.iter().try_for_each(|origin| check_origin(origin))?;
-        }
         self.modifiers.as_ref().map_or(Ok(()), |modifiers| Modifiers::parse(modifiers).map(drop))
-    }
-}
-
-/// Checks an origin as browsers send it: scheme, host and optional port, without a path.
-fn check_origin(origin: &str) -> Result<()> {
-    let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-    match host {
-        Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', '@', '*', ' ']) => Ok(()),
-        _ => Err(Error::invalid("origin", format!("{origin} is not an origin such as https://shop.example"))),
     }
 }
 
@@ -211,6 +200,7 @@ async fn insert_provider_account(
 }
 
 async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &AccountSettings) -> Result<()> {
+    let origins = settings.allowed_origins.as_deref();
     let done = sqlx::query!(
         "UPDATE accounts SET
             name = coalesce($2, name), timezone = coalesce($3, timezone), partial_capture = coalesce($4, partial_capture),
@@ -224,7 +214,7 @@ async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &Acc
         settings.partial_capture,
         settings.partial_refund,
         settings.modifiers.as_ref(),
-        settings.allowed_origins.as_deref(),
+        origins.map(|origins| db::column(origins, WebOrigin::as_str)) as _,
         settings.rate_limit.map(|(rate, _)| rate),
         settings.rate_limit.map(|(_, burst)| burst),
         settings.email.as_deref(),

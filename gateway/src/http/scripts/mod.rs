@@ -8,6 +8,7 @@ use axum::extract::{ConnectInfo, Query, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use foundation::web_url::WebOrigin;
 use serde::Deserialize;
 
 use super::app::App;
@@ -61,7 +62,7 @@ pub(super) async fn field(
     let Ok(Query(FieldQuery { app_key, origin })) = query else {
         return bad_request("app_key and origin are each required exactly once");
     };
-    if !accounts::is_origin(&origin) {
+    if !origin.parse::<WebOrigin>().is_ok_and(|parsed| parsed.as_str() == origin) {
         return bad_request("origin must be an origin such as https://shop.example");
     }
     if app_key.len() != 32 || !app_key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
