@@ -267,7 +267,7 @@ pub(crate) struct CurrencyCode(pub(crate) Currency);
 
 impl<'de> Deserialize<'de> for CurrencyCode {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        strict(from, "an ISO 4217 currency code, such as USD", |value| value.as_str()?.parse().ok().map(Self))
+        strict(from, "an ISO 4217 currency code, such as USD", |value| Currency::active(value.as_str()?).ok().map(Self))
     }
 }
 

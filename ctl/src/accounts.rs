@@ -107,7 +107,7 @@ pub(crate) struct Connect {
 }
 
 fn parse_currency(text: &str) -> Result<Currency, String> {
-    text.parse().map_err(|error: foundation::money::UnknownCurrency| error.to_string())
+    Currency::active(text).map_err(|error| error.to_string())
 }
 
 #[derive(Args)]

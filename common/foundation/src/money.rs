@@ -1,5 +1,7 @@
 //! Money: an amount in the minor unit of its ISO 4217 currency.
 
+mod active;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -16,10 +18,24 @@ pub struct Currency(iso_currency::Currency);
 
 /// The code is not a currency.
 #[derive(Debug, thiserror::Error)]
-#[error("not an ISO 4217 currency")]
+#[error("not a currency of ISO 4217 in use")]
 pub struct UnknownCurrency;
 
 impl Currency {
+    /// Parses the code of a currency in use, in any case.
+    ///
+    /// # Errors
+    /// For any other text, also the code of a fund or of a currency that was withdrawn.
+    pub fn active(text: &str) -> Result<Self, UnknownCurrency> {
+        let currency: Self = text.parse()?;
+        active::ACTIVE.binary_search(&currency.code()).map(|_| currency).map_err(|_| UnknownCurrency)
+    }
+
+    /// The codes that [`Currency::active`] accepts, in upper case.
+    pub fn active_codes() -> impl Iterator<Item = &'static str> {
+        active::ACTIVE.into_iter()
+    }
+
     /// The three-letter code in upper case.
     pub fn code(self) -> &'static str {
         self.0.code()
@@ -34,7 +50,8 @@ impl Currency {
 impl FromStr for Currency {
     type Err = UnknownCurrency;
 
-    /// Accepts any case. Codes for funds, metals and tests have no minor unit and are rejected.
+    /// Accepts any case, and codes that are no longer in use, because stored objects have them. Codes without a minor
+    /// unit, such as those of metals and tests, are rejected.
     fn from_str(text: &str) -> Result<Self, UnknownCurrency> {
         let currency = iso_currency::Currency::from_code(&text.to_ascii_uppercase()).ok_or(UnknownCurrency)?;
         match currency.exponent() {
@@ -159,6 +176,20 @@ mod tests {
         }
         for text in ["", "US", "USDX", "XXX", "XAU", "ZZZ", "€", "us d"] {
             assert!(text.parse::<Currency>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_currencies_in_use_are_active() {
+        for text in ["usd", "EUR", "Xcg", "VES", "zwg", "SLE"] {
+            assert!(Currency::active(text).is_ok(), "{text}");
+        }
+        let funds = ["BOV", "CHE", "CHW", "CLF", "COU", "MXV", "USN", "UYI", "UYW"];
+        for text in [&funds[..], &["BGN", "CUC", "HRK", "SLL", "ZWL"]].concat() {
+            assert!(Currency::active(text).is_err() && text.parse::<Currency>().is_ok(), "{text}");
+        }
+        for text in ["", "US", "XAD", "XAU", "XDR", "XXX", "XTS", "ANG", "DEM", "ZZZ"] {
+            assert!(Currency::active(text).is_err(), "{text}");
         }
     }
 

@@ -97,6 +97,24 @@ async fn urls_are_parsed_as_browsers_do_and_stored_as_given() -> Result<()> {
 }
 
 #[tokio::test]
+async fn currencies_that_are_no_longer_or_not_used_for_payments_are_rejected() -> Result<()> {
+    let merchant = merchant().await?;
+    let funds = ["BOV", "CHE", "CHW", "CLF", "COU", "MXV", "USN", "UYI", "UYW"];
+    let withdrawn = ["ANG", "BGN", "CUC", "DEM", "HRK", "SLL", "ZWL"];
+    let other = ["XAD", "XAU", "XDR", "XTS", "XXX"];
+    for code in [&funds[..], &withdrawn, &other].concat() {
+        invalid(&merchant.api.post("/v1/payments", with(sale(100), "currency", code)).await?, "currency");
+    }
+    for code in ["SLE", "VED", "VES", "XCG", "XOF", "ZWG"] {
+        assert_eq!(
+            created(&merchant.api.post("/v1/payments", with(sale(100), "currency", code)).await?)["currency"],
+            code
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn null_equals_an_absent_field() -> Result<()> {
     let merchant = merchant().await?;
     let mut body = with(sale(100), "capture", Value::Null);
