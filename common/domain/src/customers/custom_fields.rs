@@ -3,7 +3,10 @@
 
 use std::collections::HashSet;
 
+use caseless::Caseless;
 use serde_json::{Value, json};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
 use utoipa::openapi::schema::{ArrayBuilder, OneOfBuilder};
 use utoipa::openapi::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 
@@ -38,7 +41,7 @@ impl CustomFields {
         for (i, row) in rows.iter().enumerate() {
             let (name, row) =
                 check_row(row).map_err(|problem| Error::invalid(format!("customFields[{i}]"), problem))?;
-            if !names.insert(name.to_lowercase()) {
+            if !names.insert(folded(&name)) {
                 return Err(Error::invalid(format!("customFields[{i}]"), "name must be unique"));
             }
             checked.push(row);
@@ -52,7 +55,12 @@ impl CustomFields {
     }
 }
 
-/// A letter, then letters, digits, spaces, underscores or hyphens. The pattern uses only syntax that every regex
+/// The form in which names compare: of two names that differ only in case or composition, one is enough.
+fn folded(name: &str) -> String {
+    name.nfd().default_case_fold().nfd().collect()
+}
+
+/// A letter, then letters, marks, digits, spaces, underscores or hyphens. The pattern uses only syntax that every regex
 /// dialect supports, so it accepts every printable non-ASCII character.
 const NAME: &str = r"^[^\u0000-@\[-`{-\u009f][^\u0000-\u001f!-,./:-@\[-^`{-\u009f]*$";
 
@@ -64,7 +72,8 @@ pub fn schema() -> schema::Field {
         .max_length(Some(MAX_NAME))
         .pattern(Some(NAME))
         .description(Some(
-            "A letter, then letters, digits, spaces, `_` or `-`. Letters of any script. Unique, ignoring case.",
+            "A letter, then letters with their marks, digits, spaces, `_` or `-`. Letters of any script. Stored in \
+             Unicode's form NFC. Unique, ignoring case.",
         ))
         .build();
     let row = |kind, value: ObjectBuilder| {
@@ -85,19 +94,24 @@ fn check_row(row: &Value) -> Result<(String, Value), &'static str> {
     let row = row.as_object().ok_or("a row must be an object {name, type, value}")?;
     let text = |key: &str| row.get(key).and_then(Value::as_str);
     let name = text("name")
-        .filter(|name| is_name(name))
+        .and_then(parse_name)
         .ok_or("name must be 1 to 40 characters: a letter, then letters, digits, spaces, underscores or hyphens")?;
     let kind = text("type").ok_or("type must be one of text, number, boolean, date")?;
     let value = row.get("value").ok_or("value is required")?;
     check_value(kind, value)?;
-    Ok((name.to_owned(), json!({"name": name, "type": kind, "value": value})))
+    let row = json!({"name": name, "type": kind, "value": value});
+    Ok((name, row))
 }
 
-fn is_name(name: &str) -> bool {
+/// Returns a valid name in NFC, so that a name has one spelling.
+fn parse_name(text: &str) -> Option<String> {
+    let name: String = text.nfc().collect();
     let mut characters = name.chars();
-    characters.next().is_some_and(char::is_alphabetic)
-        && characters.all(|c| c.is_alphabetic() || c.is_ascii_digit() || matches!(c, ' ' | '_' | '-'))
-        && name.chars().count() <= MAX_NAME
+    let is_valid = characters.next().is_some_and(|c| c.is_alphabetic() && !is_combining_mark(c))
+        && characters
+            .all(|c| c.is_alphabetic() || is_combining_mark(c) || c.is_ascii_digit() || matches!(c, ' ' | '_' | '-'))
+        && name.chars().count() <= MAX_NAME;
+    is_valid.then_some(name)
 }
 
 fn check_value(kind: &str, value: &Value) -> Result<(), &'static str> {
@@ -204,6 +218,21 @@ mod tests {
     }
 
     #[test]
+    fn names_compare_by_case_folding() {
+        for (one, same) in [
+            ("Stra\u{df}e", "STRASSE"),
+            ("Gr\u{f6}\u{df}e", "GRO\u{308}SSE"),
+            ("\u{3a3}\u{3af}\u{3c3}\u{3c5}\u{3c6}\u{3bf}\u{3c2}", "\u{3a3}\u{38a}\u{3a3}\u{3a5}\u{3a6}\u{39f}\u{3a3}"),
+        ] {
+            assert_eq!(folded(one), folded(same), "{one}");
+        }
+        assert_ne!(folded("i"), folded("\u{131}"), "the dotless i is another letter");
+        for name in ["\u{308}o", "\u{93e}", "a\u{200d}b", "a\u{b2}", "a\u{665}"] {
+            assert_eq!(param(&row(name, "text", json!("v"))), "customFields[0]", "{name}");
+        }
+    }
+
+    #[test]
     fn only_lists_of_up_to_twenty_objects_are_accepted() {
         assert_eq!(param(&json!({})), "customFields");
         assert_eq!(param(&json!("x")), "customFields");
@@ -229,7 +258,9 @@ mod tests {
                 assert!(stored.len() == sent.len() && stored.len() <= MAX_ROWS);
                 for (stored, sent) in stored.iter().zip(sent) {
                     assert_eq!(stored.as_object().expect("a row").len(), 3);
-                    assert!(["name", "type", "value"].iter().all(|key| stored[key] == sent[key]), "{stored} {sent}");
+                    assert!(["type", "value"].iter().all(|key| stored[key] == sent[key]), "{stored} {sent}");
+                    let name = sent["name"].as_str().expect("a name").nfc().collect::<String>();
+                    assert_eq!(stored["name"], name);
                 }
                 assert!(CustomFields::parse(&Value::from(stored.clone())).is_ok());
             }

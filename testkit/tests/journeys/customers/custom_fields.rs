@@ -24,6 +24,33 @@ async fn custom_fields_are_replaced_cleared_or_unchanged() -> Result<()> {
 }
 
 #[tokio::test]
+async fn names_are_words_of_any_script_in_one_spelling() -> Result<()> {
+    let merchant = merchant().await?;
+    let names = ["\u{917}\u{94d}\u{930}\u{93e}\u{939}\u{915}", "\u{e17}\u{e35}\u{e48}\u{e2d}\u{e22}\u{e39}\u{e48} 2"];
+    for name in names {
+        let rows = json!([field(name, "text", "x")]);
+        let response = merchant.api.post(CUSTOMERS, with(ada(), "customFields", rows.clone())).await?;
+        assert_eq!(created(&response)["customFields"], rows);
+    }
+    // Forty characters, though more when decomposed, and composed when stored.
+    let decomposed = "Gro\u{308}\u{df}e ".repeat(7) + "o\u{308}\u{df}e o";
+    let response =
+        merchant.api.post(CUSTOMERS, with(ada(), "customFields", json!([field(&decomposed, "text", "x")]))).await?;
+    let composed = decomposed.replace("o\u{308}", "\u{f6}");
+    assert_eq!(composed.chars().count(), 40);
+    assert_eq!(created(&response)["customFields"][0]["name"], composed);
+    for same in [["Stra\u{df}e", "STRASSE"], ["Gr\u{f6}\u{df}e", "GRO\u{308}SSE"], ["\u{3a3}", "\u{3c2}"]] {
+        let rows = same.map(|name| field(name, "text", "x"));
+        invalid(&merchant.api.post(CUSTOMERS, with(ada(), "customFields", json!(rows))).await?, "customFields[1]");
+    }
+    for mark_first in ["\u{308}o", "\u{93e}"] {
+        let rows = json!([field(mark_first, "text", "x")]);
+        invalid(&merchant.api.post(CUSTOMERS, with(ada(), "customFields", rows)).await?, "customFields[0]");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_invalid_row_is_named_and_nothing_is_stored() -> Result<()> {
     let merchant = merchant().await?;
     let valid = field("Right", "text", "");
