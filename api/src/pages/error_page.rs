@@ -1,10 +1,11 @@
-//! Errors as HTML pages for cardholders. They repeat nothing from the request.
+//! Errors as HTML pages for cardholders, or in JSON for the page's script. They repeat nothing from the request.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use foundation::error::Error;
 
 use super::layout::page;
+use super::pay_response::{Reply, Sender};
 use crate::error::ApiError;
 use crate::html::Text;
 
@@ -21,6 +22,23 @@ impl From<ApiError> for ErrorPage {
 impl From<Error> for ErrorPage {
     fn from(error: Error) -> Self {
         Self(error.into())
+    }
+}
+
+/// The message of an error page, which its response carries as an extension.
+#[derive(Clone, Copy)]
+struct Message(&'static str);
+
+/// The response for this sender: the script gets the message of an error page instead of the page.
+pub(super) fn for_sender(sender: Sender, mut response: Response) -> Response {
+    match (sender, response.extensions().get::<Message>().copied()) {
+        (Sender::Script, Some(Message(message))) => {
+            let json = sender.response(response.status(), Reply::ShowMessage(&[message]));
+            response.headers_mut().extend(json.headers().clone());
+            *response.body_mut() = json.into_body();
+            response
+        }
+        (Sender::Script | Sender::Form, _) => response,
     }
 }
 
@@ -46,6 +64,7 @@ impl IntoResponse for ErrorPage {
         };
         let body = format!("<section>\n<h1>{title}</h1>\n<p>{message}</p>\n</section>\n");
         let mut response = page(status, Text(title), &body);
+        response.extensions_mut().insert(Message(message));
         self.0.write_rate_limit(response.headers_mut());
         self.0.mark_aborted(&mut response);
         response

@@ -68,12 +68,14 @@ fn page_of(kind: PageKind) -> axum::routing::MethodRouter<App> {
 
 /// Applies the rate limit of the client address, and adds the page headers to every response.
 async fn limit_by_address(State(app): State<App>, request: Request, next: Next) -> Response {
+    let sender = Sender::of(&request);
     let decision = app.limits.acquire_page(client_address(&request)).await;
-    let mut response = if decision.allowed {
+    let response = if decision.allowed {
         next.run(request).await
     } else {
         ErrorPage::from(ApiError::rate_limited(decision)).into_response()
     };
+    let mut response = error_page::for_sender(sender, response);
     layout::set_page_headers(response.headers_mut());
     response
 }
@@ -153,7 +155,7 @@ async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result
             match sender {
                 Sender::Form => show_again(StatusCode::CONFLICT, Some(message)).await,
                 // Loads the page again, with the new total.
-                Sender::Script => Ok(sender.response(StatusCode::OK, Reply::Submit)),
+                Sender::Script => Ok(sender.response(StatusCode::CONFLICT, Reply::Submit)),
             }
         }
         Ok(PayOutcome::TotalTooLarge) => show_again(StatusCode::UNPROCESSABLE_ENTITY, None).await,

@@ -12,7 +12,7 @@ use serde_json::json;
 pub(super) enum Sender {
     /// The browser itself.
     Form,
-    /// `pay.js`, which accepts JSON.
+    /// `pay.js`, which accepts JSON and no HTML.
     Script,
 }
 
@@ -31,8 +31,12 @@ pub(super) enum Reply<'a> {
 
 impl Sender {
     pub(super) fn of(request: &Request) -> Self {
-        let accept = request.headers().get(ACCEPT).map(|value| value.as_bytes());
-        if accept == Some(b"application/json") { Self::Script } else { Self::Form }
+        let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let accepts = |kind: &str| {
+            let mut kinds = accept.split(',').map(|entry| entry.split(';').next().unwrap_or_default().trim());
+            kinds.any(|accepted| accepted.eq_ignore_ascii_case(kind))
+        };
+        if accepts("application/json") && !accepts("text/html") { Self::Script } else { Self::Form }
     }
 
     /// Builds the response. `status` applies unless it is a redirect.

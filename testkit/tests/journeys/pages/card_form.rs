@@ -112,13 +112,43 @@ async fn the_page_script_gets_json_responses() -> Result<()> {
     assert!(status == 200 && declined["lines"][0].as_str().is_some_and(|line| line.contains("insufficient funds")));
     let (status, refused) = submit("token=tok_nonsense&amount=500").await?;
     assert!(status == 422 && refused["lines"][0].as_str().is_some_and(|line| line.contains("Nothing was charged")));
-    assert_eq!(submit("token=tok_ok&amount=501").await?, (200, serde_json::json!({"submit": true})));
+    for wrong in ["501", "%2B500", "5e2", ""] {
+        let changed = submit(&format!("token=tok_ok&amount={wrong}")).await?;
+        assert_eq!(changed, (409, serde_json::json!({"submit": true})), "{wrong}");
+    }
+    let (status, without_token) = submit("amount=500").await?;
+    assert!(status == 422 && without_token["lines"][0].as_str().is_some_and(|line| line.contains("No card was sent")));
     assert_eq!(merchant.books.operations().await?, 1, "only the decline created an operation");
     let (status, paid) = submit("token=tok_ok&amount=500").await?;
     let location = paid["location"].as_str().context("a location")?.to_owned();
     assert!(status == 200 && location.starts_with(&format!("{}?payment=pay_", payer.token())), "{paid}");
     assert_eq!(submit("token=tok_ok&amount=500").await?, (200, serde_json::json!({"location": payer.token()})));
     payer.at(&format!("/pay/l/{location}")).open().await?.assert_shows(200, &["Paid on", "id=\"receipt\""]);
+    Ok(())
+}
+
+/// A form that cannot be read, a page that does not exist, and a method that no page has.
+#[tokio::test]
+async fn the_page_script_gets_errors_in_json() -> Result<()> {
+    let merchant = merchant().await?;
+    let (made, payer) = link(&merchant, 500).await?;
+    let script = payer.script()?;
+    let api = crate::support::cluster().await?.api_url(0);
+    let untyped = testkit::Client::new(&api)?.header("accept", "application/json, text/plain;q=0.5")?;
+    let too_long = format!("token={}", "x".repeat(9_000));
+    for (status, response) in [
+        (422, untyped.send(reqwest::Method::POST, payer.path(), None).await?),
+        (413, script.send(&too_long).await?),
+        (404, script.at("/pay/l/nothing").send("token=tok_ok").await?),
+        (405, untyped.send(reqwest::Method::DELETE, payer.path(), None).await?),
+    ] {
+        assert_eq!(response.status, status, "{}", response.body);
+        assert_eq!(response.header("content-type"), Some("application/json"));
+        assert_eq!(response.header("cache-control"), Some("no-store"));
+        let lines = response.body["lines"].as_array().context("lines")?;
+        assert!(lines.iter().all(|line| line.as_str().is_some_and(|line| !line.is_empty())) && !lines.is_empty());
+    }
+    assert_eq!(super::current(&merchant, &made).await?["status"], "open");
     Ok(())
 }
 
