@@ -346,13 +346,14 @@ impl<'de> Deserialize<'de> for Terms {
 
 schema_is!(Terms, schema::enumeration(PaymentTerms::ALL.map(PaymentTerms::name)));
 
-/// An RFC 3339 timestamp with any offset.
+/// An RFC 3339 timestamp with any offset, from the year 1 to [`Timestamp::MAX`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instant(pub(crate) Timestamp);
 
 impl<'de> Deserialize<'de> for Instant {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let expected = "an RFC 3339 timestamp with an offset, such as 2026-11-21T09:30:00Z";
+        let expected =
+            "an RFC 3339 timestamp with an offset, such as 2026-11-21T09:30:00Z, and at most 9999-12-30T22:00:00Z";
         strict(from, expected, |value| Timestamp::parse(value.as_str()?).map(Self))
     }
 }

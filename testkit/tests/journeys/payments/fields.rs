@@ -115,6 +115,24 @@ async fn currencies_that_are_no_longer_or_not_used_for_payments_are_rejected() -
 }
 
 #[tokio::test]
+async fn instants_beyond_the_last_one_are_rejected_with_its_name() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    let invoice = json!({"customerId": customer, "currency": "USD", "amount": 100});
+    let link = json!({"currency": "USD", "amount": 100});
+    for (path, body, field) in [("/v1/invoices", &invoice, "dueAt"), ("/v1/payment_links", &link, "expiresAt")] {
+        let last = "9999-12-30T22:00:00.000Z";
+        let response = merchant.api.post(path, with(body.clone(), field, last)).await?;
+        assert_eq!(created(&response)[field], last);
+        let response = merchant.api.post(path, with(body.clone(), field, "9999-12-31T23:59:59Z")).await?;
+        invalid(&response, field);
+        let message = response.body["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("9999-12-30T22:00:00Z"), "{message}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn null_equals_an_absent_field() -> Result<()> {
     let merchant = merchant().await?;
     let mut body = with(sale(100), "capture", Value::Null);
