@@ -45,7 +45,7 @@ impl BodyError {
 pub(super) async fn form(request: Request, deadline: Deadline) -> Result<Form, BodyError> {
     let Ok(content_type) = header::single(request.headers(), "Content-Type") else {
         let why = "Content-Type was sent more than once. Nothing was entered";
-        return Err(BodyError(StatusCode::UNSUPPORTED_MEDIA_TYPE, why.into()));
+        return Err(BodyError::Unreadable(StatusCode::UNSUPPORTED_MEDIA_TYPE, why.into()));
     };
     if let Some(other) = content_type.and_then(unsupported_type) {
         let why = format!("Unsupported content type {other}; send {FORM}. Nothing was entered");

@@ -2,8 +2,8 @@
 
 use sqlx::{Acquire, PgExecutor, PgPool, Postgres, Transaction};
 
-use super::Mode;
 use super::settlement::require_currency;
+use super::{Mode, gateway_accounts};
 use crate::modifiers::Modifiers;
 use foundation::calendar::TimeZone;
 use foundation::crypto::KeyRing;
@@ -277,15 +277,21 @@ pub async fn connect(
         Some(former) => credentials.replacing(former),
         None => credentials,
     };
+    gateway_accounts::write_missing_names(&mut tx, encryption).await?;
     let update = sqlx::query!(
-        "UPDATE provider_accounts SET credentials = $2, field_key = $3, currencies = coalesce($4, currencies) WHERE id = $1",
+        "UPDATE provider_accounts SET credentials = $2, field_key = $3, currencies = coalesce($4, currencies),
+                gateway_account = $5
+         WHERE id = $1",
         id.uuid(),
         credentials.seal(encryption, id),
         credentials.field_key(),
         currencies.as_deref(),
+        gateway_accounts::name(&credentials),
     );
     update.execute(&mut *tx).await.map_err(|error| match db::violated_constraint(&error) {
-        Some("provider_accounts_field_key") => Error::conflict("another account is connected to this gateway account"),
+        Some("provider_accounts_field_key" | "provider_accounts_gateway_account") => {
+            Error::conflict("another account is connected to this gateway account")
+        }
         _ => error.into(),
     })?;
     tx.commit().await?;

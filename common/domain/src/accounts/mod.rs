@@ -2,6 +2,7 @@
 
 mod admin;
 mod authentication;
+mod gateway_accounts;
 mod keys;
 mod payee;
 mod rehash;
@@ -12,6 +13,7 @@ mod usage;
 
 pub use admin::{AccountRow, AccountSettings, connect, create, list, set, set_reconciliation, set_unsupported};
 pub use authentication::{AuthError, Keys};
+pub use gateway_accounts::shared as sharing_a_gateway_account;
 pub use keys::{
     IssuedKey, KeyFilter, KeyRow, issue_publishable, issue_secret, key_id, list as list_keys, revoke, revoke_all,
     rotate,

@@ -3,7 +3,7 @@
 use sqlx::PgPool;
 
 use super::{Finding, Severity};
-use domain::accounts::keys_under_other_peppers;
+use domain::accounts::{keys_under_other_peppers, sharing_a_gateway_account};
 use engine::keys::key_check::{Keys, key_mismatch};
 use engine::keys::reencrypt::sealed_secrets;
 use foundation::crypto::Peppers;
@@ -33,7 +33,21 @@ pub async fn examine_keys(db: &PgPool, keys: &Keys) -> Result<Vec<Finding>> {
         findings.push(hashed(db, peppers).await?);
     }
     findings.push(expiring(db).await?);
+    findings.push(gateway_accounts(db, keys).await?);
     Ok(findings)
+}
+
+async fn gateway_accounts(db: &PgPool, keys: &Keys) -> Result<Finding> {
+    const CHECK: &str = "gateway accounts";
+    let shared = sharing_a_gateway_account(db, &keys.encryption).await?;
+    Ok(match shared.first() {
+        None => Finding::ok(CHECK, "no two accounts share one"),
+        Some((name, accounts)) => {
+            let accounts = accounts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let advice = "their books cannot be told apart; connect each to an account of its own for new payments";
+            Finding::of(CHECK, Severity::Bad, format!("{accounts} share the gateway account {name}"), advice)
+        }
+    })
 }
 
 async fn sealed(db: &PgPool, keys: &Keys) -> Result<Finding> {

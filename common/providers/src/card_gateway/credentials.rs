@@ -83,6 +83,11 @@ impl Credentials {
         key.seal(&json.to_string(), &account.to_string())
     }
 
+    /// Decrypts what [`Self::seal`] returned; `None` if no key opens it.
+    pub fn open(key: &KeyRing, sealed: &[u8], account: ProviderAccountId) -> Option<Self> {
+        key.open(sealed, &account.to_string()).and_then(|json| Self::parse(json.expose()))
+    }
+
     /// The account's public key in a browser: MD5 of the user name and the secret key, as the gateway's contract
     /// specifies.
     pub fn field_key(&self) -> String {
@@ -102,9 +107,8 @@ pub async fn read(db: impl PgExecutor<'_>, key: &KeyRing, account: ProviderAccou
         .await?
         .flatten();
     let Some(sealed) = sealed else { return Ok(None) };
-    let opened = key.open(&sealed, &account.to_string()).and_then(|json| Credentials::parse(json.expose()));
     let unreadable = || Error::internal(format!("the credentials of {account} cannot be decrypted"));
-    opened.map(Some).ok_or_else(unreadable)
+    Credentials::open(key, &sealed, account).map(Some).ok_or_else(unreadable)
 }
 
 /// The credentials that this process has cached.

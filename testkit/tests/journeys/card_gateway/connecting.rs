@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde_json::Value;
+use sqlx::{Connection, PgConnection};
 use testkit::{Account, Cluster, GatewayAccount};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -105,5 +106,34 @@ async fn an_unreachable_gateway_is_an_error_without_unchecked() -> Result<()> {
     setup.cluster.set_env("CARD_GATEWAY_URL", "");
     setup.connect(&gateway_account, &[]).await?;
     assert_eq!(setup.connections().await?, [false, false, false]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_two_accounts_share_a_gateway_account_even_after_its_keys_were_rotated() -> Result<()> {
+    let setup = Setup::new().await?;
+    let gateway_account = setup.cluster.gateway_account("shop", &[]).await?;
+    setup.connect(&gateway_account, &[]).await?;
+    let rotate = ["account", "rotate-keys", "--username", "shop"];
+    let rotated: GatewayAccount = serde_json::from_value(setup.cluster.run_gateway(&rotate).await?)?;
+    let other = setup.cluster.account_with(&["--mode", "test", "--provider", "card_gateway"]).await?;
+    // As the previous version has connected it.
+    let mut db = PgConnection::connect(setup.cluster.database_url()).await?;
+    sqlx::query("UPDATE provider_accounts SET gateway_account = NULL").execute(&mut db).await?;
+    let padded = GatewayAccount { username: " shop ".to_owned(), ..rotated.clone() };
+    for keys in [&rotated, &padded] {
+        let refused = setup.cluster.connect(&other, keys, &[]).await.expect_err("a second connection");
+        assert!(format!("{refused:#}").contains("another account is connected"), "{refused:#}");
+    }
+    setup.connect(&rotated, &[]).await?;
+    assert!(!setup.cluster.ctl_output(&["doctor"]).await?.stdout.contains("share the gateway account"));
+
+    // Two that the previous version has connected.
+    sqlx::query("DROP INDEX provider_accounts_gateway_account").execute(&mut db).await?;
+    let rotated: GatewayAccount = serde_json::from_value(setup.cluster.run_gateway(&rotate).await?)?;
+    setup.cluster.connect(&other, &rotated, &[]).await?;
+    let report = setup.cluster.ctl_output(&["doctor"]).await?;
+    let expected = format!("{}, {} share the gateway account shop", setup.account.id, other.id);
+    assert!(report.code == 2 && report.stdout.contains(&expected), "{report:?}");
     Ok(())
 }
