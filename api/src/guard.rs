@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
-use domain::accounts::{AuthError, Caller, KeyKind, Mode, key_id};
+use domain::accounts::{AuthError, Caller, KeyKind, Mode, key_id, signing_secret_place};
 use domain::nonces;
 use foundation::card_number::excerpt;
 use foundation::error::Error;
@@ -259,8 +259,9 @@ async fn identify(app: &App, request: Request) -> ApiResult<(Arc<Caller>, Reques
 /// nonce.
 async fn check_signature(app: &App, caller: &Caller, request: Request) -> ApiResult<(Request, String)> {
     let sealed = caller.signing_secret.as_deref();
-    let secret =
-        sealed.and_then(|sealed| app.encryption.open(sealed, &caller.key_id.to_string())).ok_or_else(|| {
+    let secret = sealed
+        .and_then(|sealed| app.encryption.open(sealed, &signing_secret_place(caller.account_id, caller.key_id)))
+        .ok_or_else(|| {
             Error::internal(format!(
                 "the signing secret of {} cannot be decrypted: was ENCRYPTION_KEY changed?",
                 caller.key_id

@@ -1,4 +1,4 @@
-//! `ctl reencrypt`: re-encrypts secrets of old keys with the current key.
+//! `ctl reencrypt`: re-encrypts secrets of old keys, and of the former version, with the current key.
 
 use anyhow::Result;
 use clap::Args;
@@ -22,7 +22,7 @@ pub(crate) async fn run(ctl: &Ctl, args: Reencrypt) -> Result<Output> {
     let reencrypted = if args.dry_run { 0 } else { engine::reencrypt(&ctl.db, &ctl.actor, ring, args.batch).await? };
     let secrets = engine::sealed_secrets(&ctl.db, ring).await?;
     let unreadable = secrets.unreadable.len() as u64;
-    let remaining = secrets.other + unreadable;
+    let remaining = secrets.other + secrets.unbound + unreadable;
     let output = Output::new(vec![
         ("reencrypted", json!(reencrypted)),
         ("remaining", json!(remaining)),

@@ -15,6 +15,7 @@ const GRANTS: &[&str] = &[
     "GRANT USAGE ON ALL SEQUENCES IN SCHEMA gateway TO {role}",
     "REVOKE UPDATE, DELETE ON gateway.audit_log FROM {role}",
     "REVOKE INSERT, UPDATE, DELETE ON gateway._sqlx_migrations FROM {role}",
+    migrations::roles::ACCOUNTS_STAY,
 ];
 
 /// Migrates the schema `gateway` as the database owner at `owner`, and grants the role of `gateway` access to it.

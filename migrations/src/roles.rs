@@ -20,7 +20,23 @@ pub const PROGRAMS: &[&str] = &[
         drop_monthly_partitions(regclass, timestamptz) FROM PUBLIC",
     "GRANT EXECUTE ON FUNCTION ensure_monthly_partitions(regclass, timestamptz, integer),
         drop_monthly_partitions(regclass, timestamptz) TO {role}",
+    ACCOUNTS_STAY,
 ];
+
+/// Rows stay in their account: no program changes `account_id`, so the role may update all other columns only. The
+/// last statement of a list.
+pub const ACCOUNTS_STAY: &str = "DO $do$ DECLARE role regrole := $role${role}$role$; changeable record; BEGIN
+    FOR changeable IN
+        SELECT c.oid::regclass AS name, string_agg(quote_ident(a.attname), ', ') AS columns
+        FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        WHERE c.relkind IN ('r', 'p') AND has_table_privilege(role, c.oid, 'UPDATE') AND a.attname <> 'account_id'
+          AND EXISTS (SELECT FROM pg_attribute o WHERE o.attrelid = c.oid AND o.attname = 'account_id')
+        GROUP BY c.oid
+    LOOP
+        EXECUTE format('REVOKE UPDATE ON %s FROM %s', changeable.name, role);
+        EXECUTE format('GRANT UPDATE (%s) ON %s TO %s', changeable.columns, changeable.name, role);
+    END LOOP;
+END $do$";
 
 /// Read access to everything except the gateway's schema: for listing commands of `ctl`, and for reports.
 pub const READER: &[&str] = &[

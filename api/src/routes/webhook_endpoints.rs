@@ -87,7 +87,7 @@ pub(super) async fn rotate_secret(
     Path(id): Path<String>,
 ) -> ApiResult {
     let endpoint =
-        endpoints::rotate_secret(&*app.db, &app.encryption, caller.account_id, WebhookEndpointId::from_request(&id)?)
+        endpoints::rotate_secret(&app.db, &app.encryption, caller.account_id, WebhookEndpointId::from_request(&id)?)
             .await?;
     Ok(ok(EndpointView::with_secret(&endpoint, caller.livemode())))
 }

@@ -42,7 +42,7 @@ pub use create::recurring_invoice::create_recurring_invoice;
 pub use create::subscription::create_subscription;
 pub use create::webhook_endpoint::create_webhook_endpoint;
 pub use keys::key_check::{Keys, key_mismatch, require_matching_keys};
-pub use keys::reencrypt::{SealedSecrets, reencrypt, sealed_secrets};
+pub use keys::reencrypt::{SealedSecrets, read_binding, reencrypt, sealed_secrets};
 pub use pay_page::{
     PageAddress, PageKind, PageState, PayOutcome, PayPage, PaySubmission, Payable, open_page, pay_page,
 };

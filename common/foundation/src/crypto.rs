@@ -1,9 +1,11 @@
 //! Secrets that cannot be printed, random values, keyed hashes, and encryption at rest.
 
+mod place;
 mod ring;
 
 use std::fmt;
 
+pub use place::Place;
 pub use ring::{KeyRing, Peppers, Ring, SealedUnder};
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
@@ -127,8 +129,8 @@ impl EncryptionKey {
         [a, b, c, d]
     }
 
-    /// Encrypts with `context` (the id of the row) as associated data. Decryption needs the same context, so a
-    /// ciphertext cannot be moved to another row.
+    /// Encrypts with `context` as associated data. Decryption needs the same context, so a ciphertext cannot be moved
+    /// to another place.
     pub fn seal(&self, plain: &str, context: &str) -> Vec<u8> {
         let mut nonce = [0u8; NONCE_BYTES];
         getrandom::fill(&mut nonce).expect("the operating system provides random bytes");

@@ -1,7 +1,7 @@
 //! One delivery attempt: signs the event, sends it and reads the response.
 
 use domain::webhooks::dispatch::{Attempted, Claimed, Failure};
-use domain::webhooks::{endpoints, signature};
+use domain::webhooks::{endpoints, previous_secret_place, secret_place, signature};
 use egress::{Bytes, Egress, FailureKind, HeaderMap, Target};
 use foundation::clock::Clock;
 use foundation::crypto::{KeyRing, Secret};
@@ -58,9 +58,11 @@ impl Sender {
     /// `None` if any signing secret cannot be decrypted. During a rotation both must sign, because the receiver may
     /// know only the previous secret or only the new one.
     fn headers(&self, claimed: &Claimed, timestamp_s: i64) -> Option<HeaderMap> {
-        let endpoint = claimed.endpoint_id.to_string();
-        let encrypted = [Some(&claimed.secret), claimed.previous_secret.as_ref()];
-        let decrypted = encrypted.into_iter().flatten().map(|secret| self.encryption.open(secret, &endpoint));
+        let (account, endpoint) = (claimed.account_id, claimed.endpoint_id);
+        let previous =
+            claimed.previous_secret.as_ref().map(|secret| (secret, previous_secret_place(account, endpoint)));
+        let encrypted = [(&claimed.secret, secret_place(account, endpoint))].into_iter().chain(previous);
+        let decrypted = encrypted.map(|(secret, place)| self.encryption.open(secret, &place));
         let secrets: Vec<Secret<String>> = decrypted.collect::<Option<_>>()?;
         let id = claimed.event_id.to_string();
         let signature = signature::sign(&secrets, &id, timestamp_s, &claimed.payload)?;

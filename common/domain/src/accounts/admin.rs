@@ -283,7 +283,7 @@ pub async fn connect(
                 gateway_account = $5
          WHERE id = $1",
         id.uuid(),
-        credentials.seal(encryption, id),
+        credentials.seal(encryption, account, id),
         credentials.field_key(),
         currencies.as_deref(),
         gateway_accounts::name(&credentials),

@@ -30,7 +30,7 @@ async fn connected(db: impl PgExecutor<'_>) -> Result<Vec<Sealed>> {
 impl Sealed {
     /// `None` if no configured key opens its credentials.
     fn username(&self, encryption: &KeyRing) -> Option<String> {
-        Credentials::open(encryption, &self.credentials, self.id).as_ref().map(name)
+        Credentials::open(encryption, &self.credentials, self.account_id, self.id).as_ref().map(name)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::{Acquire, PgConnection, PgExecutor, PgPool, Postgres};
 
 use super::{KeyKind, Mode};
-use foundation::crypto::{KeyRing, Peppers, Secret, random_hex};
+use foundation::crypto::{KeyRing, Peppers, Place, Secret, random_hex};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, KeyId};
 use foundation::time::Timestamp;
@@ -75,6 +75,11 @@ fn entitlement_names(entitlements: Option<&[Permission]>) -> Option<Vec<String>>
     entitlements.map(|list| list.iter().map(|operation| operation.name().to_owned()).collect())
 }
 
+/// Where the signing secret of a key is stored.
+pub fn signing_secret_place(account: AccountId, key: KeyId) -> Place {
+    Place::new("api_keys.signing_secret", account, key)
+}
+
 /// Issues a secret key. For a live account it has a signing secret.
 ///
 /// # Errors
@@ -92,7 +97,7 @@ pub async fn issue_secret(
     let (id, key) = generate(now, KeyKind::Secret, mode);
     let signing_secret = (mode == Mode::Live).then(|| format!("svc_ss_{}", random_hex(SECRET_BYTES)));
     let (pepper, entitlements) = (peppers.current(), entitlement_names(entitlements));
-    let sealed = signing_secret.as_deref().map(|secret| encryption.seal(secret, &id.to_string()));
+    let sealed = signing_secret.as_deref().map(|secret| encryption.seal(secret, &signing_secret_place(account, id)));
     sqlx::query!(
         "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, entitlements, signing_secret, created_at)
          VALUES ($1, $2, 'secret', $3, $4, $5, $6, $7)",

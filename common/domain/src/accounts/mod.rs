@@ -16,7 +16,7 @@ pub use authentication::{AuthError, Keys};
 pub use gateway_accounts::shared as sharing_a_gateway_account;
 pub use keys::{
     IssuedKey, KeyFilter, KeyRow, issue_publishable, issue_secret, key_id, list as list_keys, revoke, revoke_all,
-    rotate,
+    rotate, signing_secret_place,
 };
 pub use payee::{Payee, payee};
 pub use rehash::{KeysUnderOtherPeppers, keys_under_other_peppers, rehash_publishable, samples as key_samples};

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 pub use key::{IdempotencyKey, MAX_KEY};
 
-use foundation::crypto::{KeyRing, Secret};
+use foundation::crypto::{KeyRing, Place, Secret};
 use foundation::error::{Error, Result};
 use foundation::id::{
     AccountId, AddressId, CreationKeyId, CustomerId, InvoiceId, PaymentLinkId, PaymentMethodId, PlanId,
@@ -87,7 +87,7 @@ pub struct StoredResponse {
     pub status: u16,
     /// Whether another request was given this response, not an earlier attempt of this one.
     pub replayed: bool,
-    id: CreationKeyId,
+    place: Place,
     body: Body,
 }
 
@@ -95,6 +95,11 @@ pub struct StoredResponse {
 enum Body {
     Plain(String),
     Sealed(Vec<u8>),
+}
+
+/// Where the response with a secret is stored.
+pub fn response_place(account: AccountId, key: CreationKeyId) -> Place {
+    Place::new("creation_keys.sealed_answer", account, key)
 }
 
 impl StoredResponse {
@@ -105,8 +110,8 @@ impl StoredResponse {
     pub fn open(self, encryption: &KeyRing) -> Result<Secret<String>> {
         match self.body {
             Body::Plain(text) => Ok(Secret::new(text)),
-            Body::Sealed(sealed) => encryption.open(&sealed, &self.id.to_string()).ok_or_else(|| {
-                Error::internal(format!("the response of {} cannot be decrypted: was ENCRYPTION_KEY changed?", self.id))
+            Body::Sealed(sealed) => encryption.open(&sealed, &self.place).ok_or_else(|| {
+                Error::internal(format!("{} cannot be decrypted: was ENCRYPTION_KEY changed?", self.place))
             }),
         }
     }
@@ -140,7 +145,8 @@ impl CreationKey {
         };
         let status = row.status.and_then(|status| u16::try_from(status).ok());
         let status = status.ok_or_else(|| Error::internal(format!("{} has no status", row.id)))?;
-        Ok(EarlierRequest::Completed(StoredResponse { status, replayed: row.id != self.id, id: row.id, body }))
+        let place = response_place(self.account, row.id);
+        Ok(EarlierRequest::Completed(StoredResponse { status, replayed: row.id != self.id, place, body }))
     }
 
     /// Stores the created object and the response of this request.
@@ -170,7 +176,7 @@ impl CreationKey {
         view: &impl Serialize,
         encryption: &KeyRing,
     ) -> Result<()> {
-        let sealed = encryption.seal(&self.render(view)?, &self.id.to_string());
+        let sealed = encryption.seal(&self.render(view)?, &response_place(self.account, self.id));
         set_response(tx, self.id, created, status, None, Some(&sealed)).await
     }
 

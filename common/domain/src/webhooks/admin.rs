@@ -125,5 +125,5 @@ pub async fn rotate_secret(
              another rotation ends it at once"
         )));
     }
-    Ok((endpoint.account_id, endpoints::rotate_secret(tx, encryption, endpoint.account_id, id).await?))
+    Ok((endpoint.account_id, endpoints::rotate_secret_in(tx, encryption, endpoint.account_id, id).await?))
 }

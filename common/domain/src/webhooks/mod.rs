@@ -12,5 +12,6 @@ mod status;
 mod view;
 
 pub use endpoints::START_WINDOW;
+pub use secrets::{previous_secret_place, secret_place};
 pub use status::{DeliveryStatus, DisabledReason, EndpointStatus};
 pub use view::{DeletedEndpointView, DeliveryView, EndpointView};

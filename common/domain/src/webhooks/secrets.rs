@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::signature::SECRET_PREFIX;
-use foundation::crypto::{KeyRing, Secret};
-use foundation::id::WebhookEndpointId;
+use foundation::crypto::{Place, Secret};
+use foundation::id::{AccountId, WebhookEndpointId};
 
 const BYTES: usize = 32;
 
@@ -16,7 +16,12 @@ pub(super) fn generate() -> Secret<String> {
     Secret::new(format!("{SECRET_PREFIX}{}", STANDARD.encode(bytes)))
 }
 
-/// Encrypts the secret for the endpoint's row.
-pub(super) fn seal(encryption: &KeyRing, secret: &Secret<String>, endpoint: WebhookEndpointId) -> Vec<u8> {
-    encryption.seal(secret.expose(), &endpoint.to_string())
+/// Where the secret of an endpoint is stored.
+pub fn secret_place(account: AccountId, endpoint: WebhookEndpointId) -> Place {
+    Place::new("webhook_endpoints.secret", account, endpoint)
+}
+
+/// Where the secret is stored that a rotation has replaced.
+pub fn previous_secret_place(account: AccountId, endpoint: WebhookEndpointId) -> Place {
+    Place::new("webhook_endpoints.previous_secret", account, endpoint)
 }

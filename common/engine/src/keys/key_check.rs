@@ -3,7 +3,7 @@
 
 use sqlx::PgPool;
 
-use crate::keys::reencrypt::wrong_keys;
+use crate::keys::reencrypt::{read_binding, wrong_keys};
 use domain::accounts::key_samples;
 use foundation::config::{self, ConfigError};
 use foundation::crypto::{KeyRing, Peppers, hex};
@@ -17,12 +17,13 @@ pub struct Keys {
     pub peppers: Option<Peppers>,
 }
 
-/// Returns the environment variable whose key matches none of the samples: the newest and the oldest secret of each
+/// Reads whether secrets are sealed for their place, and returns the environment variable whose key matches none of the samples: the newest and the oldest secret of each
 /// kind in use, and publishable keys, whose plain text is stored. `None` for an empty database.
 ///
 /// # Errors
 /// Database errors only.
 pub async fn key_mismatch(db: &PgPool, keys: &Keys) -> Result<Option<ConfigError>> {
+    read_binding(db, &keys.encryption).await?;
     if let Some(mismatch) = wrong_keys(db, &keys.encryption).await? {
         return Ok(Some(mismatch));
     }

@@ -1,6 +1,9 @@
 //! Key rotation: the current key is used for new data, and all keys for existing data (docs/rotation.md).
 
-use super::{EncryptionKey, Pepper, Secret};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{EncryptionKey, Pepper, Place, Secret};
 
 /// Keys of one purpose: the current one, and others that are being introduced or retired.
 #[derive(Clone)]
@@ -8,9 +11,6 @@ pub struct Ring<K> {
     current: K,
     others: Vec<K>,
 }
-
-/// The keys that encrypt secrets at rest. The current one seals, all open.
-pub type KeyRing = Ring<EncryptionKey>;
 
 /// The peppers of API key hashes. The current one hashes new keys, all are tried for verification.
 pub type Peppers = Ring<Pepper>;
@@ -35,35 +35,70 @@ impl<K> Ring<K> {
     }
 }
 
-/// Which key a ciphertext was sealed with.
+/// The keys that encrypt secrets at rest: the current one seals, all open. Copies share whether they bind.
+#[derive(Clone)]
+pub struct KeyRing {
+    keys: Ring<EncryptionKey>,
+    binds: Arc<AtomicBool>,
+}
+
+/// How a ciphertext was sealed.
 #[derive(Debug)]
 pub enum SealedUnder {
-    /// The current key.
+    /// With the current key, for its place.
     Current,
-    /// Another key of the ring, with the plaintext.
+    /// With the current key, for its row only, as former versions did; with the plaintext.
+    CurrentUnbound(Secret<String>),
+    /// With another key of the ring, with the plaintext.
     Other(Secret<String>),
-    /// No key of the ring.
+    /// With no key of the ring.
     None,
 }
 
 impl KeyRing {
-    /// Encrypts with the current key, as [`EncryptionKey::seal`] does. The ciphertext has no key id, because the
-    /// previous release must be able to read it.
-    pub fn seal(&self, plain: &str, context: &str) -> Vec<u8> {
-        self.current.seal(plain, context)
+    pub fn new(current: EncryptionKey, others: Vec<EncryptionKey>) -> Self {
+        Self { keys: Ring::new(current, others), binds: Arc::default() }
     }
 
-    /// Decrypts by trying each key; authenticated encryption rejects the wrong ones.
-    pub fn open(&self, sealed: &[u8], context: &str) -> Option<Secret<String>> {
-        self.keys().find_map(|key| key.open(sealed, context))
+    /// The key for new data.
+    pub const fn current(&self) -> &EncryptionKey {
+        self.keys.current()
     }
 
-    /// Which key the ciphertext was sealed with.
-    pub fn sealed_under(&self, sealed: &[u8], context: &str) -> SealedUnder {
-        if self.current.open(sealed, context).is_some() {
+    /// Whether there are other keys, because a rotation is under way.
+    pub const fn is_rotating(&self) -> bool {
+        self.keys.is_rotating()
+    }
+
+    /// From now on secrets are sealed for their place. The former version opens only those sealed for their row.
+    pub fn bind(&self) {
+        self.binds.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether secrets are sealed for their place.
+    pub fn binds(&self) -> bool {
+        self.binds.load(Ordering::Relaxed)
+    }
+
+    /// Encrypts with the current key. The ciphertext has no key id, because the previous release must be able to read
+    /// it.
+    pub fn seal(&self, plain: &str, place: &Place) -> Vec<u8> {
+        self.current().seal(plain, if self.binds() { &place.bound } else { &place.row })
+    }
+
+    /// Decrypts by trying each key and form; authenticated encryption rejects the wrong ones.
+    pub fn open(&self, sealed: &[u8], place: &Place) -> Option<Secret<String>> {
+        self.keys.keys().find_map(|key| key.open(sealed, &place.bound).or_else(|| key.open(sealed, &place.row)))
+    }
+
+    /// How the ciphertext was sealed.
+    pub fn sealed_under(&self, sealed: &[u8], place: &Place) -> SealedUnder {
+        if self.current().open(sealed, &place.bound).is_some() {
             return SealedUnder::Current;
         }
-        self.open(sealed, context).map_or(SealedUnder::None, SealedUnder::Other)
+        let unbound = self.current().open(sealed, &place.row).map(SealedUnder::CurrentUnbound);
+        let other = || self.open(sealed, place).map_or(SealedUnder::None, SealedUnder::Other);
+        unbound.unwrap_or_else(other)
     }
 }
 
@@ -77,6 +112,7 @@ impl Peppers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::AccountId;
     use testkit::fuzz::{check, texts};
 
     fn key(digit: char) -> EncryptionKey {
@@ -87,21 +123,31 @@ mod tests {
         Pepper::from_hex(&digit.to_string().repeat(64)).expect("a pepper")
     }
 
+    fn place(row: &str) -> Place {
+        Place::new("api_keys.signing_secret", AccountId::from_uuid(uuid::Uuid::nil()), row)
+    }
+
+    /// Rings with the keys of `steps`, unbound and bound.
+    fn rings(current: char, others: &[char]) -> [KeyRing; 2] {
+        [false, true].map(|binds| {
+            let ring = KeyRing::new(key(current), others.iter().map(|digit| key(*digit)).collect());
+            if binds {
+                ring.bind();
+            }
+            ring
+        })
+    }
+
     #[test]
     fn processes_of_adjacent_rotation_steps_read_each_others_data() {
-        // During a step, processes with the keys of the previous step still run.
-        let steps = [
-            (key('a'), vec![]),
-            (key('a'), vec![key('b')]),
-            (key('b'), vec![key('a')]),
-            (key('b'), vec![key('c'), key('a')]),
-        ];
-        let steps = steps.map(|(current, others)| KeyRing::new(current, others));
-        check((texts(), texts()), |(text, context)| {
+        // During a step, processes with the keys of the previous step still run, and those that do not bind yet.
+        let steps = [rings('a', &[]), rings('a', &['b']), rings('b', &['a']), rings('b', &['c', 'a'])];
+        check((texts(), texts()), |(text, row)| {
+            let place = place(&row);
             for pair in steps.windows(2) {
-                for (writer, reader) in [(&pair[0], &pair[1]), (&pair[1], &pair[0])] {
-                    let opened = reader.open(&writer.seal(&text, &context), &context).expect("opens");
-                    assert_eq!(opened.expose(), &text);
+                for (writer, reader) in pair[0].iter().flat_map(|one| pair[1].iter().map(move |two| (one, two))) {
+                    assert_eq!(reader.open(&writer.seal(&text, &place), &place).expect("opens").expose(), &text);
+                    assert_eq!(writer.open(&reader.seal(&text, &place), &place).expect("opens").expose(), &text);
                 }
             }
         });
@@ -110,23 +156,43 @@ mod tests {
     #[test]
     fn the_sealing_key_is_identified() {
         let ring = KeyRing::new(key('b'), vec![key('c'), key('a')]);
-        let under = |digit, context| ring.sealed_under(&key(digit).seal("whsec_1", "row"), context);
-        assert!(matches!(under('b', "row"), SealedUnder::Current));
+        let [row, another] = [place("row"), place("another row")];
+        let under = |digit, sealed_for: &Place, stored_at| {
+            ring.sealed_under(&key(digit).seal("whsec_1", &sealed_for.bound), stored_at)
+        };
+        assert!(matches!(under('b', &row, &row), SealedUnder::Current));
         for digit in ['a', 'c'] {
-            assert!(matches!(under(digit, "row"), SealedUnder::Other(plain) if plain.expose() == "whsec_1"));
+            assert!(matches!(under(digit, &row, &row), SealedUnder::Other(plain) if plain.expose() == "whsec_1"));
         }
-        assert!(matches!(under('d', "row"), SealedUnder::None));
+        assert!(matches!(under('d', &row, &row), SealedUnder::None));
         for digit in ['a', 'b', 'c'] {
-            assert!(matches!(under(digit, "another row"), SealedUnder::None), "the context is bound with each key");
+            assert!(matches!(under(digit, &row, &another), SealedUnder::None), "the place is bound with each key");
         }
-        assert!(matches!(ring.sealed_under(b"short", "row"), SealedUnder::None));
+        let unbound = ring.sealed_under(&key('b').seal("whsec_1", "row"), &row);
+        assert!(matches!(unbound, SealedUnder::CurrentUnbound(plain) if plain.expose() == "whsec_1"));
+        assert!(matches!(ring.sealed_under(b"short", &row), SealedUnder::None));
+    }
+
+    #[test]
+    fn bound_ciphertexts_open_in_their_column_account_and_row_only() {
+        let [_, ring] = rings('a', &[]);
+        let id = |digit: u128| AccountId::from_uuid(uuid::Uuid::from_u128(digit));
+        let sealed = ring.seal("whsec_1", &Place::new("webhook_endpoints.secret", id(1), "we_1"));
+        assert!(ring.open(&sealed, &Place::new("webhook_endpoints.secret", id(1), "we_1")).is_some());
+        for (column, account, row) in [
+            ("webhook_endpoints.previous_secret", 1, "we_1"),
+            ("webhook_endpoints.secret", 2, "we_1"),
+            ("webhook_endpoints.secret", 1, "we_2"),
+        ] {
+            assert!(ring.open(&sealed, &Place::new(column, id(account), row)).is_none(), "{column} {account} {row}");
+        }
     }
 
     #[test]
     fn ciphertexts_are_compatible_with_the_previous_release() {
         let (previous, ring) = (key('a'), KeyRing::new(key('a'), vec![key('b')]));
-        assert!(ring.open(&previous.seal("whsec_1", "row"), "row").is_some());
-        assert!(previous.open(&ring.seal("whsec_1", "row"), "row").is_some());
+        assert!(ring.open(&previous.seal("whsec_1", "row"), &place("row")).is_some());
+        assert!(previous.open(&ring.seal("whsec_1", &place("row")), "row").is_some());
     }
 
     #[test]

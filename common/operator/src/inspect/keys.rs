@@ -68,6 +68,19 @@ async fn sealed(db: &PgPool, keys: &Keys) -> Result<Finding> {
         let message = format!("{other} of {} secrets are sealed under an old key, which must be kept", current + other);
         return Ok(Finding::of(CHECK, Severity::Warn, message, "once all processes use the new key: ctl reencrypt"));
     }
+    let unbound = secrets.unbound;
+    if unbound > 0 && keys.encryption.binds() {
+        let message = format!("{unbound} of {} secrets are not bound to their account and column", current + unbound);
+        let advice = "restart every api and worker that was started before the last ctl reencrypt, and run it again";
+        return Ok(Finding::of(CHECK, Severity::Warn, message, advice));
+    }
+    if unbound > 0 {
+        let message = format!(
+            "all {} secrets are sealed under it; ctl reencrypt will bind them to their account",
+            current + unbound
+        );
+        return Ok(Finding::ok(CHECK, message));
+    }
     let may_go = if keys.encryption.is_rotating() { "; nothing stored needs OLD_ENCRYPTION_KEYS" } else { "" };
     Ok(Finding::ok(CHECK, format!("all {current} secrets are sealed under it{may_go}")))
 }

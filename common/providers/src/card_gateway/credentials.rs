@@ -8,9 +8,9 @@ use serde::Deserialize;
 use sqlx::{PgExecutor, PgPool};
 
 use crate::ProviderError;
-use foundation::crypto::{KeyRing, Secret};
+use foundation::crypto::{KeyRing, Place, Secret};
 use foundation::error::{Error, Result};
-use foundation::id::ProviderAccountId;
+use foundation::id::{AccountId, ProviderAccountId};
 use foundation::time::Timestamp;
 
 /// How long a cached entry is used without a query.
@@ -73,19 +73,19 @@ impl Credentials {
         Self { former_secret_key: Some(former.secret_key), ..self }
     }
 
-    /// Encrypts them, bound to the provider account.
-    pub fn seal(&self, key: &KeyRing, account: ProviderAccountId) -> Vec<u8> {
+    /// Encrypts them for the row of the provider account.
+    pub fn seal(&self, key: &KeyRing, owner: AccountId, account: ProviderAccountId) -> Vec<u8> {
         let json = serde_json::json!({
             "username": self.username, "api_key": self.api_key.expose(), "secret_key": self.secret_key.expose(),
             "former_secret_key": self.former_secret_key.as_ref().map(Secret::expose),
             "former_keys_until": self.former_keys_until.map(|until| until.to_string()),
         });
-        key.seal(&json.to_string(), &account.to_string())
+        key.seal(&json.to_string(), &place(owner, account))
     }
 
     /// Decrypts what [`Self::seal`] returned; `None` if no key opens it.
-    pub fn open(key: &KeyRing, sealed: &[u8], account: ProviderAccountId) -> Option<Self> {
-        key.open(sealed, &account.to_string()).and_then(|json| Self::parse(json.expose()))
+    pub fn open(key: &KeyRing, sealed: &[u8], owner: AccountId, account: ProviderAccountId) -> Option<Self> {
+        key.open(sealed, &place(owner, account)).and_then(|json| Self::parse(json.expose()))
     }
 
     /// The account's public key in a browser: MD5 of the user name and the secret key, as the gateway's contract
@@ -97,18 +97,23 @@ impl Credentials {
     }
 }
 
+/// Where the credentials of a provider account are stored.
+pub fn place(owner: AccountId, account: ProviderAccountId) -> Place {
+    Place::new("provider_accounts.credentials", owner, account)
+}
+
 /// Reads the stored credentials of an account, if there are any.
 ///
 /// # Errors
 /// Database errors; [`Error::Internal`] if they cannot be decrypted.
 pub async fn read(db: impl PgExecutor<'_>, key: &KeyRing, account: ProviderAccountId) -> Result<Option<Credentials>> {
-    let sealed = sqlx::query_scalar!("SELECT credentials FROM provider_accounts WHERE id = $1", account.uuid())
+    let row = sqlx::query!("SELECT account_id, credentials FROM provider_accounts WHERE id = $1", account.uuid())
         .fetch_optional(db)
-        .await?
-        .flatten();
-    let Some(sealed) = sealed else { return Ok(None) };
+        .await?;
+    let stored = row.and_then(|row| Some((row.account_id, row.credentials?)));
+    let Some((owner, sealed)) = stored else { return Ok(None) };
     let unreadable = || Error::internal(format!("the credentials of {account} cannot be decrypted"));
-    Credentials::open(key, &sealed, account).map(Some).ok_or_else(unreadable)
+    Credentials::open(key, &sealed, owner, account).map(Some).ok_or_else(unreadable)
 }
 
 /// The credentials that this process has cached.
@@ -188,10 +193,18 @@ mod tests {
         Credentials::parse(json).expect("credentials")
     }
 
+    fn owner(account: ProviderAccountId) -> AccountId {
+        AccountId::from_uuid(account.uuid())
+    }
+
+    fn sealed_under(digits: &str, account: ProviderAccountId) -> Vec<u8> {
+        credentials().seal(&key(digits), owner(account), account)
+    }
+
     #[tokio::test]
     async fn a_database_outage_uses_the_cache_or_is_unknown() {
         let account = ProviderAccountId::new(Clock::system().now());
-        let (cache, _database) = cache_with(Some(&credentials().seal(&key("00"), account)), account).await;
+        let (cache, _database) = cache_with(Some(&sealed_under("00", account)), account).await;
         assert_eq!(cache.of(account).await.expect("read").username, "shop");
         cache.db.close().await;
         let aged = |age: Duration| {
@@ -212,7 +225,7 @@ mod tests {
         let account = ProviderAccountId::new(Clock::system().now());
         let (missing, _first) = cache_with(None, account).await;
         assert!(matches!(missing.of(account).await, Err(ProviderError::NotProcessed { .. })));
-        let (unreadable, _second) = cache_with(Some(&credentials().seal(&key("11"), account)), account).await;
+        let (unreadable, _second) = cache_with(Some(&sealed_under("11", account)), account).await;
         assert!(matches!(unreadable.of(account).await, Err(ProviderError::NotProcessed { .. })));
     }
 
@@ -243,8 +256,8 @@ mod tests {
         };
         let account = ProviderAccountId::new(Clock::system().now());
         let stored = |credentials: &Credentials| {
-            let sealed = credentials.seal(&key("00"), account);
-            let json = key("00").open(&sealed, &account.to_string()).expect("its own");
+            let sealed = credentials.seal(&key("00"), owner(account), account);
+            let json = key("00").open(&sealed, &place(owner(account), account)).expect("its own");
             Credentials::parse(json.expose()).expect("credentials")
         };
         let (one, two) = ("2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z");

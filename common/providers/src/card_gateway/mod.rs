@@ -28,7 +28,7 @@ use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
 pub use account::{AccountSettings, Settings, account_settings};
-pub use credentials::{Credentials, read as read_credentials};
+pub use credentials::{Credentials, place as credentials_place, read as read_credentials};
 pub use field_token::{FieldToken, PREFIX as FIELD_PREFIX};
 
 use self::credentials::CredentialsCache;

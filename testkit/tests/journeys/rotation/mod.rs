@@ -1,6 +1,7 @@
 //! Rotation of keys in operation (docs/rotation.md).
 
 mod api_keys;
+mod binding;
 mod peppers;
 mod reencryption;
 mod under_load;

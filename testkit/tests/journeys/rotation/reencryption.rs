@@ -100,7 +100,8 @@ async fn killed_reencryptions_can_be_run_again() -> Result<()> {
     let mut run = fixtures.cluster.spawn_ctl(&["reencrypt", "--batch", "1"])?;
     eventually("ctl to wait for the locked row", async || {
         let waits =
-            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'ctl' AND wait_event_type = 'Lock')";
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'ctl'
+             AND wait_event_type = 'Lock')";
         let waits: bool = sqlx::query_scalar(waits).fetch_one(&fixtures.merchant.books.db).await?;
         Ok(waits.then_some(()))
     })

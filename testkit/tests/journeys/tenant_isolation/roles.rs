@@ -25,7 +25,9 @@ const OWNER_ONLY: [&str; 12] = [
     "SELECT pg_read_file('/etc/passwd')",
 ];
 
-const PROGRAMS: [&str; 16] = [
+const PROGRAMS: [&str; 18] = [
+    "UPDATE api_keys SET account_id = gen_random_uuid()",
+    "UPDATE webhook_deliveries SET account_id = gen_random_uuid()",
     "DROP TABLE payments",
     "TRUNCATE payments",
     "ALTER TABLE payments DROP CONSTRAINT payments_pkey",
@@ -44,7 +46,8 @@ const PROGRAMS: [&str; 16] = [
     "DROP FUNCTION drop_monthly_partitions(regclass, timestamptz)",
 ];
 
-const GATEWAY: [&str; 11] = [
+const GATEWAY: [&str; 12] = [
+    "UPDATE gateway.cards SET account_id = gen_random_uuid()",
     "SELECT id FROM payments",
     "SELECT signing_secret FROM api_keys",
     "UPDATE operations SET state = 'succeeded'",
@@ -87,16 +90,30 @@ async fn roles_are_denied_statements_outside_their_task() -> Result<()> {
     Ok(())
 }
 
+#[derive(sqlx::FromRow)]
+struct Privileges {
+    schema: String,
+    table: String,
+    role: String,
+    granted: Option<String>,
+    /// The columns that the role may not update, if it may update others.
+    unchangeable: Option<String>,
+}
+
 /// Fails if a new table has no privileges, or privileges for more than its programs.
 #[tokio::test]
 async fn tables_are_accessible_only_to_their_programs() -> Result<()> {
     let cluster = Cluster::builder().gateway(1).start().await?;
     let mut db = PgConnection::connect(cluster.database_url()).await?;
-    let privileges: Vec<(String, String, String, Option<String>)> = sqlx::query_as(
-        "SELECT n.nspname::text, c.relname::text, role,
+    let privileges: Vec<Privileges> = sqlx::query_as(
+        "SELECT n.nspname::text AS schema, c.relname::text AS table, role,
                 (SELECT string_agg(p, ' ' ORDER BY p)
                  FROM unnest(ARRAY['DELETE', 'INSERT', 'REFERENCES', 'SELECT', 'TRIGGER', 'TRUNCATE', 'UPDATE']) AS p
-                 WHERE has_table_privilege(role, c.oid, p))
+                 WHERE has_table_privilege(role, c.oid, p)) AS granted,
+                (SELECT string_agg(a.attname, ' ') FROM pg_attribute a
+                 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                   AND NOT has_column_privilege(role, c.oid, a.attnum, 'UPDATE')
+                   AND has_any_column_privilege(role, c.oid, 'UPDATE')) AS unchangeable
          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace,
               unnest(ARRAY['payments_programs', 'payments_gateway', 'payments_reader']) AS role
          WHERE c.relkind IN ('r', 'p', 'v', 'm') AND n.nspname IN ('public', 'mock', 'gateway')",
@@ -104,7 +121,7 @@ async fn tables_are_accessible_only_to_their_programs() -> Result<()> {
     .fetch_all(&mut db)
     .await?;
     ensure!(privileges.len() > 120, "only {} tables", privileges.len() / 3);
-    for (schema, table, role, granted) in privileges {
+    for Privileges { schema, table, role, granted, unchangeable } in privileges {
         let own = match role.as_str() {
             "payments_gateway" => schema == "gateway",
             _ => schema != "gateway",
@@ -113,10 +130,18 @@ async fn tables_are_accessible_only_to_their_programs() -> Result<()> {
             (false, ..) => None,
             (true, "payments_reader", _) | (true, _, "_sqlx_migrations") => Some("SELECT"),
             (true, _, "audit_log") => Some("INSERT SELECT"),
+            (true, ..) if unchangeable.as_deref() == Some("account_id") => Some("DELETE INSERT SELECT"),
             (true, ..) => Some("DELETE INSERT SELECT UPDATE"),
         };
         ensure!(granted.as_deref() == expected, "{role} on {schema}.{table}: {granted:?}, expected {expected:?}");
     }
+    let moved: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM pg_attribute, unnest(ARRAY['payments_programs', 'payments_gateway']) AS role
+         WHERE attname = 'account_id' AND has_column_privilege(role, attrelid, attnum, 'UPDATE')",
+    )
+    .fetch_one(&mut db)
+    .await?;
+    ensure!(moved == 0, "programs may move rows of {moved} tables to another account");
     let owned: i64 = sqlx::query_scalar(
         "SELECT (SELECT count(*) FROM pg_class WHERE relowner = r.oid) + (SELECT count(*) FROM pg_proc WHERE proowner = r.oid)
               + (SELECT count(*) FROM pg_namespace WHERE nspowner = r.oid)

@@ -35,7 +35,7 @@ pub struct Claimed {
     pub url: String,
     /// The bytes to send.
     pub payload: String,
-    /// The signing secret, encrypted with the endpoint's id as context.
+    /// The signing secret, encrypted.
     pub secret: Vec<u8>,
     /// After a rotation, the previous secret, which signs too.
     pub previous_secret: Option<Vec<u8>>,

@@ -4,12 +4,12 @@ mod deletion;
 
 use std::time::Duration;
 
-use sqlx::{PgConnection, PgExecutor, PgPool};
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 pub use deletion::{START_WINDOW, delete};
 
-use super::secrets;
+use super::secrets::{self, previous_secret_place, secret_place};
 use super::status::{DisabledReason, EndpointStatus};
 use crate::accounts::{self, Mode};
 use crate::events::EventType;
@@ -131,7 +131,7 @@ pub async fn insert(tx: &mut PgConnection, encryption: &KeyRing, account: Accoun
     if count(tx, account).await? >= MAX_ENDPOINTS {
         return Err(Error::conflict(format!("the account already has {MAX_ENDPOINTS} endpoints; delete one first")));
     }
-    let sealed = secrets::seal(encryption, &new.secret, new.endpoint.id);
+    let sealed = encryption.seal(new.secret.expose(), &secret_place(account, new.endpoint.id));
     sqlx::query!(
         "INSERT INTO webhook_endpoints (id, account_id, url, enabled_events, secret, created_at)
          VALUES ($1, $2, $3, $4, $5, $6)",
@@ -272,28 +272,52 @@ fn apply(endpoint: &mut Endpoint, change: EndpointChange) -> bool {
 /// # Errors
 /// [`Error::NotFound`].
 pub async fn rotate_secret(
-    db: impl PgExecutor<'_>,
+    pool: &PgPool,
     encryption: &KeyRing,
     account: AccountId,
     id: WebhookEndpointId,
 ) -> Result<WithSecret> {
+    let mut tx = db::begin(pool).await?;
+    let rotated = rotate_secret_in(&mut tx, encryption, account, id).await?;
+    tx.commit().await?;
+    Ok(rotated)
+}
+
+/// As [`rotate_secret`], in a transaction.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub(super) async fn rotate_secret_in(
+    tx: &mut PgConnection,
+    encryption: &KeyRing,
+    account: AccountId,
+    id: WebhookEndpointId,
+) -> Result<WithSecret> {
+    let former = sqlx::query_scalar!(
+        "SELECT secret FROM webhook_endpoints WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE",
+        account.uuid(),
+        id.uuid(),
+    );
+    let former = former.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
+    // One that no configured key opens stays as it is, so that adding the key makes it sign again.
+    let opened = encryption.open(&former, &secret_place(account, id));
+    let previous = opened.map(|secret| encryption.seal(secret.expose(), &previous_secret_place(account, id)));
     let secret = secrets::generate();
-    let sealed = secrets::seal(encryption, &secret, id);
     let rotated = sqlx::query_as!(
         Endpoint,
-        "UPDATE webhook_endpoints SET previous_secret = secret, secret = $3,
+        "UPDATE webhook_endpoints SET previous_secret = $5, secret = $3,
                 previous_secret_until = clock_timestamp() + make_interval(secs => $4)
          WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL
          RETURNING id, url, enabled_events, status, disabled_reason, created_at",
         account.uuid(),
         id.uuid(),
-        &sealed,
+        encryption.seal(secret.expose(), &secret_place(account, id)),
         PREVIOUS_SECRET_VALIDITY.as_secs_f64(),
+        previous.unwrap_or(former),
     )
-    .fetch_optional(db)
+    .fetch_one(tx)
     .await?;
-    let endpoint = rotated.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
-    Ok(WithSecret { endpoint, secret })
+    Ok(WithSecret { endpoint: rotated, secret })
 }
 
 /// A page of endpoints, newest first.

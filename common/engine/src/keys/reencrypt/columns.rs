@@ -3,12 +3,18 @@
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
+use domain::accounts::signing_secret_place;
+use domain::idempotency::response_place;
+use domain::webhooks::{previous_secret_place, secret_place};
+use foundation::crypto::Place;
 use foundation::error::Result;
-use foundation::id::{CreationKeyId, KeyId, ProviderAccountId, WebhookEndpointId};
+use foundation::id::{AccountId, CreationKeyId, KeyId, ProviderAccountId, WebhookEndpointId};
+use providers::card_gateway::credentials_place;
 
 /// A ciphertext and the id of its row.
 pub(super) struct Sealed {
     pub(super) id: Uuid,
+    pub(super) account_id: AccountId,
     pub(super) sealed: Vec<u8>,
     /// Whether it may be needed again.
     pub(super) in_use: bool,
@@ -35,7 +41,7 @@ impl Batch {
 }
 
 macro_rules! columns {
-    ($($(#[doc = $what:literal])+ $column:ident = $table:literal . $sealed:literal, of $id:ident, in_use $in_use:literal;)+) => {
+    ($($(#[doc = $what:literal])+ $column:ident = $table:literal . $sealed:literal, of $id:ident, at $place:path, in_use $in_use:literal;)+) => {
         /// A column with ciphertexts sealed under the configured encryption key.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Column {
@@ -53,10 +59,17 @@ macro_rules! columns {
                 }
             }
 
-            /// The prefixed id of a row, which its ciphertext is bound to as context.
-            pub(super) fn context(self, id: Uuid) -> String {
+            /// The prefixed id of a row.
+            pub(super) fn row(self, id: Uuid) -> String {
                 match self {
                     $(Self::$column => $id::from_uuid(id).to_string(),)+
+                }
+            }
+
+            /// What the ciphertext in a row is sealed for.
+            pub(super) fn place(self, account: AccountId, id: Uuid) -> Place {
+                match self {
+                    $(Self::$column => $place(account, $id::from_uuid(id)),)+
                 }
             }
 
@@ -65,7 +78,7 @@ macro_rules! columns {
                 Ok(match self {
                     $(Self::$column => sqlx::query_as!(
                         Sealed,
-                        r#"SELECT id AS "id!: Uuid", "# + $sealed + r#" AS "sealed!", ("# + $in_use + r#") AS "in_use!" FROM "#
+                        r#"SELECT id AS "id!: Uuid", account_id AS "account_id!: AccountId", "# + $sealed + r#" AS "sealed!", ("# + $in_use + r#") AS "in_use!" FROM "#
                             + $table + " WHERE " + $sealed + " IS NOT NULL AND id > $1 ORDER BY id LIMIT $2",
                         after,
                         limit,
@@ -102,39 +115,48 @@ macro_rules! columns {
 
 columns! {
     /// Secrets with which clients of live keys sign requests.
-    SigningSecret = "api_keys"."signing_secret", of KeyId,
+    SigningSecret = "api_keys"."signing_secret", of KeyId, at signing_secret_place,
         in_use "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())";
     /// Secrets that sign webhook deliveries.
-    WebhookSecret = "webhook_endpoints"."secret", of WebhookEndpointId, in_use "deleted_at IS NULL";
+    WebhookSecret = "webhook_endpoints"."secret", of WebhookEndpointId, at secret_place,
+        in_use "deleted_at IS NULL";
     /// Previous secrets, which sign too for a time after a rotation.
-    FormerWebhookSecret = "webhook_endpoints"."previous_secret", of WebhookEndpointId,
+    FormerWebhookSecret = "webhook_endpoints"."previous_secret", of WebhookEndpointId, at previous_secret_place,
         in_use "deleted_at IS NULL AND previous_secret_until > clock_timestamp()";
     /// Stored responses with a secret, for replays of a creation.
-    StoredResponse = "creation_keys"."sealed_answer", of CreationKeyId, in_use "true";
+    StoredResponse = "creation_keys"."sealed_answer", of CreationKeyId, at response_place, in_use "true";
     /// Credentials of accounts at providers.
-    Credentials = "provider_accounts"."credentials", of ProviderAccountId, in_use "true";
+    Credentials = "provider_accounts"."credentials", of ProviderAccountId, at credentials_place,
+        in_use "true";
 }
 
 /// Returns the secrets that a starting process tests its keys with: the newest and the oldest of each kind in use.
-pub(super) async fn samples(db: &PgPool) -> Result<Vec<(Column, Uuid, Vec<u8>)>> {
+pub(super) async fn samples(db: &PgPool) -> Result<Vec<(Place, Vec<u8>)>> {
     let keys = sqlx::query!(
-        r#"(SELECT id AS "id!: Uuid", signing_secret AS "sealed!" FROM api_keys
+        r#"(SELECT id AS "id!: KeyId", account_id AS "account_id!: AccountId", signing_secret AS "sealed!" FROM api_keys
             WHERE signing_secret IS NOT NULL AND revoked_at IS NULL ORDER BY id DESC LIMIT 1)
-           UNION ALL (SELECT id, signing_secret FROM api_keys
+           UNION ALL (SELECT id, account_id, signing_secret FROM api_keys
             WHERE signing_secret IS NOT NULL AND revoked_at IS NULL ORDER BY id LIMIT 1)"#
     );
     let endpoints = sqlx::query!(
-        r#"(SELECT id AS "id!: Uuid", secret AS "sealed!" FROM webhook_endpoints WHERE deleted_at IS NULL ORDER BY id DESC LIMIT 1)
-           UNION ALL (SELECT id, secret FROM webhook_endpoints WHERE deleted_at IS NULL ORDER BY id LIMIT 1)"#
+        r#"(SELECT id AS "id!: WebhookEndpointId", account_id AS "account_id!: AccountId", secret AS "sealed!" FROM webhook_endpoints
+            WHERE deleted_at IS NULL ORDER BY id DESC LIMIT 1)
+           UNION ALL (SELECT id, account_id, secret FROM webhook_endpoints WHERE deleted_at IS NULL ORDER BY id LIMIT 1)"#
     );
     let accounts = sqlx::query!(
-        r#"(SELECT id AS "id!: Uuid", credentials AS "sealed!" FROM provider_accounts
+        r#"(SELECT id AS "id!: ProviderAccountId", account_id AS "account_id!: AccountId", credentials AS "sealed!" FROM provider_accounts
             WHERE credentials IS NOT NULL ORDER BY id DESC LIMIT 1)
-           UNION ALL (SELECT id, credentials FROM provider_accounts WHERE credentials IS NOT NULL ORDER BY id LIMIT 1)"#
+           UNION ALL (SELECT id, account_id, credentials FROM provider_accounts WHERE credentials IS NOT NULL ORDER BY id LIMIT 1)"#
     );
     let mut samples = Vec::new();
-    samples.extend(keys.fetch_all(db).await?.into_iter().map(|row| (Column::SigningSecret, row.id, row.sealed)));
-    samples.extend(endpoints.fetch_all(db).await?.into_iter().map(|row| (Column::WebhookSecret, row.id, row.sealed)));
-    samples.extend(accounts.fetch_all(db).await?.into_iter().map(|row| (Column::Credentials, row.id, row.sealed)));
+    for row in keys.fetch_all(db).await? {
+        samples.push((signing_secret_place(row.account_id, row.id), row.sealed));
+    }
+    for row in endpoints.fetch_all(db).await? {
+        samples.push((secret_place(row.account_id, row.id), row.sealed));
+    }
+    for row in accounts.fetch_all(db).await? {
+        samples.push((credentials_place(row.account_id, row.id), row.sealed));
+    }
     Ok(samples)
 }

@@ -1,4 +1,5 @@
-//! Re-encrypts everything that is sealed under another key with the current one (docs/rotation.md).
+//! Re-encrypts everything that is sealed under another key, or not for its place, with the current key for its place
+//! (docs/rotation.md).
 //!
 //! It can run while processes serve requests. A ciphertext is replaced only if it is still the one that was read, so a
 //! secret rotated concurrently is kept. Each batch is one transaction with its audit record, so a run can be
@@ -14,7 +15,7 @@ use columns::{Batch, Column, Sealed};
 use domain::audit::{AuditedTx, Entry};
 use foundation::actor::Actor;
 use foundation::config::ConfigError;
-use foundation::crypto::{KeyRing, SealedUnder, hex};
+use foundation::crypto::{KeyRing, Place, SealedUnder, hex};
 use foundation::db::Db;
 use foundation::error::Result;
 
@@ -26,8 +27,10 @@ const PAGE: i64 = 1_000;
 /// Which keys the stored secrets are sealed under.
 #[derive(Debug, Default)]
 pub struct SealedSecrets {
-    /// Secrets sealed under the current key.
+    /// Secrets sealed under the current key for their place.
     pub current: u64,
+    /// Secrets sealed under the current key for their row only, as the former version did.
+    pub unbound: u64,
     /// Secrets sealed under another configured key.
     pub other: u64,
     /// Ids of rows in use whose secret no configured key opens.
@@ -44,11 +47,11 @@ pub async fn sealed_secrets(db: &PgPool, ring: &KeyRing) -> Result<SealedSecrets
         let mut after = Uuid::nil();
         while let Some(rows) = next(*column, db, &mut after, PAGE).await? {
             for row in rows {
-                let context = column.context(row.id);
-                match ring.sealed_under(&row.sealed, &context) {
+                match ring.sealed_under(&row.sealed, &column.place(row.account_id, row.id)) {
                     SealedUnder::Current => found.current += 1,
+                    SealedUnder::CurrentUnbound(_) => found.unbound += 1,
                     SealedUnder::Other(_) => found.other += 1,
-                    SealedUnder::None if row.in_use => found.unreadable.push(context),
+                    SealedUnder::None if row.in_use => found.unreadable.push(column.row(row.id)),
                     SealedUnder::None => {}
                 }
             }
@@ -57,11 +60,13 @@ pub async fn sealed_secrets(db: &PgPool, ring: &KeyRing) -> Result<SealedSecrets
     Ok(found)
 }
 
-/// Re-encrypts all secrets sealed under another configured key, `batch` rows per transaction. Returns how many.
+/// Re-encrypts all secrets sealed under another configured key or not for their place, `batch` rows per transaction.
+/// Returns how many. From now on, processes that start seal new secrets for their place.
 ///
 /// # Errors
 /// Database errors only; committed batches remain.
 pub async fn reencrypt(db: &Db, actor: &Actor, ring: &KeyRing, batch: i64) -> Result<u64> {
+    bind_new_secrets(db, actor, ring).await?;
     let mut done = 0;
     for _ in 0..ROUNDS {
         let (mut replaced, mut expected) = (0, 0);
@@ -83,6 +88,30 @@ pub async fn reencrypt(db: &Db, actor: &Actor, ring: &KeyRing, batch: i64) -> Re
     Ok(done)
 }
 
+/// Makes the ring seal for places, if `reencrypt` has run or there was no account before this version: the former
+/// version does not read such secrets.
+///
+/// # Errors
+/// Database errors only.
+pub async fn read_binding(db: &PgPool, ring: &KeyRing) -> Result<()> {
+    if sqlx::query_scalar!("SELECT bound FROM sealing").fetch_one(db).await? {
+        ring.bind();
+    }
+    Ok(())
+}
+
+async fn bind_new_secrets(db: &Db, actor: &Actor, ring: &KeyRing) -> Result<()> {
+    let mut act = AuditedTx::begin(db, actor).await?;
+    let update = sqlx::query!("UPDATE sealing SET bound = true WHERE NOT bound");
+    if update.execute(&mut **act).await?.rows_affected() == 0 {
+        act.rollback().await?;
+    } else {
+        act.commit(&Entry { action: "secrets.bind", account: None, object: None, detail: json!({}) }).await?;
+    }
+    ring.bind();
+    Ok(())
+}
+
 /// Returns the next page of rows; `None` at the end.
 async fn next(column: Column, db: &PgPool, after: &mut Uuid, limit: i64) -> Result<Option<Vec<Sealed>>> {
     let rows = column.page(db, *after, limit).await?;
@@ -94,9 +123,12 @@ async fn next(column: Column, db: &PgPool, after: &mut Uuid, limit: i64) -> Resu
 fn reseal(column: Column, ring: &KeyRing, rows: Vec<Sealed>) -> Batch {
     let mut batch = Batch::default();
     for row in rows {
-        let context = column.context(row.id);
-        if let SealedUnder::Other(plain) = ring.sealed_under(&row.sealed, &context) {
-            batch.push(row, ring.seal(plain.expose(), &context));
+        let place = column.place(row.account_id, row.id);
+        match ring.sealed_under(&row.sealed, &place) {
+            SealedUnder::CurrentUnbound(plain) | SealedUnder::Other(plain) => {
+                batch.push(row, ring.seal(plain.expose(), &place));
+            }
+            SealedUnder::Current | SealedUnder::None => {}
         }
     }
     batch
@@ -122,7 +154,7 @@ async fn replace(column: Column, db: &Db, actor: &Actor, ring: &KeyRing, batch: 
 /// Database errors only.
 pub async fn wrong_keys(db: &PgPool, ring: &KeyRing) -> Result<Option<ConfigError>> {
     let samples = columns::samples(db).await?;
-    let opens = |(column, id, sealed): &(Column, Uuid, Vec<u8>)| ring.open(sealed, &column.context(*id)).is_some();
+    let opens = |(place, sealed): &(Place, Vec<u8>)| ring.open(sealed, place).is_some();
     let problem = "opens no stored secret, and neither does OLD_ENCRYPTION_KEYS (docs/rotation.md, Wrong keys)";
     let wrong = !samples.is_empty() && !samples.iter().any(opens);
     Ok(wrong.then_some(ConfigError { name: "ENCRYPTION_KEY", problem }))
