@@ -3,6 +3,8 @@
 mod fee;
 mod store;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foundation::calendar::TimeZone;
@@ -20,6 +22,8 @@ use crate::id::AccountId;
 
 /// The currencies of the gateway; an account may accept fewer. All have two decimal places.
 pub const CURRENCIES: [&str; 11] = ["USD", "EUR", "GBP", "CAD", "AUD", "NZD", "AED", "DKK", "MXN", "SEK", "CHF"];
+
+const API_KEY_PREFIX: &str = "gwk_";
 
 /// An account as stored.
 #[derive(Clone)]
@@ -107,6 +111,15 @@ pub struct Keys {
     pub app_key: String,
 }
 
+/// How an API key was hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HashForm {
+    /// For its account.
+    Bound,
+    /// Alone, as the former version did.
+    Former,
+}
+
 /// The keys that hash and encrypt stored data.
 #[derive(Clone)]
 pub struct CryptoKeys {
@@ -114,9 +127,41 @@ pub struct CryptoKeys {
     pub pepper: Pepper,
     /// Encrypt secret keys and card numbers.
     pub card_keys: KeyRing,
+    /// Whether new hashes of API keys are bound to their account. Copies share it.
+    binds_key_hashes: Arc<AtomicBool>,
 }
 
 impl CryptoKeys {
+    pub fn new(pepper: Pepper, card_keys: KeyRing) -> Self {
+        Self { pepper, card_keys, binds_key_hashes: Arc::default() }
+    }
+
+    /// Reads whether new hashes of API keys are bound to their account: the former version does not know such hashes.
+    ///
+    /// # Errors
+    /// Database errors.
+    pub async fn read_binding(&self, db: &PgPool) -> Result<(), sqlx::Error> {
+        self.binds_key_hashes.store(store::are_key_hashes_bound(db).await?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn hash_of(&self, id: AccountId, api_key: &str) -> [u8; 32] {
+        match self.binds_key_hashes.load(Ordering::Relaxed) {
+            true => self.pepper.hash(&bound_key(id, api_key)),
+            false => self.pepper.hash(api_key),
+        }
+    }
+
+    /// The form in which this is the hash of the key, if it is.
+    fn form_of(&self, id: AccountId, api_key: &str, hash: &[u8]) -> Option<HashForm> {
+        if self.pepper.matches(&bound_key(id, api_key), hash) {
+            return Some(HashForm::Bound);
+        }
+        // Other texts are hashed with the same pepper, and some of their hashes are public.
+        let former = api_key.starts_with(API_KEY_PREFIX) && self.pepper.matches(api_key, hash);
+        former.then_some(HashForm::Former)
+    }
+
     /// Hashes and encrypts an account's keys and passes them to `write`.
     async fn write_sealed(
         &self,
@@ -125,7 +170,7 @@ impl CryptoKeys {
         write: impl AsyncFnOnce(&store::SealedKeys<'_>) -> Result<(), sqlx::Error>,
     ) -> Result<(), sqlx::Error> {
         write(&store::SealedKeys {
-            api_key_hash: &self.pepper.hash(keys.api_key.expose()),
+            api_key_hash: &self.hash_of(id, keys.api_key.expose()),
             pepper_id: &self.pepper.id(),
             secret_key_sealed: &self.card_keys.seal(keys.secret_key.expose(), &secret_key_context(id)),
             app_key: &keys.app_key,
@@ -179,21 +224,25 @@ pub async fn rotate_keys(
 /// 01 for a missing or unknown user name, 09 for a missing or wrong key.
 pub async fn authenticate(
     db: &PgPool,
-    pepper: &Pepper,
+    crypto: &CryptoKeys,
     username: Option<&str>,
     api_key: Option<&str>,
 ) -> Result<Account> {
     let username = username.filter(|name| is_storable(name)).ok_or(Code::Username.refuse())?;
     let account = store::find(db, username).await?.ok_or(Code::Username.refuse())?;
     let api_key = api_key.ok_or(Code::ApiKey.refuse())?;
-    if pepper.matches(api_key, &account.api_key_hash) {
-        if account.pepper_id.is_none() {
-            store::record_pepper(db, account.id, &account.api_key_hash, &pepper.id()).await?;
+    if let Some(form) = crypto.form_of(account.id, api_key, &account.api_key_hash) {
+        let is_outdated = form == HashForm::Former && crypto.binds_key_hashes.load(Ordering::Relaxed);
+        if is_outdated || account.pepper_id.is_none() {
+            let new =
+                if is_outdated { crypto.hash_of(account.id, api_key).to_vec() } else { account.api_key_hash.clone() };
+            store::rehash(db, account.id, &account.api_key_hash, &new, &crypto.pepper.id()).await?;
         }
         return Ok(account);
     }
-    let former = account.former_api_key_hash.as_ref().is_some_and(|hash| pepper.matches(api_key, hash));
-    if former { Ok(account) } else { Err(Code::ApiKey.refuse()) }
+    let former = account.former_api_key_hash.as_ref();
+    let former = former.and_then(|hash| crypto.form_of(account.id, api_key, hash));
+    if former.is_some() { Ok(account) } else { Err(Code::ApiKey.refuse()) }
 }
 
 /// The account of a browser script. This is no authentication: it gives access only to public operations.
@@ -244,13 +293,27 @@ impl Account {
     }
 }
 
+/// Makes new hashes of API keys bound to their account, in processes that start from now on. Hashes of the former version
+/// are replaced when their key is used.
+///
+/// # Errors
+/// Database errors.
+pub async fn bind_key_hashes(db: &PgPool) -> Result<(), sqlx::Error> {
+    store::bind_key_hashes(db).await
+}
+
+/// What is hashed of an API key, so that the hash is of use for nothing else and in no other account.
+fn bound_key(id: AccountId, api_key: &str) -> String {
+    format!("api_key:{}:{api_key}", id.uuid())
+}
+
 /// The encryption context of an account's secret key.
 pub fn secret_key_context(id: AccountId) -> String {
     format!("secret_key:{}", id.uuid())
 }
 
 fn new_keys(username: &str) -> Keys {
-    let api_key = Secret::new(format!("gwk_{}", random_hex(32)));
+    let api_key = Secret::new(format!("{API_KEY_PREFIX}{}", random_hex(32)));
     let secret_key = Secret::new(random_text(16));
     let app_key = app_key(username, secret_key.expose());
     Keys { api_key, secret_key, app_key }

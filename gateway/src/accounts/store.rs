@@ -150,21 +150,34 @@ pub(super) async fn set_keys(db: &mut PgConnection, id: AccountId, keys: &Sealed
     Ok(())
 }
 
-/// Records the pepper under which this hash was verified.
-pub(super) async fn record_pepper(
+/// Replaces the hash of a key, and records its pepper.
+pub(super) async fn rehash(
     db: &PgPool,
     id: AccountId,
-    api_key_hash: &[u8],
+    former_hash: &[u8],
+    new_hash: &[u8],
     pepper_id: &[u8],
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "UPDATE gateway.accounts SET pepper_id = $3 WHERE id = $1 AND api_key_hash = $2 AND pepper_id IS NULL",
+        "UPDATE gateway.accounts SET api_key_hash = $3, pepper_id = $4 WHERE id = $1 AND api_key_hash = $2",
         id.uuid(),
-        api_key_hash,
+        former_hash,
+        new_hash,
         pepper_id,
     )
     .execute(db)
     .await?;
+    Ok(())
+}
+
+/// Whether new hashes of API keys are bound to their account.
+pub(super) async fn are_key_hashes_bound(db: &PgPool) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!("SELECT bound FROM gateway.key_hashes").fetch_one(db).await
+}
+
+/// See [`super::bind_key_hashes`].
+pub(super) async fn bind_key_hashes(db: &PgPool) -> Result<(), sqlx::Error> {
+    sqlx::query!("UPDATE gateway.key_hashes SET bound = true WHERE NOT bound").execute(db).await?;
     Ok(())
 }
 

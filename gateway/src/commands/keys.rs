@@ -18,5 +18,5 @@ pub(super) async fn checked_keys(db: &PgPool) -> Result<CryptoKeys> {
 }
 
 pub(super) fn crypto_keys() -> Result<CryptoKeys> {
-    Ok(CryptoKeys { pepper: config::pepper()?, card_keys: config::card_keys()? })
+    Ok(CryptoKeys::new(config::pepper()?, config::card_keys()?))
 }

@@ -13,7 +13,7 @@ use foundation::db;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
-use crate::{audit, config, inspect, migrations, rekey};
+use crate::{accounts, audit, config, inspect, migrations, rekey};
 
 #[derive(Parser)]
 #[command(name = "gateway", about = "The card gateway")]
@@ -122,6 +122,7 @@ pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
             let ring = config::card_keys()?;
             // It commits batch by batch, so record the start first.
             record(&db, actor, &json!({"state": "begun"})).await?;
+            accounts::bind_key_hashes(&db).await?;
             let done = serde_json::to_value(rekey::run(&db, &ring).await?)?;
             record(&db, actor, &json!({"state": "ended", "done": done})).await?;
             Ok(done)

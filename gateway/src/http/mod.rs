@@ -233,7 +233,7 @@ async fn execute(
 async fn authenticate(app: &App, from: IpAddr, form: &Form) -> Result<Account> {
     let attempt = app.rate_limits.begin_attempt(from, form).await?;
     let (username, api_key) = (form.get("username"), form.get("api_key"));
-    let account = accounts::authenticate(&app.db, &app.crypto.pepper, username, api_key).await;
+    let account = accounts::authenticate(&app.db, &app.crypto, username, api_key).await;
     match &account {
         Ok(_) => app.rate_limits.release(attempt, true).await,
         Err(Failure::Refused(..)) => app.rate_limits.record_failure(attempt).await,

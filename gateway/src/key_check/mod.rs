@@ -11,13 +11,14 @@ use crate::accounts::{CryptoKeys, secret_key_context};
 use crate::cards::{TokenHash, vault};
 use crate::id::AccountId;
 
-/// Returns the variable whose key matches none of a sample: some accounts' secret keys, some cards of the vault, and
+/// Reads how API keys are hashed, and returns the variable whose key matches none of a sample: some accounts' secret keys, some cards of the vault, and
 /// the pepper ids recorded with accounts. An empty database matches any key. Read-only, so processes may run it
 /// concurrently.
 ///
 /// # Errors
 /// Database errors.
 pub async fn key_mismatch(db: &PgPool, crypto: &CryptoKeys) -> Result<Option<ConfigError>, sqlx::Error> {
+    crypto.read_binding(db).await?;
     let ring = &crypto.card_keys;
     let (secrets, cards) = (store::secrets(db).await?, store::cards(db).await?);
     let secret = |(id, sealed): &(AccountId, Vec<u8>)| ring.open(sealed, &secret_key_context(*id)).is_some();

@@ -112,3 +112,67 @@ async fn leaked_keys_expire_at_once_and_a_rotation_expires_former_keys() {
     }
     assert!(world.cluster.run_gateway(&["account", "create", "--username", "shop"]).await.is_err(), "taken");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_hash_is_of_use_in_its_account_only() {
+    let world = World::new().await;
+    let other = world.add_account("other", &[]).await;
+    let hash_of = async |username: &str| -> Vec<u8> {
+        let query = sqlx::query_scalar("SELECT api_key_hash FROM gateway.accounts WHERE username = $1");
+        query.bind(username).fetch_one(&mut world.database().await).await.expect("a hash")
+    };
+    let set_hash = async |username: &str, hash: &[u8]| {
+        let update = sqlx::query("UPDATE gateway.accounts SET api_key_hash = $2 WHERE username = $1");
+        update.bind(username).bind(hash).execute(&mut world.database().await).await.expect("written");
+    };
+    let as_other = |key: &str| world.charge(GOOD).with("username", &other.username).with("api_key", key);
+    let others_hash = hash_of("other").await;
+    set_hash("other", &hash_of("shop").await).await;
+    world.post("sale.php", &as_other(&world.account.api_key)).await.expect_error("09", "");
+    // The signature of a wallet token is public, and made with the same pepper.
+    let token: Value = serde_json::from_str(&signed(&world, &world.account).await).expect("JSON");
+    let text = |name: &str| token[name].as_str().expect(name).to_owned();
+    let fields =
+        ["identifyKey", "data", "ephemeralPublicKey", "publicKeyHash", "transactionId", "version", "displayName"];
+    let fields = fields.into_iter().chain(["network", "type"]).map(text);
+    let signed_text = fields.fold("wallet".to_owned(), |all, field| format!("{all}:{}:{field}", field.len()));
+    let signature: Vec<u8> = text("signature")
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).expect("text"), 16).expect("hexadecimal"))
+        .collect();
+    set_hash("other", &signature).await;
+    world.post("sale.php", &as_other(&signed_text)).await.expect_error("09", "");
+    set_hash("other", &others_hash).await;
+    world.post("sale.php", &as_other(&other.api_key)).await.is("00");
+}
+
+/// An account of the former version, whose hash is not bound to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_former_key_hash_is_bound_when_the_key_is_used() {
+    let world = World::new().await;
+    let bind = async |bound: bool| {
+        let update = sqlx::query("UPDATE gateway.key_hashes SET bound = $1")
+            .bind(bound)
+            .execute(&mut world.database().await)
+            .await;
+        update.expect("written");
+    };
+    let hash = async || -> Vec<u8> {
+        let query = sqlx::query_scalar("SELECT api_key_hash FROM gateway.accounts WHERE username = 'shop'");
+        query.fetch_one(&mut world.database().await).await.expect("a hash")
+    };
+    // Of the two programs only the tool starts now.
+    bind(false).await;
+    let (account, _) = rotate(&world, &[]).await;
+    let former = hash().await;
+    are_valid(&world, &account).await;
+    are_valid(&world, &world.account).await;
+    let bound = hash().await;
+    assert_ne!(former, bound);
+    are_valid(&world, &account).await;
+    assert_eq!(hash().await, bound);
+    world.cluster.run_gateway(&["reencrypt"]).await.expect("a summary");
+    let bound = world.number("SELECT count(*) FROM gateway.key_hashes WHERE bound").await;
+    assert_eq!(bound, 1, "hashes of new keys are bound from now on");
+}
