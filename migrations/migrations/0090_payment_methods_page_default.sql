@@ -1,3 +1,7 @@
--- The default card that a page of saved cards saw which ended with this card, so that the next page keeps its order although
--- the default has changed since. Null if no page has ended here, the nil UUID if there was no default card.
-ALTER TABLE payment_methods ADD COLUMN page_default_id uuid;
+-- Whether a page of a list of saved cards has ended with this card, and the default card that the page saw. So the next
+-- page keeps its order although the default has changed since.
+ALTER TABLE payment_methods
+    ADD COLUMN page_ends_here boolean NOT NULL DEFAULT false,
+    ADD COLUMN page_default_id uuid,
+    ADD CONSTRAINT payment_methods_page_default FOREIGN KEY (account_id, customer_id, page_default_id)
+        REFERENCES payment_methods (account_id, customer_id, id) NOT VALID;

@@ -296,7 +296,7 @@ async fn unknown_scripts_and_methods_respond_in_the_envelope() {
     let response = world.raw(&format!("{base}/apis/sale.php"), &long).await;
     assert_eq!(response.status(), 413);
     // A body that is not a form has no user name.
-    let nonsense = world.http().post(format!("{base}/apis/sale.php")).body(vec![0xff, 0x00, b'{']).send().await;
+    let nonsense = world.http().post(format!("{base}/apis/sale.php")).body(vec![0x00, b'{']).send().await;
     let body: serde_json::Value = nonsense.expect("a response").json().await.expect("JSON");
     assert_eq!(body["response"]["code"], "01");
 }

@@ -4,7 +4,6 @@
 mod view;
 
 use sqlx::{PgConnection, PgPool};
-use uuid::Uuid;
 
 pub use view::PaymentMethodView;
 
@@ -197,7 +196,7 @@ pub async fn list(
     page: PageRequest<PaymentMethodId>,
 ) -> Result<Page<PaymentMethod>> {
     let default = match page.starting_after {
-        Some(cursor) => default_of_page(db, account, customer, cursor).await?.map_or(default, Some),
+        Some(cursor) => default_of_page(db, account, customer, cursor).await?.unwrap_or(default),
         None => default,
     };
     // The page after the default card starts with the newest other card; otherwise the page has the cards older than
@@ -228,9 +227,9 @@ async fn default_of_page(
     account: AccountId,
     customer: CustomerId,
     last: PaymentMethodId,
-) -> Result<Option<PaymentMethodId>> {
-    let found = sqlx::query_scalar!(
-        "SELECT page_default_id FROM payment_methods
+) -> Result<Option<Option<PaymentMethodId>>> {
+    let found = sqlx::query!(
+        "SELECT page_ends_here, page_default_id FROM payment_methods
          WHERE account_id = $1 AND customer_id = $2 AND id = $3 AND status = 'active'",
         account.uuid(),
         customer.uuid(),
@@ -238,15 +237,17 @@ async fn default_of_page(
     )
     .fetch_optional(db)
     .await?;
-    found.ok_or_else(unknown_cursor)
+    let card = found.ok_or_else(unknown_cursor)?;
+    Ok(card.page_ends_here.then_some(card.page_default_id))
 }
 
 /// A cursor is only the id of a card, so the default card of its page is stored with that card.
 async fn remember_default(db: &PgPool, last: PaymentMethodId, default: Option<PaymentMethodId>) -> Result<()> {
     sqlx::query!(
-        "UPDATE payment_methods SET page_default_id = $2 WHERE id = $1 AND page_default_id IS DISTINCT FROM $2",
+        "UPDATE payment_methods SET page_ends_here = true, page_default_id = $2
+         WHERE id = $1 AND (NOT page_ends_here OR page_default_id IS DISTINCT FROM $2)",
         last.uuid(),
-        default.map_or(Uuid::nil(), PaymentMethodId::uuid),
+        default.map(PaymentMethodId::uuid),
     )
     .execute(db)
     .await?;
