@@ -24,8 +24,11 @@ use providers::{FailureCode, ProviderResponse};
 pub async fn end_unsent(tx: &mut Tx, invoice: &Invoice, payment: PaymentId, now: Timestamp) -> Result<bool> {
     let account = invoice.account_id;
     let mut payment = payments::lock(tx, account, payment).await?;
+    if !payment.status.is_under_way() {
+        return Ok(false);
+    }
     let (id, operation) = operations::lock_charge(tx, account, payment.id).await?;
-    if operation.state != State::Ready || !payment.status.is_under_way() {
+    if operation.state != State::Ready {
         return Ok(false);
     }
     let code = FailureCode::ProviderUnavailable;
