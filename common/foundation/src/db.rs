@@ -59,6 +59,9 @@ fn options(url: &Secret<String>, name: &str) -> Result<PgConnectOptions, sqlx::E
             ("statement_timeout", "15s"),
             ("lock_timeout", "10s"),
             ("idle_in_transaction_session_timeout", "15s"),
+            // Payments are refused while an earlier charge for the same invoice or link has not been returned. Without
+            // this setting, as in the previous version, they are not.
+            ("unified_payments.one_charge", "on"),
             // Every statement is designed for index scans at any table size. Otherwise a plan made for a small table
             // would scan it and stay cached while the table grows. Disabled plan nodes get immense costs, which would
             // trigger JIT, so that is off too.

@@ -193,9 +193,7 @@ impl Comparison<'_> {
     /// failed lines.
     async fn compare_page(&self, provider: &dyn Provider, page: &Page) -> Result<()> {
         let our_books = OurBooks::load(self.db, self.due.account_id, self.id, &page.lines).await?;
-        // Lines booked later than this may still be missing.
-        let complete_until = self.due.complete_until;
-        let (mut until, mut failures) = (page.until.map_or(complete_until, |at| at.min(complete_until)), Vec::new());
+        let (mut until, mut failures) = (page.until.unwrap_or(self.due.complete_until), Vec::new());
         for line in &page.lines {
             match self.compare(line, &our_books).await {
                 Ok(LineResult::Done) => {}

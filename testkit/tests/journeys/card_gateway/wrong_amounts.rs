@@ -140,8 +140,9 @@ async fn an_invoice_is_not_collected_while_a_wrong_charge_is_not_returned() -> R
                                       amount_requested, amount, created_at)
                 SELECT gen_random_uuid(), account_id, provider_account_id, invoice_id, 'processing', true, currency,
                        amount_requested, amount, created_at FROM payments WHERE invoice_id = $1";
-    let refused = sqlx::query(copy).bind(uuid(&invoice)?).execute(&merchant.books.db).await;
-    let refused = refused.expect_err("a second payment");
+    let mut db = merchant.books.db.acquire().await?;
+    sqlx::query("SET unified_payments.one_charge = 'on'").execute(&mut *db).await?;
+    let refused = sqlx::query(copy).bind(uuid(&invoice)?).execute(&mut *db).await.expect_err("a second payment");
     let constraint = refused.as_database_error().and_then(|error| error.constraint());
     assert_eq!(constraint, Some("payments_one_live_per_invoice"), "{refused}");
 
