@@ -2,6 +2,7 @@
 -- page keeps its order although the default has changed since.
 ALTER TABLE payment_methods
     ADD COLUMN page_ends_here boolean NOT NULL DEFAULT false,
-    ADD COLUMN page_default_id uuid,
+    ADD COLUMN page_default_id uuid;
+ALTER TABLE payment_methods
     ADD CONSTRAINT payment_methods_page_default FOREIGN KEY (account_id, customer_id, page_default_id)
         REFERENCES payment_methods (account_id, customer_id, id) NOT VALID;

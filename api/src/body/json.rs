@@ -7,6 +7,9 @@ use foundation::error::Error;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+/// A longer path names only its first levels.
+const MAX_PATH: usize = 100;
+
 /// Reads a document.
 ///
 /// # Errors
@@ -56,6 +59,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// Reads a nested value at `path`.
     fn nested<T, E>(&mut self, path: String, read: impl FnOnce(Reader<'_>) -> Result<T, E>) -> Result<T, E> {
+        let is_short = self.path.is_empty() || path.len() <= MAX_PATH;
+        let path = if is_short { path } else { self.path.clone() };
         let outer = std::mem::replace(self.path, path);
         let nested = Reader { path: &mut *self.path, failed: &mut *self.failed, duplicate: &mut *self.duplicate };
         let result = read(nested);

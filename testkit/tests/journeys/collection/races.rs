@@ -67,5 +67,5 @@ async fn void_and_cancel_race_with_an_attempt() -> Result<()> {
         println!("{action} won {won} of {ROUNDS} rounds");
         assert!((1..ROUNDS).contains(&won), "{action} won {won} of {ROUNDS} rounds, so there was no race");
     }
-    merchant.books.audit().await
+    merchant.books.audit_with_failed_payments().await
 }

@@ -31,7 +31,7 @@ fn jitter(round: usize, salt: usize, below_ms: usize) -> Duration {
 /// Asserts the number of charges at the mock, including declined ones.
 async fn assert_charges(merchant: &Merchant, count: usize) -> Result<()> {
     assert_eq!(merchant.books.charges().await?, i64::try_from(count)?, "charges at the mock");
-    merchant.books.audit().await
+    merchant.books.audit_with_failed_payments().await
 }
 
 #[tokio::test]
