@@ -23,14 +23,14 @@ pub const PROGRAMS: &[&str] = &[
     ACCOUNTS_STAY,
 ];
 
-/// Rows stay in their account: no program changes `account_id`, so the role may update all other columns only. The
-/// last statement of a list.
+/// Rows stay in their account: no program changes `account_id`, so the role may update all other columns only. A column
+/// that may be NULL is set later, such as when a proxy number is first used. The last statement of a list.
 pub const ACCOUNTS_STAY: &str = "DO $do$ DECLARE role regrole := $role${role}$role$; changeable record; BEGIN
     FOR changeable IN
         SELECT c.oid::regclass AS name, string_agg(quote_ident(a.attname), ', ') AS columns
         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
         WHERE c.relkind IN ('r', 'p') AND has_table_privilege(role, c.oid, 'UPDATE') AND a.attname <> 'account_id'
-          AND EXISTS (SELECT FROM pg_attribute o WHERE o.attrelid = c.oid AND o.attname = 'account_id')
+          AND EXISTS (SELECT FROM pg_attribute o WHERE o.attrelid = c.oid AND o.attname = 'account_id' AND o.attnotnull)
         GROUP BY c.oid
     LOOP
         EXECUTE format('REVOKE UPDATE ON %s FROM %s', changeable.name, role);

@@ -26,6 +26,9 @@ const KEYS: [(&str, &[&str]); 16] = [
     ("gateway.volumes", &["account_id", "month", "currency"]),
 ];
 
+/// Tables with a single row.
+const SINGLE_ROW: [&str; 2] = ["sealing", "gateway.key_hashes"];
+
 /// Statements whose rows an earlier statement of the same transaction has locked.
 const ROWS_ALREADY_LOCKED: [&str; 1] = ["UPDATE invoices i SET attempt_count = due.number"];
 
@@ -85,7 +88,9 @@ fn compared(text: &str, operand: Operand) -> BTreeSet<&str> {
 fn is_one_row(table: &str, condition: &str, operand: Operand) -> bool {
     let compared = compared(condition, operand);
     let mut keys = KEYS.iter().filter(|(name, _)| *name == table).map(|(_, columns)| *columns);
-    compared.contains("id") || keys.any(|columns| columns.iter().all(|column| compared.contains(column)))
+    SINGLE_ROW.contains(&table)
+        || compared.contains("id")
+        || keys.any(|columns| columns.iter().all(|column| compared.contains(column)))
 }
 
 /// The tables that a statement writes, each with the text from its name on.

@@ -172,7 +172,8 @@ pub(super) async fn rehash(
 
 /// Whether new hashes of API keys are bound to their account.
 pub(super) async fn are_key_hashes_bound(db: &PgPool) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar!("SELECT bound FROM gateway.key_hashes").fetch_one(db).await
+    let query = sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM gateway.key_hashes WHERE bound) AS "bound!""#);
+    query.fetch_one(db).await
 }
 
 /// See [`super::bind_key_hashes`].

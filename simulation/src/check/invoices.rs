@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::calendar::{DAY, days_later, parse_time};
-use super::{Evidence, Violations};
+use super::{Evidence, Line, Violations};
 
 /// The retries, in days after the first attempt.
 const BACKOFF: [i64; 4] = [1, 3, 5, 7];
@@ -19,9 +19,11 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
     }
     for payable in evidence.state.all("invoice") {
         paid(evidence, payable, "invoiceId", violations);
+        charged_once(evidence, payable, "invoiceId", violations);
     }
     for payable in evidence.state.all("payment_link") {
         paid(evidence, payable, "paymentLinkId", violations);
+        charged_once(evidence, payable, "paymentLinkId", violations);
     }
     for (id, attempts) in &evidence.state.attempts {
         for fault in attempts_faults(evidence, &evidence.state.objects[id], attempts) {
@@ -54,6 +56,22 @@ fn paid(evidence: &Evidence<'_>, payable: &Value, field: &str, violations: &mut 
     let is_paid = payable.get("paidAt").is_some();
     let names = full.iter().all(|payment| payment["id"] == payable["paymentId"]);
     violations.check(full.len() == usize::from(is_paid) && names, || format!("{payable} has the payments {full:?}"));
+}
+
+/// At most one charge was taken and not given back, whatever the payments show.
+fn charged_once(evidence: &Evidence<'_>, payable: &Value, field: &str, violations: &mut Violations) {
+    let is_of_payable = |line: &&Line| {
+        let payment = line.payment.as_deref().and_then(|id| evidence.state.objects.get(id));
+        payment.is_some_and(|payment| payment[field] == payable["id"])
+    };
+    let is_kept = |line: &&Line| {
+        let refunds = evidence.ledger.iter().filter(|refund| refund.kind == "refund" && refund.approved);
+        let refunded: i64 =
+            refunds.filter(|refund| refund.parent.as_ref() == Some(&line.id)).map(|refund| refund.amount).sum();
+        line.is_charge() && !line.voided && !line.expired && refunded < line.amount
+    };
+    let kept: Vec<&Line> = evidence.ledger.iter().filter(is_of_payable).filter(is_kept).collect();
+    violations.check(kept.len() <= 1, || format!("{payable} was charged more than once: {kept:?}"));
 }
 
 fn attempts_faults(evidence: &Evidence<'_>, invoice: &Value, attempts: &[Value]) -> Vec<&'static str> {

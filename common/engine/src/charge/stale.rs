@@ -7,6 +7,7 @@ use foundation::db::Tx;
 use foundation::error::{Error, Result};
 use foundation::id::{AnomalyId, OperationId, PaymentId};
 use foundation::money::Money;
+use foundation::queues;
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::{Action, ProviderKind, ProviderResponse};
@@ -275,5 +276,7 @@ async fn begin_reversal(
         }],
     )
     .await?;
+    // Until it ends, nothing else can be charged for the same invoice or link.
+    tx.wake(queues::MONEY, reversal.uuid());
     Ok(reversal)
 }

@@ -164,6 +164,25 @@ mod tests {
     use super::*;
     use crate::Cause;
 
+    /// A code without a meaning here would leave an outcome open.
+    #[test]
+    fn every_documented_code_has_a_meaning() {
+        let page = std::fs::read_to_string(testkit::tools::project_root().join("docs/gateway.md")).expect("the page");
+        let codes = page.lines().filter_map(|line| line.strip_prefix("- `")?.split('`').next());
+        // The scripts in pages have longer ones.
+        let codes: Vec<_> = codes.filter(|code| (1..=2).contains(&code.len()) && *code != SUCCESS).collect();
+        assert_eq!(codes.len(), 31, "{codes:?}");
+        for code in codes {
+            let refusal = Refusal { code: code.to_owned(), description: String::new() };
+            match refusal.response() {
+                Ok(ProviderResponse::Refused { .. }) => {}
+                Err(ProviderError::NotProcessed { .. }) => assert!(["01", "09", "10"].contains(&code), "{code}"),
+                Err(ProviderError::Unknown(_)) => assert_eq!(code, "UN"),
+                Ok(other) => panic!("{code}: {other:?}"),
+            }
+        }
+    }
+
     #[test]
     fn only_known_codes_are_outcomes() {
         let refusal = |code: &str| Refusal { code: code.to_owned(), description: String::new() };

@@ -227,6 +227,9 @@ fn invoices_and_links_are_paid_once() {
     reports_shown("a partial authorization was kept", ("pay", 6), "amount", 2_500.into());
     reports_shown("has the payments", ("pay", 5), "status", "settled".into());
     reports_shown("has the payments", ("plink", 1), "paymentId", id("pay", 6).into());
+    reports("was charged more than once", |fixture| {
+        fixture.ledger.iter_mut().for_each(|line| line.approved = true);
+    });
     reports_shown("and then", ("inv", 2), "status", "open".into());
     reports_shown("was paid after it expired", ("plink", 1), "expiresAt", "2026-01-30T21:00:00.000Z".into());
     reports("there is", |fixture| {

@@ -82,7 +82,9 @@ pub(super) fn failed_attempts_were_declined(evidence: &Evidence) -> Finding {
         for (id, attempts) in &api_state.attempts {
             for attempt in attempts {
                 let code = text(attempt, "declineCode");
-                if text(attempt, "status") == "failed" && !NOT_SENT_CODES.contains(&code) {
+                // Voided, or taken out of collection, before it was sent. Otherwise it would be retried.
+                let is_stopped = code == "provider_unavailable" && attempt.get("nextAttemptAt").is_none();
+                if text(attempt, "status") == "failed" && !NOT_SENT_CODES.contains(&code) && !is_stopped {
                     let failures = failed.entry((shop, number(attempt, "amount"))).or_default();
                     failures.push(format!("{id} #{} ({code})", attempt["number"]));
                 }

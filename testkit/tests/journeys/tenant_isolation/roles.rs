@@ -137,7 +137,7 @@ async fn tables_are_accessible_only_to_their_programs() -> Result<()> {
     }
     let moved: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM pg_attribute, unnest(ARRAY['payments_programs', 'payments_gateway']) AS role
-         WHERE attname = 'account_id' AND has_column_privilege(role, attrelid, attnum, 'UPDATE')",
+         WHERE attname = 'account_id' AND attnotnull AND has_column_privilege(role, attrelid, attnum, 'UPDATE')",
     )
     .fetch_one(&mut db)
     .await?;

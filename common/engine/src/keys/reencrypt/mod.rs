@@ -94,7 +94,8 @@ pub async fn reencrypt(db: &Db, actor: &Actor, ring: &KeyRing, batch: i64) -> Re
 /// # Errors
 /// Database errors only.
 pub async fn read_binding(db: &PgPool, ring: &KeyRing) -> Result<()> {
-    if sqlx::query_scalar!("SELECT bound FROM sealing").fetch_one(db).await? {
+    let query = sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM sealing WHERE bound) AS "bound!""#);
+    if query.fetch_one(db).await? {
         ring.bind();
     }
     Ok(())

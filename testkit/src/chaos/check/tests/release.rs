@@ -270,7 +270,9 @@ fn unfinished_accepted_work_is_detected() {
     assert_detected(DUE, |e| e.api_states[0].invoices[0]["status"] = "open".into());
     assert_detected(DUE, |e| e.api_states[0].invoices[3]["status"] = "scheduled".into());
     for code in ["processing_error", "provider_unavailable"] {
-        let failed = json!({"number": 1, "status": "failed", "declineCode": code, "amount": 1000});
+        let next = "2026-11-22T10:00:00.000Z";
+        let failed =
+            json!({"number": 1, "status": "failed", "declineCode": code, "amount": 1000, "nextAttemptAt": next});
         assert_detected(DECLINED, |e| drop(e.api_states[0].attempts.insert("inv_1".to_owned(), vec![failed])));
     }
     assert_detected(DECLINED, |e| e.ledger.retain(|line| line.id != "c2"));
