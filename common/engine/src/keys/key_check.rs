@@ -17,8 +17,9 @@ pub struct Keys {
     pub peppers: Option<Peppers>,
 }
 
-/// Reads whether secrets are sealed for their place, and returns the environment variable whose key matches none of the samples: the newest and the oldest secret of each
-/// kind in use, and publishable keys, whose plain text is stored. `None` for an empty database.
+/// Reads whether secrets are sealed for their place. Returns the environment variable whose key matches none of the
+/// samples: the newest and the oldest secret of each kind in use, and publishable keys, whose plain text is stored.
+/// `None` for an empty database.
 ///
 /// # Errors
 /// Database errors only.

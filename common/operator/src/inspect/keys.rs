@@ -44,7 +44,7 @@ async fn gateway_accounts(db: &PgPool, keys: &Keys) -> Result<Finding> {
         None => Finding::ok(CHECK, "no two accounts share one"),
         Some((name, accounts)) => {
             let accounts = accounts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let advice = "their books cannot be told apart; connect each to an account of its own for new payments";
+            let advice = "their books cannot be separated; connect each to an account of its own for new payments";
             Finding::of(CHECK, Severity::Bad, format!("{accounts} share the gateway account {name}"), advice)
         }
     })

@@ -1,4 +1,4 @@
-//! Pages that show markup of strangers: elements with a `name` or `id` replace properties of `document` and `window`.
+//! Pages that show markup of attackers: elements with a `name` or `id` replace properties of `document` and `window`.
 
 use std::collections::BTreeSet;
 
@@ -10,61 +10,61 @@ use crate::support::{Provider, Shop, cluster};
 
 const PICTURE: &str = "/elements/x.png";
 
-/// A page with an image of `stranger` named after each word of the script, and then the script. Afterwards `code` runs,
+/// A page with an image of `attacker` named after each word of the script, and then the script. Afterwards `code` runs,
 /// and removes the images when it calls `done` with a result.
-async fn page(stranger: &Site, script: &str, code: &str) -> Result<String> {
+async fn page(attacker: &Site, script: &str, code: &str) -> Result<String> {
     let text = reqwest::get(script).await?.error_for_status()?.text().await?;
     let words: BTreeSet<&str> =
         text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let address = format!("{}{PICTURE}", stranger.origin());
+    let address = format!("{}{PICTURE}", attacker.origin());
     let images: String =
         words.iter().map(|word| format!(r#"<img id="{word}" name="{word}" src="{address}" alt="">"#)).collect();
     Ok(format!(
         r##"<!doctype html><html lang="en"><title>Checkout</title><div id="field"></div><p id="result"></p>
-<div id="strangers-markup">{images}</div><script src="{script}"></script>
+<div id="attackers-markup">{images}</div><script src="{script}"></script>
 <script>
     const byId = (id) => Document.prototype.getElementById.call(document, id);
     function done(...result) {{
         byId("result").textContent = result.join(" ");
-        byId("strangers-markup").remove();
+        byId("attackers-markup").remove();
     }}
     {code}
 </script></html>"##
     ))
 }
 
-/// Fails if a request other than that for the image was sent to the stranger.
-fn assert_only_picture_requested(browser: &Browser, stranger: &Site) -> Result<()> {
+/// Fails if a request other than that for the image was sent to the attacker.
+fn assert_only_picture_requested(browser: &Browser, attacker: &Site) -> Result<()> {
     let requests = browser.requests();
     let sent: Vec<_> = requests
         .iter()
-        .filter(|request| request.origin() == stranger.origin() && request.path() != PICTURE)
+        .filter(|request| request.origin() == attacker.origin() && request.path() != PICTURE)
         .map(|request| format!("{} {}", request.method, request.url))
         .collect();
     ensure!(sent.is_empty(), "the script sent {sent:?}");
     Ok(())
 }
 
-/// A site of a stranger that serves its image.
-fn stranger() -> Result<Site> {
+/// A site of an attacker that serves its image.
+fn attacker() -> Result<Site> {
     Ok(Site::start()?.page(PICTURE, ""))
 }
 
 #[tokio::test]
 async fn the_card_field_comes_from_the_address_of_the_script() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
-    let stranger = stranger()?;
+    let attacker = attacker()?;
     let key = &shop.account.publishable_key;
     let code = format!(
         r##"const field = UnifiedPayments("{key}").mount("#field");
         field.ready.then(() => done("ready"), (error) => done("error: " + error.message));"##
     );
-    let site = site_of(&shop).await?.page("/", &page(&stranger, &script_url().await?, &code).await?);
+    let site = site_of(&shop).await?.page("/", &page(&attacker, &script_url().await?, &code).await?);
     shop.visit(async |browser| {
         let tab = browser.tab().await?;
         tab.open(&site.localhost_origin()).await?;
         let shown = tab.top().shows("#result", "ready").await;
-        assert_only_picture_requested(browser, &stranger)?;
+        assert_only_picture_requested(browser, &attacker)?;
         shown?;
         tab.frame("#field iframe").text("label").await.map(drop)
     })
@@ -74,7 +74,7 @@ async fn the_card_field_comes_from_the_address_of_the_script() -> Result<()> {
 #[tokio::test]
 async fn card_numbers_are_sent_to_the_gateway_that_served_the_script() -> Result<()> {
     let shop = Shop::new(Provider::Gateway).await?;
-    let (stranger, gateway) = (stranger()?, cluster().await?.gateway_url(0));
+    let (attacker, gateway) = (attacker()?, cluster().await?.gateway_url(0));
     let number = "4242424242424242";
     let proxy = format!(r##"GatewayProxynizationAPI.process("{number}", "done");"##);
     // `process` must not throw: the browser would then submit the form.
@@ -91,13 +91,13 @@ async fn card_numbers_are_sent_to_the_gateway_that_served_the_script() -> Result
         ("proxynization_api.js", &format!("function unused() {{}} {field}"), "false is false"),
         ("walletPaySandbox.js", &wallet, "F "),
     ] {
-        site.put("/", &page(&stranger, &format!("{gateway}/services/{script}"), code).await?);
+        site.put("/", &page(&attacker, &format!("{gateway}/services/{script}"), code).await?);
         shop.visit(async |browser| {
             browser.add_secret(Secret::CardNumber(number.to_owned()));
             let tab = browser.tab().await?;
             tab.open(&site.localhost_origin()).await?;
             let shown = tab.top().shows("#result", result).await;
-            assert_only_picture_requested(browser, &stranger)?;
+            assert_only_picture_requested(browser, &attacker)?;
             shown
         })
         .await?;
