@@ -88,9 +88,7 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
 
     let ready = internal.clone();
     let startup_checks = async {
-        if !unchecked {
-            engine::require_matching_keys(&pool, &keys).await?;
-        }
+        engine::require_matching_keys(&pool, &keys, unchecked).await?;
         accounts::check_public_url(&pool, &base).await?;
         ready.mark_started();
         anyhow::Ok(())

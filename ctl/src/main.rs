@@ -213,9 +213,10 @@ impl Ctl {
 
     /// The keys, after a check that the running processes can use what is created with them.
     async fn verified_keys(&self) -> Result<VerifiedKeys<'_>> {
-        if self.keys_unchecked {
-            engine::read_binding(&self.db, &self.keys.encryption).await?;
-        } else if let Some(mismatch) = engine::key_mismatch(&self.db, &self.keys).await? {
+        engine::read_binding(&self.db, &self.keys.encryption).await?;
+        if !self.keys_unchecked
+            && let Some(mismatch) = engine::key_mismatch(&self.db, &self.keys).await?
+        {
             return Err(mismatch.into());
         }
         let peppers = self.keys.peppers.as_ref().context("ctl has no peppers")?;

@@ -72,12 +72,10 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
     let money_concurrency = config::money_concurrency(MONEY_CONCURRENCY)?;
     let shutdown = stop.shared();
-    if !unchecked {
-        // With the wrong keys it could not decrypt the secrets that sign webhooks.
-        tokio::select! {
-            checked = engine::require_matching_keys(&work.db, &keys) => checked?,
-            () = shutdown.clone() => return Ok(()),
-        }
+    // With the wrong keys it could not decrypt the secrets that sign webhooks.
+    tokio::select! {
+        checked = engine::require_matching_keys(&work.db, &keys, unchecked) => checked?,
+        () = shutdown.clone() => return Ok(()),
     }
     internal.mark_started();
     tracing::info!(metrics = %metrics_address, "worker is waiting for work");

@@ -36,11 +36,9 @@ pub(super) async fn serve() -> Result<()> {
     let internal = telemetry::Internal::new(app.db.clone(), metrics).starting();
     let (bind, metrics_bind) = (config::bind()?, foundation::config::metrics_bind()?);
     let metrics_address = internal.clone().serve(metrics_bind).await.context("METRICS_BIND")?;
-    if !unchecked {
-        tokio::select! {
-            fit = key_check::wait_for_matching_keys(&app.db, &app.crypto) => fit?,
-            () = &mut stopped => return Ok(()),
-        }
+    tokio::select! {
+        fit = key_check::wait_for_matching_keys(&app.db, &app.crypto, unchecked) => fit?,
+        () = &mut stopped => return Ok(()),
     }
     // Listen only now: with wrong keys every merchant would be rejected. Listen before the process reports itself
     // ready.

@@ -14,7 +14,7 @@ use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::{FailureCode, ProviderResponse};
 
-/// Records the outcome of a charge that is locked with its operation, and wakes the webhook endpoints of its event.
+/// Records the outcome of a charge that is locked with its operation.
 pub async fn finish_payment(
     tx: &mut Tx,
     claimed: &Claimed,
@@ -22,17 +22,29 @@ pub async fn finish_payment(
     response: &ProviderResponse,
     now: Timestamp,
 ) -> Result<()> {
-    let written = finish_charges(tx, &[&ended_charge(claimed.id, payment.clone(), response, now)?]).await?;
-    if written.payments.is_empty() {
+    if !end_charge(tx, claimed.id, payment, response, now).await? {
         return Err(unexpected_response(claimed, "charge of a payment that has already ended"));
-    }
-    for endpoint in written.endpoints {
-        tx.wake(queues::WEBHOOKS, endpoint);
     }
     if let ProviderResponse::Mismatched { provider_ref, total } = response {
         reverse(tx, claimed, payment, provider_ref, *total, Anomaly::AmountMismatch, now).await?;
     }
     Ok(())
+}
+
+/// Writes the outcome of a charge and wakes the webhook endpoints of its event. Returns `false` if it had already ended.
+/// `payment` is as after the outcome.
+pub async fn end_charge(
+    tx: &mut Tx,
+    operation: OperationId,
+    payment: &Payment,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<bool> {
+    let written = finish_charges(tx, &[&ended_charge(operation, payment.clone(), response, now)?]).await?;
+    for endpoint in written.endpoints {
+        tx.wake(queues::WEBHOOKS, endpoint);
+    }
+    Ok(!written.payments.is_empty())
 }
 
 /// The outcome of a charge with its event and the response for replays. `payment` is as after the outcome.

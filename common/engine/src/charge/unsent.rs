@@ -2,15 +2,13 @@
 //! charged.
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
-use crate::charge::finish::ended_charge;
-use crate::charge::outcomes::finish_charges;
+use crate::charge::finish::end_charge;
 use domain::invoices::{Failure, Invoice, attempts};
 use domain::operations::{self, State};
 use domain::payments;
 use foundation::db::Tx;
 use foundation::error::{Error, Result};
 use foundation::id::PaymentId;
-use foundation::queues;
 use foundation::time::Timestamp;
 use providers::{FailureCode, ProviderResponse};
 
@@ -34,12 +32,8 @@ pub async fn end_unsent(tx: &mut Tx, invoice: &Invoice, payment: PaymentId, now:
     let code = FailureCode::ProviderUnavailable;
     payment.fail(code)?;
     let response = ProviderResponse::Refused { code, reason: "its invoice is no longer to be charged".to_owned() };
-    let written = finish_charges(tx, &[&ended_charge(id, payment.clone(), &response, now)?]).await?;
-    if written.payments.is_empty() {
+    if !end_charge(tx, id, &payment, &response, now).await? {
         return Err(Error::internal(format!("{} could not be ended although it is locked", payment.id)));
-    }
-    for endpoint in written.endpoints {
-        tx.wake(queues::WEBHOOKS, endpoint);
     }
     if let Some(attempt) = attempts::of_payment(tx, account, payment.id).await? {
         attempts::failed(tx, attempt.id, Failure::of(code), None).await?;

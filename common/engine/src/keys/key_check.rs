@@ -17,14 +17,13 @@ pub struct Keys {
     pub peppers: Option<Peppers>,
 }
 
-/// Reads whether secrets are sealed for their place. Returns the environment variable whose key matches none of the
+/// Returns the environment variable whose key matches none of the
 /// samples: the newest and the oldest secret of each kind in use, and publishable keys, whose plain text is stored.
 /// `None` for an empty database.
 ///
 /// # Errors
 /// Database errors only.
 pub async fn key_mismatch(db: &PgPool, keys: &Keys) -> Result<Option<ConfigError>> {
-    read_binding(db, &keys.encryption).await?;
     if let Some(mismatch) = wrong_keys(db, &keys.encryption).await? {
         return Ok(Some(mismatch));
     }
@@ -35,12 +34,25 @@ pub async fn key_mismatch(db: &PgPool, keys: &Keys) -> Result<Option<ConfigError
     Ok(mismatch.then_some(ConfigError { name: "KEY_PEPPER", problem }))
 }
 
-/// Returns once it is known that the keys match; waits until Postgres responds.
+/// Reads how secrets are sealed, and returns once it is known that the keys match, or at once if they are `unchecked`.
+/// Waits until Postgres responds.
 ///
 /// # Errors
 /// The keys do not match. The process must stop.
-pub async fn require_matching_keys(db: &PgPool, keys: &Keys) -> std::result::Result<(), ConfigError> {
-    config::wait_until_consistent(async || key_mismatch(db, keys).await).await?;
+pub async fn require_matching_keys(
+    db: &PgPool,
+    keys: &Keys,
+    unchecked: bool,
+) -> std::result::Result<(), ConfigError> {
+    let check = async || {
+        read_binding(db, &keys.encryption).await?;
+        if unchecked { Ok(None) } else { key_mismatch(db, keys).await }
+    };
+    config::wait_until_consistent(check).await?;
+    if unchecked {
+        tracing::warn!("KEYS_UNCHECKED is set: the keys were not compared with the stored data");
+        return Ok(());
+    }
     let pepper = keys.peppers.as_ref().map(|peppers| hex(&peppers.current().id()));
     let (encryption, rotating) = (hex(&keys.encryption.current().id()), keys.encryption.is_rotating());
     tracing::info!(encryption, rotating, pepper, "the keys match the stored data");

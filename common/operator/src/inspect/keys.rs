@@ -5,7 +5,7 @@ use sqlx::PgPool;
 use super::{Finding, Severity};
 use domain::accounts::{keys_under_other_peppers, sharing_a_gateway_account};
 use engine::keys::key_check::{Keys, key_mismatch};
-use engine::keys::reencrypt::sealed_secrets;
+use engine::keys::reencrypt::{read_binding, sealed_secrets};
 use foundation::crypto::Peppers;
 use foundation::error::Result;
 use foundation::id::KeyId;
@@ -20,6 +20,7 @@ const EXPIRES_WITHIN: f64 = 3.0 * 3600.0;
 /// # Errors
 /// Database errors only.
 pub async fn examine_keys(db: &PgPool, keys: &Keys) -> Result<Vec<Finding>> {
+    read_binding(db, &keys.encryption).await?;
     if let Some(wrong) = key_mismatch(db, keys).await? {
         return Ok(vec![Finding::of(
             "keys",
