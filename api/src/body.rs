@@ -34,7 +34,7 @@ use foundation::web_url;
 use providers::capabilities::Permission;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::Value;
-use utoipa::openapi::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{Object, ObjectBuilder, SchemaFormat, Type};
 
 pub(crate) use self::cadence::{CadenceInterval, CadenceUnit, DayOfMonth, InvoiceMode};
 pub(crate) use self::calendar::{Day, Zone};
@@ -358,14 +358,7 @@ impl<'de> Deserialize<'de> for Instant {
     }
 }
 
-schema_is!(
-    Instant,
-    ObjectBuilder::new()
-        .schema_type(Type::String)
-        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
-        .examples([serde_json::json!("2026-11-21T09:30:00Z")])
-        .build()
-);
+schema_is!(Instant, schema::instant());
 
 /// A string of 1 to 255 characters without control characters.
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@ use providers::capabilities::Permission;
 
 use crate::app::App;
 use crate::guard::{self, Access};
+use crate::listing::{self, Listed};
 use crate::openapi::operation_doc::OperationDoc;
 use crate::unknown_fields::{self, InputSpec};
 
@@ -30,6 +31,11 @@ pub(crate) fn get<T: 'static>(
     doc: OperationDoc,
 ) -> Endpoint {
     Endpoint::new("get", path, access, on(MethodFilter::GET, handler), doc)
+}
+
+/// A list, with the documentation of its description.
+pub(crate) fn list<L: Listed>(path: &'static str, access: Access) -> Endpoint {
+    get(path, access, listing::respond::<L>, L::doc().list::<L>())
 }
 
 pub(crate) fn post<T: 'static>(

@@ -26,7 +26,8 @@ const MAX_EDIT_DISTANCE: usize = 2;
 /// The input that a route accepts.
 pub(crate) struct InputSpec {
     operation: Option<Permission>,
-    parameters: BTreeSet<String>,
+    /// The query parameters, and whether they may be repeated.
+    parameters: BTreeMap<String, bool>,
     body: Shape,
 }
 
@@ -56,7 +57,11 @@ pub(crate) async fn read(State(spec): State<Arc<InputSpec>>, request: Request, n
 impl InputSpec {
     pub(crate) fn of(operation: Option<Permission>, doc: &OperationDoc) -> Self {
         let in_query = doc.parameters.iter().filter(|parameter| parameter["in"] == "query");
-        let parameters = in_query.filter_map(|parameter| parameter["name"].as_str()).map(str::to_owned).collect();
+        let parameters = in_query.filter_map(|parameter| {
+            let repeated = parameter["schema"]["type"] == "array";
+            Some((parameter["name"].as_str()?.to_owned(), repeated))
+        });
+        let parameters = parameters.collect();
         let body = doc.body_schema().map_or_else(|| Shape::Object(BTreeMap::new()), |schema| Shape::of(&schema));
         Self { operation, parameters, body }
     }
@@ -73,11 +78,11 @@ impl InputSpec {
                     return Err(Error::invalid(name, message));
                 }
             };
-            if !self.parameters.contains(&name) {
-                let known = self.parameters.iter().map(String::as_str);
+            let Some(repeated) = self.parameters.get(&name) else {
+                let known = self.parameters.keys().map(String::as_str);
                 return Err(unknown_name(field("", &name), &name, "query parameter", known));
-            }
-            if !seen.insert(name.clone()) {
+            };
+            if !seen.insert(name.clone()) && !repeated {
                 let message = format!("{name} must be sent once");
                 return Err(Error::invalid(name, message));
             }

@@ -128,6 +128,7 @@ const TAG_OF_RESOURCE: &[(&str, &str)] = &[
     ("customers", "Customers"),
     ("payment_methods", "Payment methods"),
     ("payments", "Payments"),
+    ("refunds", "Payments"),
     ("webhook_endpoints", "Webhooks"),
     ("webhook_deliveries", "Webhooks"),
     ("addresses", "Addresses"),

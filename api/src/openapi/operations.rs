@@ -11,8 +11,10 @@ use domain::customers::CustomerView;
 use domain::payment_methods::PaymentMethodView;
 use domain::payments::{PaymentView, RefundView};
 use domain::plans::PlanView;
-use domain::webhooks::{DeletedEndpointView, DeliveryStatus, DeliveryView, EndpointView};
-use foundation::id::{AddressId, CustomerId, PaymentId, PaymentMethodId, PlanId, WebhookDeliveryId, WebhookEndpointId};
+use domain::webhooks::{DeletedEndpointView, DeliveryView, EndpointView};
+use foundation::id::{
+    AddressId, CustomerId, PaymentId, PaymentMethodId, PlanId, RefundId, WebhookDeliveryId, WebhookEndpointId,
+};
 use serde_json::json;
 
 pub(crate) use self::invoices::*;
@@ -20,7 +22,7 @@ pub(crate) use self::payment_links::*;
 pub(crate) use self::recurring_invoices::*;
 pub(crate) use self::subscriptions::*;
 pub(crate) use self::test_clock::*;
-use super::operation_doc::{OperationDoc, id};
+use super::operation_doc::OperationDoc;
 use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;
 use crate::routes::checkout::{ExchangeFields, SessionFields, SessionView, TokenView};
@@ -50,14 +52,6 @@ pub(crate) fn customers_create() -> OperationDoc {
         .response::<CustomerView<'_>>(201, "The customer.")
         .errors(&[409, 422])
         .links(&["customers.retrieve", "customers.update"])
-}
-
-pub(crate) fn customers_list() -> OperationDoc {
-    let external_id = json!({"type": "string", "minLength": 1});
-    OperationDoc::new("List customers", "Newest first.")
-        .list_response::<CustomerView<'_>>("A page of customers.", id::<CustomerId>())
-        .parameter("query", "externalId", false, "Your own id, matched exactly: one customer or none.", external_id)
-        .errors(&[422])
 }
 
 pub(crate) fn customers_retrieve() -> OperationDoc {
@@ -96,13 +90,6 @@ pub(crate) fn payment_methods_create() -> OperationDoc {
     .links(&["payment_methods.default"])
 }
 
-pub(crate) fn payment_methods_list() -> OperationDoc {
-    OperationDoc::new("List a customer's cards", "Active cards: the default card first, then newest first.")
-        .parameter("query", "customerId", true, "The customer.", id::<CustomerId>())
-        .list_response::<PaymentMethodView<'_>>("A page of cards.", id::<PaymentMethodId>())
-        .errors(&[404, 422])
-}
-
 pub(crate) fn payment_methods_default() -> OperationDoc {
     OperationDoc::new("Make a card the default", "The default card is charged when no other card is specified.")
         .path_id::<PaymentMethodId>()
@@ -127,12 +114,6 @@ pub(crate) fn payments_create() -> OperationDoc {
     .response::<PaymentView<'_>>(201, "The payment, whatever its outcome.")
     .errors(&[404, 409, 422])
     .links(&["payments.retrieve", "payments.capture", "payments.void", "payments.refund"])
-}
-
-pub(crate) fn payments_list() -> OperationDoc {
-    OperationDoc::new("List payments", "Newest first.")
-        .list_response::<PaymentView<'_>>("A page of payments.", id::<PaymentId>())
-        .errors(&[422])
 }
 
 pub(crate) fn payments_retrieve() -> OperationDoc {
@@ -176,6 +157,13 @@ pub(crate) fn payments_refund() -> OperationDoc {
     .errors(&[404, 409, 422])
 }
 
+pub(crate) fn refunds_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve a refund", "The current state. A payment shows its refunds as well.")
+        .path_id::<RefundId>()
+        .response::<RefundView>(200, "The refund.")
+        .errors(&[404])
+}
+
 pub(crate) fn webhook_endpoints_create() -> OperationDoc {
     OperationDoc::new(
         "Register a webhook endpoint",
@@ -196,12 +184,6 @@ pub(crate) fn webhook_endpoints_create() -> OperationDoc {
         "webhook_endpoints.rotate_secret",
         "webhook_endpoints.delete",
     ])
-}
-
-pub(crate) fn webhook_endpoints_list() -> OperationDoc {
-    OperationDoc::new("List webhook endpoints", "Newest first.")
-        .list_response::<EndpointView<'_>>("A page of endpoints.", id::<WebhookEndpointId>())
-        .errors(&[422])
 }
 
 pub(crate) fn webhook_endpoints_retrieve() -> OperationDoc {
@@ -245,16 +227,6 @@ pub(crate) fn webhook_endpoints_rotate_secret() -> OperationDoc {
     .errors(&[404])
 }
 
-pub(crate) fn webhook_deliveries_list() -> OperationDoc {
-    let statuses = json!({"type": "string", "enum": DeliveryStatus::ALL.map(DeliveryStatus::name)});
-    let of_endpoint = "Only deliveries to this endpoint, which may be deleted.";
-    OperationDoc::new("List webhook deliveries", "Newest first: one for each attempt, past or scheduled.")
-        .list_response::<DeliveryView<'_>>("A page of deliveries.", id::<WebhookDeliveryId>())
-        .parameter("query", "endpointId", false, of_endpoint, id::<WebhookEndpointId>())
-        .parameter("query", "status", false, "Only deliveries in this status.", statuses)
-        .errors(&[404, 422])
-}
-
 pub(crate) fn webhook_deliveries_retrieve() -> OperationDoc {
     OperationDoc::new("Retrieve a webhook delivery", "Includes the request that was sent and the response to it.")
         .path_id::<WebhookDeliveryId>()
@@ -288,13 +260,6 @@ pub(crate) fn addresses_create() -> OperationDoc {
         .response::<AddressView<'_>>(201, "The address.")
         .errors(&[404, 422])
         .links(&["addresses.retrieve", "addresses.update", "addresses.default"])
-}
-
-pub(crate) fn addresses_list() -> OperationDoc {
-    OperationDoc::new("List a customer's addresses", "Newest first.")
-        .parameter("query", "customerId", true, "The customer.", id::<CustomerId>())
-        .list_response::<AddressView<'_>>("A page of addresses.", id::<AddressId>())
-        .errors(&[404, 422])
 }
 
 pub(crate) fn addresses_retrieve() -> OperationDoc {
@@ -344,12 +309,6 @@ pub(crate) fn plans_create() -> OperationDoc {
     .or_status(200, "The existing plan.")
     .errors(&[422])
     .links(&["plans.retrieve"])
-}
-
-pub(crate) fn plans_list() -> OperationDoc {
-    OperationDoc::new("List plans", "Newest first.")
-        .list_response::<PlanView<'_>>("A page of plans.", id::<PlanId>())
-        .errors(&[422])
 }
 
 pub(crate) fn plans_retrieve() -> OperationDoc {

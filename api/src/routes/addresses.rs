@@ -2,9 +2,7 @@
 
 use axum::extract::State;
 use domain::addresses::{self, AddressChange, AddressView, Details, NewAddress};
-use domain::customers;
 use foundation::id::{AddressId, CustomerId};
-use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -14,7 +12,6 @@ use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
-use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -78,16 +75,6 @@ pub(super) async fn retrieve(
 ) -> ApiResult {
     let address = addresses::retrieve(&*app.db, caller.account_id, AddressId::from_request(&id)?).await?;
     Ok(ok(AddressView::new(&address, caller.livemode())))
-}
-
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
-    let page = params.page()?;
-    let id = required("customerId", params.get("customerId"))?;
-    let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::from_request(id)?).await?;
-    let rows = addresses::list(&app.db, caller.account_id, customer.id, page).await?;
-    let livemode = caller.livemode();
-    let views = rows.views(|address| AddressView::new(address, livemode));
-    Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }
 
 pub(super) async fn set_default(

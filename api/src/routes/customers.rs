@@ -4,7 +4,6 @@ use axum::extract::State;
 use domain::customers::{self, CustomFields, CustomerChange, CustomerView, NewCustomer};
 use foundation::error::Error;
 use foundation::id::CustomerId;
-use foundation::page::ListView;
 use foundation::schema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,7 +17,6 @@ use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
-use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -93,16 +91,4 @@ pub(super) async fn retrieve(
 ) -> ApiResult {
     let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::from_request(&id)?).await?;
     Ok(ok(CustomerView::new(&customer, caller.livemode())))
-}
-
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
-    let page = params.page()?;
-    let external_id = params.get("externalId");
-    if external_id == Some("") {
-        return Err(Error::invalid("externalId", "externalId must not be empty").into());
-    }
-    let rows = customers::list(&app.db, caller.account_id, external_id, page).await?;
-    let livemode = caller.livemode();
-    let views = rows.views(|c| CustomerView::new(c, livemode));
-    Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }

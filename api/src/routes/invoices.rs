@@ -1,11 +1,10 @@
 //! /v1/invoices
 
 use axum::extract::State;
-use domain::invoices::{self, AttemptView, Bill, Due, InvoiceView, Item, NewInvoice};
+use domain::invoices::{self, Bill, Due, InvoiceView, Item, NewInvoice};
 use foundation::calendar::PaymentTerms;
 use foundation::error::Error;
 use foundation::id::{CustomerId, InvoiceId, PaymentMethodId};
-use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -18,7 +17,6 @@ use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
-use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -172,22 +170,4 @@ pub(super) async fn cancel_schedule(
     let id = InvoiceId::from_request(&id)?;
     let invoice = engine::cancel_schedule(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
-}
-
-pub(super) async fn attempts(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
-    params: Params,
-) -> ApiResult {
-    let (page, id) = (params.page()?, InvoiceId::from_request(&id)?);
-    let rows = invoices::attempts::list(&app.db, caller.account_id, id, page).await?;
-    let views = rows.views(AttemptView::new);
-    Ok(ok(ListView::new(views, |view| view.id.to_string())))
-}
-
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
-    let rows = invoices::list(&app.db, caller.account_id, params.page()?).await?;
-    let views = rows.views(InvoiceView::new);
-    Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }

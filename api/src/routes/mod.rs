@@ -6,6 +6,7 @@ pub(crate) mod checkout;
 pub(crate) mod collections;
 pub(crate) mod customers;
 pub(crate) mod invoices;
+pub(crate) mod lists;
 pub(crate) mod payment_links;
 pub(crate) mod payment_methods;
 pub(crate) mod payments;
@@ -26,7 +27,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::app::App;
 use crate::elements;
-use crate::endpoint::{Endpoint, delete, get, post};
+use crate::endpoint::{Endpoint, delete, get, list, post};
 use crate::error::ApiError;
 use crate::guard::Access::{AnySecret, Browser, Secret, TestSecret};
 use crate::openapi::{self, operations as docs};
@@ -40,57 +41,59 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/v1/capabilities", AnySecret, capabilities::list, docs::capabilities()),
         post("/v1/customers", Secret(Op::CustomersCreate), customers::create, docs::customers_create()),
-        get("/v1/customers", Secret(Op::CustomersList), customers::list, docs::customers_list()),
+        list::<lists::Customers>("/v1/customers", Secret(Op::CustomersList)),
         get("/v1/customers/{id}", Secret(Op::CustomersRetrieve), customers::retrieve, docs::customers_retrieve()),
         post("/v1/customers/{id}", Secret(Op::CustomersUpdate), customers::update, docs::customers_update()),
         post("/v1/payment_methods", Secret(Op::PaymentMethodsCreate), payment_methods::create, docs::payment_methods_create()),
-        get("/v1/payment_methods", Secret(Op::PaymentMethodsList), payment_methods::list, docs::payment_methods_list()),
+        list::<lists::PaymentMethods>("/v1/payment_methods", Secret(Op::PaymentMethodsList)),
         post("/v1/payment_methods/{id}/default", Secret(Op::PaymentMethodsDefault), payment_methods::set_default, docs::payment_methods_default()),
         post("/v1/payments", Secret(Op::PaymentsCreate), payments::create, docs::payments_create()),
-        get("/v1/payments", Secret(Op::PaymentsList), payments::list, docs::payments_list()),
+        list::<lists::Payments>("/v1/payments", Secret(Op::PaymentsList)),
         get("/v1/payments/{id}", Secret(Op::PaymentsRetrieve), payments::retrieve, docs::payments_retrieve()),
         post("/v1/payments/{id}/capture", Secret(Op::PaymentsCapture), payments::capture, docs::payments_capture()),
         post("/v1/payments/{id}/void", Secret(Op::PaymentsVoid), payments::void, docs::payments_void()),
         post("/v1/payments/{id}/refund", Secret(Op::PaymentsRefund), payments::refund, docs::payments_refund()),
+        list::<lists::Refunds>("/v1/refunds", Secret(Op::RefundsList)),
+        get("/v1/refunds/{id}", Secret(Op::RefundsRetrieve), payments::retrieve_refund, docs::refunds_retrieve()),
         post("/v1/addresses", Secret(Op::AddressesCreate), addresses::create, docs::addresses_create()),
-        get("/v1/addresses", Secret(Op::AddressesList), addresses::list, docs::addresses_list()),
+        list::<lists::Addresses>("/v1/addresses", Secret(Op::AddressesList)),
         get("/v1/addresses/{id}", Secret(Op::AddressesRetrieve), addresses::retrieve, docs::addresses_retrieve()),
         post("/v1/addresses/{id}", Secret(Op::AddressesUpdate), addresses::update, docs::addresses_update()),
         post("/v1/addresses/{id}/default", Secret(Op::AddressesDefault), addresses::set_default, docs::addresses_default()),
         post("/v1/plans", Secret(Op::PlansCreate), plans::create, docs::plans_create()),
-        get("/v1/plans", Secret(Op::PlansList), plans::list, docs::plans_list()),
+        list::<lists::Plans>("/v1/plans", Secret(Op::PlansList)),
         get("/v1/plans/{id}", Secret(Op::PlansRetrieve), plans::retrieve, docs::plans_retrieve()),
         post("/v1/subscriptions", Secret(Op::SubscriptionsCreate), subscriptions::create, docs::subscriptions_create()),
-        get("/v1/subscriptions", Secret(Op::SubscriptionsList), subscriptions::list, docs::subscriptions_list()),
+        list::<lists::Subscriptions>("/v1/subscriptions", Secret(Op::SubscriptionsList)),
         get("/v1/subscriptions/{id}", Secret(Op::SubscriptionsRetrieve), subscriptions::retrieve, docs::subscriptions_retrieve()),
         post("/v1/subscriptions/{id}/cancel", Secret(Op::SubscriptionsCancel), subscriptions::cancel, docs::subscriptions_cancel()),
         post("/v1/invoices", Secret(Op::InvoicesCreate), invoices::create, docs::invoices_create()),
-        get("/v1/invoices", Secret(Op::InvoicesList), invoices::list, docs::invoices_list()),
+        list::<lists::Invoices>("/v1/invoices", Secret(Op::InvoicesList)),
         get("/v1/invoices/{id}", Secret(Op::InvoicesRetrieve), invoices::retrieve, docs::invoices_retrieve()),
         post("/v1/invoices/{id}/issue", Secret(Op::InvoicesIssue), invoices::issue, docs::invoices_issue()),
         post("/v1/invoices/{id}/void", Secret(Op::InvoicesVoid), invoices::void, docs::invoices_void()),
         post("/v1/invoices/{id}/schedule", Secret(Op::InvoicesSchedule), invoices::schedule, docs::invoices_schedule()),
         post("/v1/invoices/{id}/cancel_schedule", Secret(Op::InvoicesCancelSchedule), invoices::cancel_schedule, docs::invoices_cancel_schedule()),
-        get("/v1/invoices/{id}/attempts", Secret(Op::InvoicesAttempts), invoices::attempts, docs::invoices_attempts()),
+        list::<lists::Attempts>("/v1/invoices/{id}/attempts", Secret(Op::InvoicesAttempts)),
         post("/v1/invoices/scheduler/run", TestSecret(Op::InvoicesSchedulerRun), collections::run, docs::invoices_scheduler_run()),
         post("/v1/recurring_invoices", Secret(Op::RecurringInvoicesCreate), recurring_invoices::create, docs::recurring_invoices_create()),
-        get("/v1/recurring_invoices", Secret(Op::RecurringInvoicesList), recurring_invoices::list, docs::recurring_invoices_list()),
+        list::<lists::RecurringInvoices>("/v1/recurring_invoices", Secret(Op::RecurringInvoicesList)),
         get("/v1/recurring_invoices/{id}", Secret(Op::RecurringInvoicesRetrieve), recurring_invoices::retrieve, docs::recurring_invoices_retrieve()),
         post("/v1/recurring_invoices/{id}", Secret(Op::RecurringInvoicesUpdate), recurring_invoices::update, docs::recurring_invoices_update()),
         post("/v1/recurring_invoices/{id}/pause", Secret(Op::RecurringInvoicesPause), recurring_invoices::pause, docs::recurring_invoices_pause()),
         post("/v1/recurring_invoices/{id}/resume", Secret(Op::RecurringInvoicesResume), recurring_invoices::resume, docs::recurring_invoices_resume()),
         post("/v1/recurring_invoices/{id}/cancel", Secret(Op::RecurringInvoicesCancel), recurring_invoices::cancel, docs::recurring_invoices_cancel()),
         post("/v1/payment_links", Secret(Op::PaymentLinksCreate), payment_links::create, docs::payment_links_create()),
-        get("/v1/payment_links", Secret(Op::PaymentLinksList), payment_links::list, docs::payment_links_list()),
+        list::<lists::PaymentLinks>("/v1/payment_links", Secret(Op::PaymentLinksList)),
         get("/v1/payment_links/{id}", Secret(Op::PaymentLinksRetrieve), payment_links::retrieve, docs::payment_links_retrieve()),
         post("/v1/payment_links/{id}/cancel", Secret(Op::PaymentLinksCancel), payment_links::cancel, docs::payment_links_cancel()),
         post("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsCreate), webhook_endpoints::create, docs::webhook_endpoints_create()),
-        get("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsList), webhook_endpoints::list, docs::webhook_endpoints_list()),
+        list::<lists::WebhookEndpoints>("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsList)),
         get("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsRetrieve), webhook_endpoints::retrieve, docs::webhook_endpoints_retrieve()),
         post("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsUpdate), webhook_endpoints::update, docs::webhook_endpoints_update()),
         delete("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsDelete), webhook_endpoints::delete, docs::webhook_endpoints_delete()),
         post("/v1/webhook_endpoints/{id}/rotate_secret", Secret(Op::WebhookEndpointsRotateSecret), webhook_endpoints::rotate_secret, docs::webhook_endpoints_rotate_secret()),
-        get("/v1/webhook_deliveries", Secret(Op::WebhookDeliveriesList), webhook_deliveries::list, docs::webhook_deliveries_list()),
+        list::<lists::WebhookDeliveries>("/v1/webhook_deliveries", Secret(Op::WebhookDeliveriesList)),
         get("/v1/webhook_deliveries/{id}", Secret(Op::WebhookDeliveriesRetrieve), webhook_deliveries::retrieve, docs::webhook_deliveries_retrieve()),
         post("/v1/webhook_deliveries/{id}/replay", Secret(Op::WebhookDeliveriesReplay), webhook_deliveries::replay, docs::webhook_deliveries_replay()),
         get("/v1/test_clock", TestSecret(Op::TestClockRetrieve), test_clock::retrieve, docs::test_clock_retrieve()),

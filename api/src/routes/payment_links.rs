@@ -5,7 +5,6 @@ use domain::accounts;
 use domain::payment_links::{self, NewPaymentLink, PaymentLinkView};
 use foundation::id::PaymentLinkId;
 use foundation::money::Money;
-use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -15,7 +14,6 @@ use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
-use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -70,10 +68,4 @@ pub(super) async fn cancel(
         payment_links::cancel(&app.db, caller.account_id, PaymentLinkId::from_request(&id)?, app.now(&caller).await?)
             .await?;
     Ok(ok(PaymentLinkView::new(&link)))
-}
-
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
-    let rows = payment_links::list(&app.db, caller.account_id, params.page()?, app.now(&caller).await?).await?;
-    let views = rows.views(PaymentLinkView::new);
-    Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }

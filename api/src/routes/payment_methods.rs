@@ -2,14 +2,12 @@
 
 use axum::extract::State;
 use axum::response::IntoResponse;
-use domain::customers;
 use domain::idempotency::{CreationResult, EarlierRequest};
 use domain::operations;
 use domain::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
 use engine::NewCard;
 use foundation::error::Error;
 use foundation::id::{CustomerId, PaymentMethodId};
-use foundation::page::ListView;
 use foundation::queues;
 use providers::FailureCode;
 use queue::Wake;
@@ -22,7 +20,6 @@ use crate::error::{ApiError, ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, mark_replayed, respond};
 use crate::path::Path;
-use crate::query::Params;
 use crate::waiting::Waiting;
 
 #[derive(Deserialize, ToSchema)]
@@ -95,16 +92,6 @@ fn failure_message(code: Option<FailureCode>) -> &'static str {
             "the provider declined to save this card; a retry needs a new token"
         }
     }
-}
-
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
-    let page = params.page()?;
-    let id = required("customerId", params.get("customerId"))?;
-    let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::from_request(id)?).await?;
-    let default = customer.default_payment_method_id;
-    let rows = payment_methods::list(&app.db, caller.account_id, customer.id, default, page).await?;
-    let views = rows.views(PaymentMethodView::new);
-    Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }
 
 pub(super) async fn set_default(

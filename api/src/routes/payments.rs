@@ -6,15 +6,14 @@ use axum::response::Response;
 use domain::accounts::Caller;
 use domain::idempotency::IdempotencyKey;
 use domain::payments::idempotency;
-use domain::payments::{self, Payment, PaymentView, RefundView, Status};
+use domain::payments::{self, Payment, PaymentView, RefundView, Status, refunds};
 use engine::Change;
 use engine::PaymentRequest;
 use engine::PaymentSource;
 use engine::TakenPayment;
 use foundation::error::Error;
-use foundation::id::PaymentId;
+use foundation::id::{PaymentId, RefundId};
 use foundation::money::Money;
-use foundation::page::ListView;
 use foundation::queues;
 use providers::capabilities::Permission;
 use queue::Wake;
@@ -27,7 +26,6 @@ use crate::error::{ApiResult, accepted, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{PaymentKey, json_response, mark_replayed};
 use crate::path::Path;
-use crate::query::Params;
 use crate::waiting::{Waiting, outcome};
 
 #[derive(Deserialize, ToSchema)]
@@ -205,7 +203,7 @@ pub(super) async fn refund(
     )
     .await?;
     let refund = changing.refund.ok_or_else(|| Error::internal(format!("{} has no refund", changing.operation)))?;
-    let response = accepted(RefundView::new(&refund, &changing.payment));
+    let response = accepted(RefundView::new(&refund, changing.payment.currency, caller.livemode()));
     if changing.is_earlier {
         return Ok(mark_replayed(response));
     }
@@ -213,8 +211,11 @@ pub(super) async fn refund(
     Ok(response)
 }
 
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
-    let (rows, refunds) = payments::list_with_refunds(&app.db, caller.account_id, params.page()?).await?;
-    let views = rows.views(|p| PaymentView::new(p, &refunds));
-    Ok(ok(ListView::new(views, |view| view.id.to_string())))
+pub(super) async fn retrieve_refund(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> ApiResult {
+    let found = refunds::retrieve(&app.db, caller.account_id, RefundId::from_request(&id)?).await?;
+    Ok(ok(RefundView::new(&found.refund, found.currency, caller.livemode())))
 }

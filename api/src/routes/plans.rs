@@ -4,7 +4,6 @@ use axum::extract::State;
 use domain::plans::{self, Creation, NewPlan, PlanView};
 use foundation::id::PlanId;
 use foundation::money::Money;
-use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -14,7 +13,6 @@ use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
-use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -61,11 +59,4 @@ pub(super) async fn retrieve(
     let id = PlanId::from_request(&id)?;
     let plan = plans::retrieve(&app.db, caller.account_id, id).await?;
     Ok(ok(PlanView::new(&plan, caller.livemode())))
-}
-
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
-    let rows = plans::list(&app.db, caller.account_id, params.page()?).await?;
-    let livemode = caller.livemode();
-    let views = rows.views(|plan| PlanView::new(plan, livemode));
-    Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }

@@ -7,7 +7,6 @@ use domain::recurring_invoices::{
 use foundation::calendar::PaymentTerms;
 use foundation::error::Error;
 use foundation::id::RecurringInvoiceId;
-use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -21,7 +20,6 @@ use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
-use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -147,12 +145,6 @@ pub(super) async fn retrieve(
     let recurring =
         recurring_invoices::retrieve(&app.db, caller.account_id, RecurringInvoiceId::from_request(&id)?).await?;
     Ok(ok(RecurringInvoiceView::new(&recurring)))
-}
-
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
-    let rows = recurring_invoices::list(&app.db, caller.account_id, params.page()?).await?;
-    let views = rows.views(RecurringInvoiceView::new);
-    Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }
 
 pub(super) async fn update(

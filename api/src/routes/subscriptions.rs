@@ -4,7 +4,6 @@ use axum::extract::State;
 use domain::subscriptions::{self, NewSubscription, SubscriptionView};
 use foundation::calendar::TimeZone;
 use foundation::id::{CustomerId, PaymentMethodId, PlanId, SubscriptionId};
-use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -14,7 +13,6 @@ use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
-use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -67,10 +65,4 @@ pub(super) async fn cancel(
     let id = SubscriptionId::from_request(&id)?;
     let subscription = engine::cancel_subscription(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(SubscriptionView::new(&subscription)))
-}
-
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
-    let rows = subscriptions::list(&app.db, caller.account_id, params.page()?).await?;
-    let views = rows.views(SubscriptionView::new);
-    Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }

@@ -1,11 +1,9 @@
 //! /v1/webhook_deliveries
 
 use axum::extract::State;
-use domain::webhooks::deliveries::{self, Filter};
-use domain::webhooks::{DeliveryStatus, DeliveryView};
-use foundation::error::Error;
-use foundation::id::{WebhookDeliveryId, WebhookEndpointId};
-use foundation::page::ListView;
+use domain::webhooks::DeliveryView;
+use domain::webhooks::deliveries;
+use foundation::id::WebhookDeliveryId;
 use foundation::queues;
 use queue::Wake;
 
@@ -13,23 +11,7 @@ use crate::app::App;
 use crate::error::{ApiResult, ok};
 use crate::guard::Authenticated;
 use crate::path::Path;
-use crate::query::Params;
 use crate::request_id;
-
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
-    let page = params.page()?;
-    let status = params.get("status").map(status).transpose()?;
-    let endpoint = params.get("endpointId").map(WebhookEndpointId::from_request).transpose()?;
-    let rows = deliveries::list(&app.db, caller.account_id, Filter { endpoint, status }, page).await?;
-    let livemode = caller.livemode();
-    let views = rows.views(|delivery| DeliveryView::new(delivery, livemode));
-    Ok(ok(ListView::new(views, |view| view.id.to_string())))
-}
-
-fn status(text: &str) -> Result<DeliveryStatus, Error> {
-    let found = DeliveryStatus::ALL.into_iter().find(|status| status.name() == text);
-    found.ok_or_else(|| Error::invalid("status", "status must be one of pending, succeeded, failed"))
-}
 
 pub(super) async fn retrieve(
     State(app): State<App>,

@@ -4,7 +4,6 @@ use axum::extract::State;
 use domain::webhooks::endpoints::{self, EndpointChange, EndpointUrl, NewEndpoint};
 use domain::webhooks::{DeletedEndpointView, EndpointView};
 use foundation::id::WebhookEndpointId;
-use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -14,7 +13,6 @@ use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
-use crate::query::Params;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -100,11 +98,4 @@ pub(super) async fn delete(
     let id = WebhookEndpointId::from_request(&id)?;
     endpoints::delete(&app.db, caller.account_id, id, app.clock.now()).await?;
     Ok(ok(DeletedEndpointView::new(id)))
-}
-
-pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {
-    let rows = endpoints::list(&app.db, caller.account_id, params.page()?).await?;
-    let livemode = caller.livemode();
-    let views = rows.views(|endpoint| EndpointView::new(endpoint, livemode));
-    Ok(ok(ListView::new(views, |view| view.id.to_string())))
 }

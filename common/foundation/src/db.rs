@@ -19,7 +19,7 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 pub use batch::{Batcher, Executed, column};
-pub use begin::{begin, snapshot};
+pub use begin::{begin, filtered_snapshot, snapshot};
 pub use committed::{Transactions, note_commit, watch_transactions};
 pub use reader::Reader;
 pub use size::{Size, TableSize, size};

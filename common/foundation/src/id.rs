@@ -14,6 +14,12 @@ use crate::time::Timestamp;
 #[error("not an id of this kind")]
 pub struct ParseIdError;
 
+/// An id of any kind.
+pub trait Id: Copy + FromStr + fmt::Display + utoipa::PartialSchema + Send + Sync + 'static {
+    /// The representation in Postgres.
+    fn as_uuid(self) -> Uuid;
+}
+
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident = $prefix:literal, $noun:literal;)*) => {$(
         $(#[$doc])*
@@ -69,7 +75,27 @@ macro_rules! ids {
             }
         }
 
+        impl Id for $name {
+            fn as_uuid(self) -> Uuid {
+                self.0
+            }
+        }
+
         crate::schema::schema_is!($name, crate::schema::id($prefix));
+
+        impl crate::filter::FilterValue for $name {
+            fn expected() -> std::borrow::Cow<'static, str> {
+                concat!("the id of a ", $noun, ", such as ", $prefix, "01KAJ4M2V8Q0S5T7W9X1Y3Z5A7").into()
+            }
+
+            fn parse(text: &str) -> Option<Self> {
+                text.parse().ok()
+            }
+
+            fn schema() -> utoipa::openapi::Object {
+                crate::schema::id($prefix)
+            }
+        }
 
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -136,6 +162,12 @@ fn new_ulid(now: Timestamp) -> Uuid {
     getrandom::fill(&mut random[6..]).expect("the operating system provides random bytes");
     let ulid = Ulid::from_parts(now.as_millisecond().unsigned_abs(), u128::from_be_bytes(random));
     Uuid::from_bytes(ulid.to_bytes())
+}
+
+/// The smallest ULID of an instant, of which a fraction of a millisecond is rounded up: smaller ones are older.
+pub fn first_id(at: Timestamp) -> Uuid {
+    let ms = u64::try_from(at.as_millisecond_rounded_up()).unwrap_or(0);
+    Uuid::from_bytes(Ulid::from_parts(ms, 0).to_bytes())
 }
 
 /// Parses a ULID. Accepts only the canonical form, so that an id has a single spelling.

@@ -12,6 +12,7 @@ pub mod crypto;
 pub mod db;
 pub mod email;
 pub mod error;
+pub mod filter;
 pub mod form;
 pub mod header;
 pub mod id;

@@ -2,15 +2,21 @@
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::form::whole_number;
+use crate::id::{Id, first_id};
 use crate::schema;
+use crate::time::Timestamp;
 
 /// The default page size.
 pub const DEFAULT_LIMIT: i64 = 10;
 /// The maximum page size.
 pub const MAX_LIMIT: i64 = 100;
+
+/// How many rows of a whole list are read at once.
+const CHUNK: i64 = 500;
 
 /// The requested page.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +44,11 @@ impl<Id: std::str::FromStr> PageRequest<Id> {
 }
 
 impl<Id> PageRequest<Id> {
+    /// The next rows of a whole list.
+    pub const fn chunk(starting_after: Option<Id>) -> Self {
+        Self { limit: CHUNK, starting_after }
+    }
+
     /// The number of rows to query: one more than the page size, to determine whether more follow.
     pub fn fetch(&self) -> i64 {
         self.limit + 1
@@ -45,11 +56,31 @@ impl<Id> PageRequest<Id> {
 
     /// The page of rows that were queried with [`PageRequest::fetch`].
     pub fn page<T>(&self, mut rows: Vec<T>) -> Page<T> {
-        let size = usize::try_from(self.limit).expect("a limit is from 1 to 100");
+        let size = usize::try_from(self.limit).expect("a limit is positive");
         let has_more = rows.len() > size;
         rows.truncate(size);
         Page { data: rows, has_more }
     }
+}
+
+impl<T: Id> PageRequest<T> {
+    /// The ids to read, from the first on and below the second: after the cursor, and created in a range of time that
+    /// includes its start only.
+    pub fn ids(&self, created_from: Option<Timestamp>, created_to: Option<Timestamp>) -> (Uuid, Uuid) {
+        let cursor = self.starting_after.map_or(Uuid::max(), Id::as_uuid);
+        (created_from.map_or(Uuid::nil(), first_id), created_to.map_or(cursor, |to| first_id(to).min(cursor)))
+    }
+}
+
+/// Sorts rows that were read for several values of a filter.
+pub fn newest_first<T>(mut rows: Vec<T>, id: impl Fn(&T) -> Uuid) -> Vec<T> {
+    rows.sort_unstable_by_key(|row| std::cmp::Reverse(id(row)));
+    rows
+}
+
+/// What to read for a filter of several values, any of which matches: each in turn, or all rows.
+pub fn each<T: Copy>(values: &[T]) -> Vec<Option<T>> {
+    if values.is_empty() { vec![None] } else { values.iter().copied().map(Some).collect() }
 }
 
 /// The error for a cursor that is not in this list. Starting from the top instead would repeat rows.
@@ -66,9 +97,9 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// Renders each row.
-    pub fn views<'a, V>(&'a self, render: impl FnMut(&'a T) -> V) -> Page<V> {
-        Page { data: self.data.iter().map(render).collect(), has_more: self.has_more }
+    /// Converts each row.
+    pub fn map<V>(self, convert: impl FnMut(T) -> V) -> Page<V> {
+        Page { data: self.data.into_iter().map(convert).collect(), has_more: self.has_more }
     }
 }
 

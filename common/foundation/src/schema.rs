@@ -57,6 +57,20 @@ pub fn timestamp() -> Object {
     ObjectBuilder::from(text(pattern, "2026-11-21T09:30:00.123Z")).format(Some(format)).build()
 }
 
+/// A timestamp in a request, with any offset.
+pub fn instant() -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+        .examples([json!("2026-11-21T09:30:00Z")])
+        .build()
+}
+
+/// A text of up to `max` characters that is not empty.
+pub fn bounded_text(max: usize) -> Object {
+    ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(max)).build()
+}
+
 /// A date.
 pub fn date() -> Object {
     let format = SchemaFormat::KnownFormat(KnownFormat::Date);

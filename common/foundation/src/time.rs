@@ -60,6 +60,11 @@ impl Timestamp {
         self.0.as_microsecond().div_euclid(1000)
     }
 
+    /// Milliseconds since 1970, rounded up.
+    pub fn as_millisecond_rounded_up(self) -> i64 {
+        -(-self.0.as_microsecond()).div_euclid(1000)
+    }
+
     /// Microseconds since 1970, clamped to the years −9999 to 9999.
     pub fn from_microsecond(us: i64) -> Self {
         let (min, max) = (jiff::Timestamp::MIN.as_microsecond(), Self::MAX.0.as_microsecond());

@@ -48,6 +48,8 @@ operations! {
     PaymentsVoid = "payments.void",
     PaymentsRefund = "payments.refund",
     PaymentsPartialRefund = "payments.partial_refund",
+    RefundsRetrieve = "refunds.retrieve",
+    RefundsList = "refunds.list",
     WebhookEndpointsCreate = "webhook_endpoints.create",
     WebhookEndpointsRetrieve = "webhook_endpoints.retrieve",
     WebhookEndpointsUpdate = "webhook_endpoints.update",
@@ -148,6 +150,8 @@ impl Permission {
             | Self::PaymentMethodsDefault
             | Self::PaymentsRetrieve
             | Self::PaymentsList
+            | Self::RefundsRetrieve
+            | Self::RefundsList
             | Self::WebhookEndpointsCreate
             | Self::WebhookEndpointsRetrieve
             | Self::WebhookEndpointsUpdate

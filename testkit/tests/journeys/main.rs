@@ -19,6 +19,7 @@ mod elements;
 mod events;
 mod failpoints;
 mod faults;
+mod filters;
 mod fuzz;
 mod idempotency;
 mod invoices;

@@ -1,10 +1,10 @@
 //! Invoices and their collection.
 
-use domain::invoices::{AttemptView, InvoiceView};
-use foundation::id::{CollectionAttemptId, InvoiceId};
+use domain::invoices::InvoiceView;
+use foundation::id::InvoiceId;
 use serde_json::json;
 
-use crate::openapi::operation_doc::{OperationDoc, id};
+use crate::openapi::operation_doc::OperationDoc;
 use crate::routes::collections::RunView;
 use crate::routes::invoices::{InvoiceFields, ScheduleFields};
 
@@ -28,12 +28,6 @@ pub(crate) fn invoices_create() -> OperationDoc {
     .response::<InvoiceView<'_>>(201, "The issued invoice.")
     .errors(&[404, 422])
     .links(&["invoices.retrieve", "invoices.schedule", "invoices.issue", "invoices.void"])
-}
-
-pub(crate) fn invoices_list() -> OperationDoc {
-    OperationDoc::new("List invoices", "Newest first, including drafts and voided invoices.")
-        .list_response::<InvoiceView<'_>>("A page of invoices.", id::<InvoiceId>())
-        .errors(&[422])
 }
 
 pub(crate) fn invoices_retrieve() -> OperationDoc {
@@ -88,13 +82,6 @@ pub(crate) fn invoices_cancel_schedule() -> OperationDoc {
     .path_id::<InvoiceId>()
     .response::<InvoiceView<'_>>(200, "The open invoice.")
     .errors(&[404, 409])
-}
-
-pub(crate) fn invoices_attempts() -> OperationDoc {
-    OperationDoc::new("List the attempts to collect an invoice", "Oldest first.")
-        .path_id::<InvoiceId>()
-        .list_response::<AttemptView<'_>>("A page of attempts.", id::<CollectionAttemptId>())
-        .errors(&[404, 422])
 }
 
 pub(crate) fn invoices_scheduler_run() -> OperationDoc {

@@ -4,7 +4,7 @@ use domain::payment_links::PaymentLinkView;
 use foundation::id::PaymentLinkId;
 use serde_json::json;
 
-use crate::openapi::operation_doc::{OperationDoc, id};
+use crate::openapi::operation_doc::OperationDoc;
 use crate::routes::payment_links::PaymentLinkFields;
 
 pub(crate) fn payment_links_create() -> OperationDoc {
@@ -22,12 +22,6 @@ pub(crate) fn payment_links_create() -> OperationDoc {
     .response::<PaymentLinkView<'_>>(201, "The link.")
     .errors(&[422])
     .links(&["payment_links.retrieve", "payment_links.cancel"])
-}
-
-pub(crate) fn payment_links_list() -> OperationDoc {
-    OperationDoc::new("List payment links", "Newest first, in any status.")
-        .list_response::<PaymentLinkView<'_>>("A page of links.", id::<PaymentLinkId>())
-        .errors(&[422])
 }
 
 pub(crate) fn payment_links_retrieve() -> OperationDoc {

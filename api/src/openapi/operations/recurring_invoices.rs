@@ -4,7 +4,7 @@ use domain::recurring_invoices::RecurringInvoiceView;
 use foundation::id::RecurringInvoiceId;
 use serde_json::json;
 
-use crate::openapi::operation_doc::{OperationDoc, id};
+use crate::openapi::operation_doc::OperationDoc;
 use crate::routes::recurring_invoices::RecurringInvoiceFields;
 
 pub(crate) fn recurring_invoices_create() -> OperationDoc {
@@ -38,12 +38,6 @@ pub(crate) fn recurring_invoices_create() -> OperationDoc {
         "recurring_invoices.resume",
         "recurring_invoices.cancel",
     ])
-}
-
-pub(crate) fn recurring_invoices_list() -> OperationDoc {
-    OperationDoc::new("List recurring invoices", "Newest first, in any status.")
-        .list_response::<RecurringInvoiceView<'_>>("A page of recurring invoices.", id::<RecurringInvoiceId>())
-        .errors(&[422])
 }
 
 pub(crate) fn recurring_invoices_retrieve() -> OperationDoc {

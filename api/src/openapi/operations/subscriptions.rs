@@ -4,7 +4,7 @@ use domain::subscriptions::SubscriptionView;
 use foundation::id::SubscriptionId;
 use serde_json::json;
 
-use crate::openapi::operation_doc::{OperationDoc, id};
+use crate::openapi::operation_doc::OperationDoc;
 use crate::routes::subscriptions::SubscriptionFields;
 
 pub(crate) fn subscriptions_create() -> OperationDoc {
@@ -27,12 +27,6 @@ pub(crate) fn subscriptions_create() -> OperationDoc {
     .response::<SubscriptionView<'_>>(201, "The subscription.")
     .errors(&[404, 409, 422])
     .links(&["subscriptions.retrieve", "subscriptions.cancel"])
-}
-
-pub(crate) fn subscriptions_list() -> OperationDoc {
-    OperationDoc::new("List subscriptions", "Newest first, including cancelled subscriptions.")
-        .list_response::<SubscriptionView<'_>>("A page of subscriptions.", id::<SubscriptionId>())
-        .errors(&[422])
 }
 
 pub(crate) fn subscriptions_retrieve() -> OperationDoc {

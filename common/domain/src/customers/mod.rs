@@ -1,12 +1,14 @@
 //! Customers of a merchant. The merchant's own id of a customer (`externalId`) can be set once.
 
 pub mod custom_fields;
+mod list;
 mod view;
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 pub use custom_fields::CustomFields;
+pub use list::{Filter, list};
 pub use view::CustomerView;
 
 use crate::accounts::Caller;
@@ -15,7 +17,6 @@ use crate::events::{self, Event, EventType};
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, AddressId, CustomerId, PaymentMethodId};
-use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::queues;
 use foundation::time::Timestamp;
 
@@ -73,6 +74,8 @@ macro_rules! select_customers {
         )
     };
 }
+
+use select_customers;
 
 fn map_duplicate(error: sqlx::Error) -> Error {
     match db::violated_constraint(&error) {
@@ -230,54 +233,6 @@ async fn announce(tx: &mut Tx, caller: &Caller, kind: EventType, customer: &Cust
     let view = CustomerView::new(customer, caller.livemode());
     events::append(tx, caller.account_id, caller.livemode(), kind, &view, now).await?;
     Ok(())
-}
-
-/// Returns a page of customers, newest first. With `external_id`, the page has at most the one customer with that id.
-///
-/// # Errors
-/// 422 if the cursor is not a customer of the account.
-pub async fn list(
-    db: &PgPool,
-    account: AccountId,
-    external_id: Option<&str>,
-    page: PageRequest<CustomerId>,
-) -> Result<Page<Customer>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
-    let rows = match external_id {
-        Some(external_id) => find_by_external_id(db, account, external_id, page.starting_after).await?,
-        None => newest(db, account, page.starting_after, page.fetch()).await?,
-    };
-    Ok(page.page(rows))
-}
-
-async fn newest(db: &PgPool, account: AccountId, after: Option<CustomerId>, limit: i64) -> Result<Vec<Customer>> {
-    let query = select_customers!(
-        "WHERE (account_id, id) < ($1, $2) AND account_id >= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
-        account.uuid(),
-        after.map_or(Uuid::max(), CustomerId::uuid),
-        limit,
-    );
-    Ok(query.fetch_all(db).await?)
-}
-
-/// Returns the customer with this external id, unless it is on an earlier page than the cursor.
-async fn find_by_external_id(
-    db: &PgPool,
-    account: AccountId,
-    external_id: &str,
-    after: Option<CustomerId>,
-) -> Result<Vec<Customer>> {
-    let query = select_customers!(
-        "WHERE account_id = $1 AND external_id = $2 AND id < $3",
-        account.uuid(),
-        external_id,
-        after.map_or(Uuid::max(), CustomerId::uuid),
-    );
-    Ok(query.fetch_all(db).await?)
 }
 
 /// Locks a customer, to serialize changes of its default card.

@@ -5,19 +5,20 @@ mod collection;
 mod due;
 mod invoice;
 mod items;
+mod list;
 mod numbering;
 mod status;
 mod subscription;
 mod view;
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
-use uuid::Uuid;
 
 pub use attempts::{AttemptStatus, AttemptView};
 pub use collection::{Failure, FailureContext, Next, RETRY_AFTER_DAYS};
 pub use due::{next_due, oldest_due_seconds, retry_waiting_for_card};
 pub use invoice::{Due, Invoice, NewInvoice, Producer};
 pub use items::{Bill, Item, Items, MAX_ROWS};
+pub use list::{Filter, list};
 pub use numbering::Number;
 pub use status::Status;
 pub use subscription::{has_failed_invoice, scheduled_of_subscription};
@@ -29,7 +30,6 @@ use foundation::calendar::{Date, PaymentTerms};
 use foundation::db::{self, Db, Reader, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
-use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
 
 /// Selects every column of an invoice; all queries share this list.
@@ -47,6 +47,8 @@ macro_rules! select_invoices {
         )
     };
 }
+
+use select_invoices;
 
 /// Issues a draft.
 ///
@@ -350,23 +352,4 @@ pub async fn retrieve_by_page_token(db: &mut PgConnection, page_token: &str) -> 
     let query = select_invoices!("WHERE i.page_token = $1", page_token);
     let found = query.fetch_optional(db).await?;
     found.filter(|invoice| invoice.number.is_some()).ok_or_else(|| Error::no_such("invoice", ""))
-}
-
-/// Returns a page of invoices, newest first.
-///
-/// # Errors
-/// 422 if the cursor is not an invoice of the account.
-pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<InvoiceId>) -> Result<Page<Invoice>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
-    let query = select_invoices!(
-        "WHERE (i.account_id, i.id) < ($1, $2) AND i.account_id >= $1 ORDER BY i.account_id DESC, i.id DESC LIMIT $3",
-        account.uuid(),
-        page.starting_after.map_or(Uuid::max(), InvoiceId::uuid),
-        page.fetch(),
-    );
-    Ok(page.page(query.fetch_all(db).await?))
 }

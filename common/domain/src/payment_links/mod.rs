@@ -6,15 +6,16 @@
 //! `now` is the time by the account's clock.
 
 mod expiry;
+mod list;
 mod status;
 mod view;
 
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
-use uuid::Uuid;
 
 pub use expiry::{EXPIRY_BATCH, next_due, oldest_due_seconds, run_due_payment_links};
+pub use list::{Filter, list};
 pub use status::Status;
 pub use view::PaymentLinkView;
 
@@ -25,7 +26,6 @@ use foundation::db::{Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, PaymentId, PaymentLinkId};
 use foundation::money::{Currency, Money};
-use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
 
@@ -134,6 +134,8 @@ macro_rules! select_links {
         )
     };
 }
+
+use select_links;
 
 /// Inserts a link built by [`NewPaymentLink::open`].
 ///
@@ -337,30 +339,4 @@ async fn lock_due_of_account(
         limit,
     );
     Ok(query.fetch_all(tx).await?)
-}
-
-/// Returns a page of links, newest first.
-///
-/// # Errors
-/// 422 if the cursor is not a link of the account.
-pub async fn list(
-    db: &PgPool,
-    account: AccountId,
-    page: PageRequest<PaymentLinkId>,
-    now: Timestamp,
-) -> Result<Page<PaymentLink>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor, now).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
-    let query = select_links!(
-        "$1::timestamptz",
-        "WHERE (l.account_id, l.id) < ($2, $3) AND l.account_id >= $2 ORDER BY l.account_id DESC, l.id DESC LIMIT $4",
-        now,
-        account.uuid(),
-        page.starting_after.map_or(Uuid::max(), PaymentLinkId::uuid),
-        page.fetch(),
-    );
-    Ok(page.page(query.fetch_all(db).await?))
 }

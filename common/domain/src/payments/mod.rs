@@ -3,6 +3,7 @@
 pub mod idempotency;
 mod inquiries;
 mod intent;
+mod list;
 mod payment;
 pub mod refunds;
 mod rules;
@@ -16,6 +17,7 @@ pub use inquiries::{
     INQUIRY_BATCH, Inquiry, InquiryKind, due_inquiries, inquiry, next_inquiry, postpone_inquiries, take_due_inquiries,
 };
 pub use intent::NewPayment;
+pub use list::{Filter, Listed, list};
 pub use payment::{ChargeReturn, Payment};
 pub use refunds::{Refund, RefundStatus, RefundView};
 pub use status::Status;
@@ -25,7 +27,6 @@ use crate::operations::OperationKind;
 use foundation::db::{self, Reader};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentLinkId};
-use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::FailureCode;
@@ -49,6 +50,8 @@ macro_rules! select_payments {
         )
     };
 }
+
+use select_payments;
 
 /// Returns a payment.
 ///
@@ -153,46 +156,6 @@ pub async fn retrieve_with_refunds(db: &PgPool, account: AccountId, id: PaymentI
     let refunds = refunds::of_payment(&mut snapshot, &payment).await?;
     snapshot.rollback().await?;
     Ok((payment, refunds))
-}
-
-/// Returns a page of payments, newest first, and their refunds, from one snapshot.
-///
-/// # Errors
-/// 422 if the cursor is not a payment of the account.
-pub async fn list_with_refunds(
-    db: &PgPool,
-    account: AccountId,
-    page: PageRequest<PaymentId>,
-) -> Result<(Page<Payment>, Vec<Refund>)> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
-    let rows = newest(db, account, page.starting_after, page.fetch()).await?;
-    if !rows.iter().any(|payment| payment.has_refunds) {
-        return Ok((page.page(rows), vec![]));
-    }
-    let mut snapshot = db::snapshot(db).await?;
-    let rows = page.page(newest(&mut *snapshot, account, page.starting_after, page.fetch()).await?);
-    let refunds = refunds::of_payments(&mut snapshot, account, &rows.data).await?;
-    snapshot.rollback().await?;
-    Ok((rows, refunds))
-}
-
-async fn newest(
-    db: impl PgExecutor<'_>,
-    account: AccountId,
-    after: Option<PaymentId>,
-    limit: i64,
-) -> Result<Vec<Payment>> {
-    let query = select_payments!(
-        "WHERE (p.account_id, p.id) < ($1, $2) AND p.account_id >= $1 ORDER BY p.account_id DESC, p.id DESC LIMIT $3",
-        account.uuid(),
-        after.map_or(Uuid::max(), PaymentId::uuid),
-        limit
-    );
-    Ok(query.fetch_all(db).await?)
 }
 
 /// The live payment of an invoice or link: approved and not reversed, or in progress.

@@ -1,17 +1,20 @@
 //! Refunds. While a refund is pending, its amount is reserved on the payment.
 
+mod list;
+
 use serde::Serialize;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
 
 use super::payment::Payment;
-use crate::accounts::Mode;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, KeyId, PaymentId, RefundId};
 use foundation::money::Currency;
 use foundation::schema;
 use foundation::time::Timestamp;
 use providers::FailureCode;
+
+pub use list::{Filter, Listed, list, retrieve};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, ToSchema)]
 #[sqlx(type_name = "refund_status", rename_all = "snake_case")]
@@ -23,6 +26,20 @@ pub enum RefundStatus {
     Succeeded,
     /// It failed, and the amount is available again.
     Failed,
+}
+
+impl RefundStatus {
+    /// All statuses.
+    pub const ALL: [Self; 3] = [Self::Pending, Self::Succeeded, Self::Failed];
+
+    /// The name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// A refund as stored.
@@ -48,7 +65,7 @@ pub struct Refund {
 #[serde(rename_all = "camelCase")]
 #[schema(as = Refund, description = "A refund to the card.")]
 pub struct RefundView {
-    id: RefundId,
+    pub id: RefundId,
     #[schema(schema_with = schema::refund)]
     object: &'static str,
     livemode: bool,
@@ -70,15 +87,16 @@ pub struct RefundView {
 }
 
 impl RefundView {
-    pub fn new(refund: &Refund, payment: &Payment) -> Self {
+    /// Renders a refund in the currency of its payment.
+    pub fn new(refund: &Refund, currency: Currency, livemode: bool) -> Self {
         Self {
             id: refund.id,
             object: "refund",
-            livemode: payment.mode == Mode::Live,
+            livemode,
             created_at: refund.created_at,
             payment_id: refund.payment_id,
             amount: refund.amount,
-            currency: payment.currency,
+            currency,
             status: refund.status,
             external_id: refund.external_id.clone(),
             failure_code: refund.failure_code,

@@ -160,7 +160,7 @@ impl<'a> PaymentView<'a> {
             refunds: refunds
                 .iter()
                 .filter(|refund| refund.payment_id == payment.id)
-                .map(|refund| RefundView::new(refund, payment))
+                .map(|refund| RefundView::new(refund, payment.currency, payment.mode == Mode::Live))
                 .collect(),
         }
     }

@@ -3,6 +3,7 @@
 
 mod change;
 mod creation;
+mod list;
 mod recurring_invoice;
 mod status;
 mod template;
@@ -11,10 +12,10 @@ mod tests;
 mod view;
 
 use sqlx::{PgConnection, PgPool};
-use uuid::Uuid;
 
 pub use change::{RecurringInvoiceChange, SentCadence};
 pub use creation::NewRecurringInvoice;
+pub use list::{Filter, list};
 pub use recurring_invoice::{IssueMode, Next, RecurringInvoice};
 pub use status::Status;
 pub use template::Template;
@@ -26,7 +27,6 @@ use foundation::calendar::{Cadence, Date, Period, TimeZone, Unit};
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, RecurringInvoiceId};
-use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
 
 /// A database row, before the cadence is parsed.
@@ -98,6 +98,8 @@ macro_rules! select_recurring_invoices {
     };
 }
 
+use select_recurring_invoices;
+
 /// Inserts a recurring invoice.
 ///
 /// # Errors
@@ -143,30 +145,6 @@ pub async fn retrieve(db: &PgPool, account: AccountId, id: RecurringInvoiceId) -
 async fn find(db: &PgPool, account: AccountId, id: RecurringInvoiceId) -> Result<Option<RecurringInvoice>> {
     let query = select_recurring_invoices!("WHERE r.account_id = $1 AND r.id = $2", account.uuid(), id.uuid());
     query.fetch_optional(db).await?.map(Row::parse).transpose()
-}
-
-/// Returns a page of recurring invoices, newest first.
-///
-/// # Errors
-/// 422 if the cursor is not a recurring invoice of the account.
-pub async fn list(
-    db: &PgPool,
-    account: AccountId,
-    page: PageRequest<RecurringInvoiceId>,
-) -> Result<Page<RecurringInvoice>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
-    let query = select_recurring_invoices!(
-        "WHERE (r.account_id, r.id) < ($1, $2) AND r.account_id >= $1 ORDER BY r.account_id DESC, r.id DESC LIMIT $3",
-        account.uuid(),
-        page.starting_after.map_or(Uuid::max(), RecurringInvoiceId::uuid),
-        page.fetch(),
-    );
-    let rows = query.fetch_all(db).await?.into_iter().map(Row::parse);
-    Ok(page.page(rows.collect::<Result<_>>()?))
 }
 
 /// Pauses an active recurring invoice. Does nothing if it is already paused.

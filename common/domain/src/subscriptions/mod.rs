@@ -2,12 +2,13 @@
 //! immediately (`engine::run_due_subscriptions`).
 
 mod cycles;
+mod list;
 mod status;
 mod view;
 
 use sqlx::{PgConnection, PgPool};
-use uuid::Uuid;
 
+pub use list::{Filter, list};
 pub use status::Status;
 pub use view::SubscriptionView;
 
@@ -18,7 +19,6 @@ use foundation::calendar::{Date, TimeZone};
 use foundation::db::Tx;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, PaymentMethodId, PlanId, SubscriptionId};
-use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
 
 /// A subscription as stored.
@@ -86,6 +86,8 @@ macro_rules! select_subscriptions {
         )
     };
 }
+
+use select_subscriptions;
 
 /// Inserts a subscription.
 ///
@@ -238,25 +240,6 @@ pub async fn lock_producer(tx: &mut PgConnection, invoice: &Invoice) -> Result<O
         Some(id) => lock(tx, invoice.account_id, id).await.map(Some),
         None => Ok(None),
     }
-}
-
-/// Returns a page of subscriptions, newest first.
-///
-/// # Errors
-/// 422 if the cursor is not a subscription of the account.
-pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<SubscriptionId>) -> Result<Page<Subscription>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
-    let query = select_subscriptions!(
-        "WHERE (s.account_id, s.id) < ($1, $2) AND s.account_id >= $1 ORDER BY s.account_id DESC, s.id DESC LIMIT $3",
-        account.uuid(),
-        page.starting_after.map_or(Uuid::max(), SubscriptionId::uuid),
-        page.fetch(),
-    );
-    Ok(page.page(query.fetch_all(db).await?))
 }
 
 /// Returns the subscriptions whose next cycle is due, longest overdue first. It claims none: the caller locks each one

@@ -7,6 +7,7 @@ use super::endpoints;
 use super::status::{DeliveryStatus, EndpointStatus};
 use foundation::db::Db;
 use foundation::error::{Error, Result};
+use foundation::filter::Reference;
 use foundation::id::{AccountId, EventId, WebhookDeliveryId, WebhookEndpointId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
@@ -43,12 +44,17 @@ pub struct Delivery {
     pub created_at: Timestamp,
 }
 
-/// Restricts a list of deliveries.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Filter {
-    pub endpoint: Option<WebhookEndpointId>,
-    pub status: Option<DeliveryStatus>,
+foundation::filters! {
+    /// Filters of the list of deliveries.
+    pub struct Filter {
+        /// Only deliveries to this endpoint, which may be deleted.
+        endpoint_id("endpointId"): Option<Reference<WebhookEndpointId>>,
+        /// Only deliveries in this status.
+        status("status"): Option<DeliveryStatus>,
+    }
 }
+
+foundation::filter_by_name!(DeliveryStatus);
 
 /// The common columns, with one condition for pending and one for attempted deliveries. The account is checked in the
 /// outer query, where it does not influence which index is chosen. Events are looked up row by row, because a plan for
@@ -104,22 +110,23 @@ async fn find(db: impl PgExecutor<'_>, account: AccountId, id: WebhookDeliveryId
 pub async fn list(
     db: &PgPool,
     account: AccountId,
-    filter: Filter,
+    filter: &Filter,
     page: PageRequest<WebhookDeliveryId>,
 ) -> Result<Page<Delivery>> {
-    if let Some(endpoint) = filter.endpoint
+    let endpoint = filter.endpoint_id.as_ref().map(|id| WebhookEndpointId::from_request(id.text())).transpose()?;
+    if let Some(endpoint) = endpoint
         && !endpoints::has_existed(db, account, endpoint).await?
     {
         return Err(Error::no_such("webhook endpoint", endpoint));
     }
     if let Some(cursor) = page.starting_after {
         let delivery = find(db, account, cursor).await?.ok_or_else(unknown_cursor)?;
-        let of_endpoint = filter.endpoint.is_none_or(|endpoint| delivery.endpoint_id == endpoint);
+        let of_endpoint = endpoint.is_none_or(|endpoint| delivery.endpoint_id == endpoint);
         if !of_endpoint || !filter.status.is_none_or(|status| delivery.status.has_been(status)) {
             return Err(unknown_cursor());
         }
     }
-    Ok(page.page(newest(db, account, filter, page.starting_after, page.fetch()).await?))
+    Ok(page.page(newest(db, account, (endpoint, filter.status), page.starting_after, page.fetch()).await?))
 }
 
 /// The newest deliveries before a cursor. Each combination of filters has its own statement: a common one would get a
@@ -127,14 +134,14 @@ pub async fn list(
 async fn newest(
     db: &PgPool,
     account: AccountId,
-    filter: Filter,
+    (endpoint, status): (Option<WebhookEndpointId>, Option<DeliveryStatus>),
     after: Option<WebhookDeliveryId>,
     limit: i64,
 ) -> Result<Vec<Delivery>> {
     let before = after.map_or(Uuid::max(), WebhookDeliveryId::uuid);
-    let endpoint = filter.endpoint.map(WebhookEndpointId::uuid);
+    let endpoint = endpoint.map(WebhookEndpointId::uuid);
     // A table that the filter excludes gets LIMIT 0 and is then not read.
-    let (pending, attempted) = match filter.status {
+    let (pending, attempted) = match status {
         None => (limit, limit),
         Some(DeliveryStatus::Pending) => (limit, 0),
         Some(DeliveryStatus::Succeeded | DeliveryStatus::Failed) => (0, limit),
@@ -154,7 +161,7 @@ async fn newest(
             .await?
         };
     }
-    let rows = match (filter.endpoint, filter.status) {
+    let rows = match (endpoint, status) {
         (None, None | Some(DeliveryStatus::Pending)) => page!("account_id = $1 AND $2::uuid IS NULL", ""),
         (None, Some(DeliveryStatus::Succeeded)) => {
             page!("account_id = $1 AND $2::uuid IS NULL", " AND status = 'succeeded'")

@@ -39,11 +39,7 @@ pub async fn key_mismatch(db: &PgPool, keys: &Keys) -> Result<Option<ConfigError
 ///
 /// # Errors
 /// The keys do not match. The process must stop.
-pub async fn require_matching_keys(
-    db: &PgPool,
-    keys: &Keys,
-    unchecked: bool,
-) -> std::result::Result<(), ConfigError> {
+pub async fn require_matching_keys(db: &PgPool, keys: &Keys, unchecked: bool) -> std::result::Result<(), ConfigError> {
     let check = async || {
         read_binding(db, &keys.encryption).await?;
         if unchecked { Ok(None) } else { key_mismatch(db, keys).await }

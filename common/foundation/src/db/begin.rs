@@ -15,6 +15,11 @@ use super::transaction::Transaction;
 
 const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
+/// The statements that read lists are shared by all combinations of filters. Only a plan for the values at hand uses the
+/// index of each filter; it may sort the few rows that a range of amounts or a subscription selects.
+const FILTERED_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+    SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_sort = on";
+
 type BeginResult = Result<Transaction, sqlx::Error>;
 type BeginFuture = Pin<Box<dyn Future<Output = BeginResult> + Send>>;
 
@@ -32,6 +37,14 @@ pub async fn begin(pool: &PgPool) -> Result<Transaction, sqlx::Error> {
 /// As [`begin`].
 pub async fn snapshot(pool: &PgPool) -> Result<Transaction, sqlx::Error> {
     run_to_completion(pool, Some(SqlStr::from_static(SNAPSHOT))).await
+}
+
+/// As [`snapshot`], for statements that are planned anew for the values of their filters.
+///
+/// # Errors
+/// As [`begin`].
+pub async fn filtered_snapshot(pool: &PgPool) -> Result<Transaction, sqlx::Error> {
+    run_to_completion(pool, Some(SqlStr::from_static(FILTERED_SNAPSHOT))).await
 }
 
 async fn run_to_completion(pool: &PgPool, statement: Option<SqlStr>) -> Result<Transaction, sqlx::Error> {

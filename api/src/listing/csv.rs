@@ -1,0 +1,168 @@
+//! A whole list as CSV (RFC 4180), streamed in chunks. If a chunk cannot be read, the connection is closed before the end
+//! of the response.
+
+use std::fmt::Display;
+use std::future::ready;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::IntoResponse;
+use csv::{Terminator, WriterBuilder};
+use domain::accounts::Caller;
+use foundation::error::{Error, Result};
+use foundation::page::PageRequest;
+use futures_util::StreamExt as _;
+use futures_util::stream::{once, try_unfold};
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::Schema;
+use utoipa::openapi::{Ref, RefOr};
+
+use super::request::ListRequest;
+use super::{Listed, Source};
+use crate::app::App;
+use crate::error::ApiResult;
+
+/// Characters with which a spreadsheet recognizes a formula.
+const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+
+/// The path of a field, such as `card` and `last4`.
+type Column = Vec<String>;
+
+/// What remains to be sent.
+struct Export<L: Listed> {
+    app: App,
+    caller: Arc<Caller>,
+    request: ListRequest<L>,
+    columns: Arc<[Column]>,
+    next: Next<L::Id>,
+}
+
+enum Next<Id> {
+    /// The header and the first rows.
+    First,
+    After(Id),
+    End,
+}
+
+/// Responds when the first rows are read: until then, errors are those of a page.
+pub(super) async fn respond<L: Listed>(app: App, caller: Arc<Caller>, request: ListRequest<L>) -> ApiResult {
+    let columns = columns::<L::View<'static>>().into();
+    let (first, export) = Export { app, caller, request, columns, next: Next::First }.chunk().await?;
+    let rest = try_unfold(export, async |export: Export<L>| match export.next {
+        Next::End => Ok::<_, Error>(None),
+        Next::First | Next::After(_) => export.chunk().await.map(Some),
+    });
+    let headers = [
+        (CONTENT_TYPE, "text/csv; charset=utf-8; header=present"),
+        (CONTENT_DISPOSITION, "attachment; filename=\"export.csv\""),
+    ];
+    Ok((headers, Body::from_stream(once(ready(Ok(first))).chain(rest))).into_response())
+}
+
+impl<L: Listed> Export<L> {
+    /// The next rows, and what remains after them.
+    async fn chunk(mut self) -> Result<(Bytes, Self)> {
+        let mut writer = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
+        let last = match self.next {
+            Next::After(last) => Some(last),
+            Next::First | Next::End => {
+                writer.write_record(self.columns.iter().map(|column| column.join("."))).map_err(failed)?;
+                None
+            }
+        };
+        let Self { app, caller, request, columns, .. } = &self;
+        let source = Source { app, caller, filter: &request.filter, parent: &request.parent };
+        let rows = L::read(&source, PageRequest::chunk(last)).await.inspect_err(|error| {
+            tracing::warn!(%error, "an export could not be continued");
+        })?;
+        for row in &rows.data {
+            let row = serde_json::to_value(L::view(row, caller.livemode())).map_err(failed)?;
+            writer.write_record(columns.iter().map(|column| cell(&row, column))).map_err(failed)?;
+        }
+        let bytes = writer.into_inner().map_err(failed)?;
+        self.next = match rows.data.last() {
+            Some(last) if rows.has_more => Next::After(L::id(last)),
+            _ => Next::End,
+        };
+        Ok((bytes.into(), self))
+    }
+}
+
+fn failed(error: impl Display) -> Error {
+    Error::internal(format!("CSV: {error}"))
+}
+
+/// The text of a field; empty if the row does not have it.
+fn cell(row: &Value, column: &[String]) -> String {
+    let text = match column.iter().try_fold(row, |value, name| value.get(name)) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+    };
+    if text.starts_with(FORMULA) { format!("'{text}") } else { text }
+}
+
+/// The fields of a view in their order. Those of nested objects have the path to them, lists and free objects are one
+/// column.
+fn columns<V: ToSchema>() -> Vec<Column> {
+    let mut named = vec![];
+    V::schemas(&mut named);
+    let mut columns = vec![];
+    collect(&V::schema(), &named, &mut vec![], &mut columns);
+    columns
+}
+
+fn collect(schema: &RefOr<Schema>, named: &[(String, RefOr<Schema>)], path: &mut Column, columns: &mut Vec<Column>) {
+    if let Some(fields) = fields(schema, named) {
+        for (name, field) in fields {
+            path.push(name.clone());
+            collect(field, named, path, columns);
+            path.pop();
+        }
+    } else {
+        columns.push(path.clone());
+    }
+}
+
+type Fields<'a> = Vec<(&'a String, &'a RefOr<Schema>)>;
+
+/// The fields of an object, which may be optional.
+fn fields<'a>(schema: &'a RefOr<Schema>, named: &'a [(String, RefOr<Schema>)]) -> Option<Fields<'a>> {
+    match schema {
+        RefOr::Ref(Ref { ref_location, .. }) => {
+            let name = ref_location.rsplit('/').next()?;
+            named.iter().find(|(known, _)| known == name).and_then(|(_, schema)| fields(schema, named))
+        }
+        RefOr::T(Schema::Object(object)) if !object.properties.is_empty() => Some(object.properties.iter().collect()),
+        RefOr::T(Schema::OneOf(choices)) => choices.items.iter().find_map(|choice| fields(choice, named)),
+        RefOr::T(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn columns_are_the_fields_in_their_order() {
+        let columns: Vec<_> =
+            columns::<domain::payments::PaymentView<'static>>().iter().map(|column| column.join(".")).collect();
+        assert_eq!(columns[..4], ["id", "object", "livemode", "createdAt"], "{columns:?}");
+        assert!(columns.contains(&"card.last4".to_owned()) && columns.contains(&"refunds".to_owned()), "{columns:?}");
+        assert!(!columns.contains(&"card".to_owned()), "{columns:?}");
+    }
+
+    #[test]
+    fn cells_that_a_spreadsheet_would_execute_are_prefixed() {
+        let row = json!({"a": "=1+1", "b": {"c": "\t1"}, "d": -5, "e": ["=1"], "f": "x=1", "g": true});
+        let text = |path: &str| cell(&row, &path.split('.').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(
+            ["a", "b.c", "d", "e", "f", "g", "h", "b.z"].map(text),
+            ["'=1+1", "'\t1", "'-5", "[\"=1\"]", "x=1", "true", "", ""]
+        );
+    }
+}

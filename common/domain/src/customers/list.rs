@@ -1,0 +1,84 @@
+//! The list of customers.
+
+use sqlx::{PgExecutor, PgPool};
+use uuid::Uuid;
+
+use super::{Customer, find, select_customers};
+use foundation::db;
+use foundation::error::Result;
+use foundation::filter::{EmailAddress, Filters as _, OwnId};
+use foundation::id::{AccountId, CustomerId};
+use foundation::page::{Page, PageRequest, unknown_cursor};
+use foundation::time::Timestamp;
+
+foundation::filters! {
+    /// Filters of the list of customers.
+    pub struct Filter {
+        /// Your own id, matched exactly.
+        external_id("externalId"): Option<OwnId>,
+        /// Only customers with this e-mail address, compared without case.
+        email("email"): Option<EmailAddress>,
+        /// Only customers created at this time or later.
+        created_from("createdFrom"): Option<Timestamp>,
+        /// Only customers created before this time.
+        created_to("createdTo"): Option<Timestamp>,
+    }
+    ranges { created_from..created_to, }
+}
+
+/// Returns a page of customers, newest first.
+///
+/// # Errors
+/// 422 if the cursor is not one of the account's customers.
+pub async fn list(
+    db: &PgPool,
+    account: AccountId,
+    filter: &Filter,
+    page: PageRequest<CustomerId>,
+) -> Result<Page<Customer>> {
+    if let Some(cursor) = page.starting_after
+        && find(db, account, cursor).await?.is_none()
+    {
+        return Err(unknown_cursor());
+    }
+    if filter.is_empty() {
+        return Ok(page.page(newest(db, account, page).await?));
+    }
+    let mut snapshot = db::filtered_snapshot(db).await?;
+    let rows = filtered(&mut *snapshot, account, filter, page).await?;
+    snapshot.rollback().await?;
+    Ok(page.page(rows))
+}
+
+async fn newest(db: impl PgExecutor<'_>, account: AccountId, page: PageRequest<CustomerId>) -> Result<Vec<Customer>> {
+    let query = select_customers!(
+        "WHERE (account_id, id) < ($1, $2) AND account_id >= $1
+         ORDER BY account_id DESC, id DESC LIMIT $3",
+        account.uuid(),
+        page.starting_after.map_or(Uuid::max(), CustomerId::uuid),
+        page.fetch(),
+    );
+    Ok(query.fetch_all(db).await?)
+}
+
+async fn filtered(
+    db: impl PgExecutor<'_>,
+    account: AccountId,
+    filter: &Filter,
+    page: PageRequest<CustomerId>,
+) -> Result<Vec<Customer>> {
+    let (from, below) = page.ids(filter.created_from, filter.created_to);
+    let query = select_customers!(
+        "WHERE account_id = $1 AND id >= $2 AND id < $3
+           AND ($4::text IS NULL OR external_id = $4)
+           AND ($5::text IS NULL OR lower(email) = lower($5))
+         ORDER BY account_id DESC, id DESC LIMIT $6",
+        account.uuid(),
+        from,
+        below,
+        filter.external_id.as_ref().map(|id| id.0.as_str()),
+        filter.email.as_ref().map(|email| email.0.as_str()),
+        page.fetch(),
+    );
+    Ok(query.fetch_all(db).await?)
+}

@@ -1,0 +1,111 @@
+//! The list of payment links.
+
+use sqlx::{PgExecutor, PgPool};
+use uuid::Uuid;
+
+use super::{PaymentLink, Status, find, select_links};
+use foundation::db;
+use foundation::error::Result;
+use foundation::filter::Filters as _;
+use foundation::id::{AccountId, PaymentLinkId};
+use foundation::page::{Page, PageRequest, newest_first, unknown_cursor};
+use foundation::time::Timestamp;
+
+foundation::filter_by_name!(Status);
+
+foundation::filters! {
+    /// Filters of the list of payment links.
+    pub struct Filter {
+        /// Only links in one of these statuses.
+        status("status"): Vec<Status>,
+    }
+}
+
+/// Stored statuses, with whether the link's time has passed.
+#[derive(Clone, Copy)]
+struct Stored {
+    status: Status,
+    is_overdue: Option<bool>,
+}
+
+impl Stored {
+    /// What is shown in this status: an open link has expired as soon as its time has passed.
+    fn of(status: Status) -> Vec<Self> {
+        let stored = |status, is_overdue| Self { status, is_overdue };
+        match status {
+            Status::Open => vec![stored(status, Some(false))],
+            Status::Paid | Status::Cancelled => vec![stored(status, None)],
+            Status::Expired => vec![stored(status, None), stored(Status::Open, Some(true))],
+        }
+    }
+}
+
+/// Returns a page of links, newest first.
+///
+/// # Errors
+/// 422 if the cursor is not a link of the account.
+pub async fn list(
+    db: &PgPool,
+    account: AccountId,
+    filter: &Filter,
+    page: PageRequest<PaymentLinkId>,
+    now: Timestamp,
+) -> Result<Page<PaymentLink>> {
+    if let Some(cursor) = page.starting_after
+        && find(db, account, cursor, now).await?.is_none()
+    {
+        return Err(unknown_cursor());
+    }
+    if filter.is_empty() {
+        return Ok(page.page(newest(db, account, page, now).await?));
+    }
+    let mut snapshot = db::filtered_snapshot(db).await?;
+    let mut rows = Vec::new();
+    for stored in filter.status.iter().flat_map(|status| Stored::of(*status)) {
+        rows.extend(filtered(&mut *snapshot, account, stored, page, now).await?);
+    }
+    snapshot.rollback().await?;
+    Ok(page.page(newest_first(rows, |link| link.id.uuid())))
+}
+
+async fn newest(
+    db: impl PgExecutor<'_>,
+    account: AccountId,
+    page: PageRequest<PaymentLinkId>,
+    now: Timestamp,
+) -> Result<Vec<PaymentLink>> {
+    let query = select_links!(
+        "$1::timestamptz",
+        "WHERE (l.account_id, l.id) < ($2, $3) AND l.account_id >= $2
+         ORDER BY l.account_id DESC, l.id DESC LIMIT $4",
+        now,
+        account.uuid(),
+        page.starting_after.map_or(Uuid::max(), PaymentLinkId::uuid),
+        page.fetch(),
+    );
+    Ok(query.fetch_all(db).await?)
+}
+
+async fn filtered(
+    db: impl PgExecutor<'_>,
+    account: AccountId,
+    stored: Stored,
+    page: PageRequest<PaymentLinkId>,
+    now: Timestamp,
+) -> Result<Vec<PaymentLink>> {
+    let query = select_links!(
+        "$1::timestamptz",
+        "WHERE l.account_id = $2 AND l.id < $3
+           AND l.status = $4
+           AND ($5::boolean IS NOT TRUE OR l.expiry_due_at <= $1)
+           AND ($5::boolean IS NOT FALSE OR l.expiry_due_at IS NULL OR l.expiry_due_at > $1)
+         ORDER BY l.account_id DESC, l.id DESC LIMIT $6",
+        now,
+        account.uuid(),
+        page.starting_after.map_or(Uuid::max(), PaymentLinkId::uuid),
+        stored.status as Status,
+        stored.is_overdue,
+        page.fetch(),
+    );
+    Ok(query.fetch_all(db).await?)
+}
