@@ -69,7 +69,37 @@ async fn attempt(migrator: &Migrator, connection: &mut PgConnection) -> Result<(
         }
     }
     sqlx::query(LOCK_TIMEOUT).execute(&mut *connection).await?;
-    migrator.run(&mut *connection).await
+    migrator.run(&mut *connection).await?;
+    build_partition_indexes(connection).await?;
+    Ok(())
+}
+
+/// Builds the indexes that a migration has declared with `ON ONLY` for a partitioned table, partition by partition and
+/// without blocking writes. Postgres does not do this for the whole table.
+async fn build_partition_indexes(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let missing: Vec<(String, String, String)> = sqlx::query_as(
+        "SELECT format('DROP INDEX CONCURRENTLY IF EXISTS %I', c.relname || '_' || t.relname),
+                format('CREATE INDEX CONCURRENTLY %I ON %s%s', c.relname || '_' || t.relname, t.oid::regclass,
+                       substring(pg_get_indexdef(i.indexrelid) FROM ' USING .*')),
+                format('ALTER INDEX %s ATTACH PARTITION %I', i.indexrelid::regclass, c.relname || '_' || t.relname)
+         FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid AND c.relkind = 'I'
+         JOIN pg_inherits h ON h.inhparent = i.indrelid JOIN pg_class t ON t.oid = h.inhrelid
+         WHERE NOT i.indisvalid AND NOT EXISTS (
+             SELECT FROM pg_inherits a JOIN pg_index p ON p.indexrelid = a.inhrelid
+             WHERE a.inhparent = i.indexrelid AND p.indrelid = t.oid)
+         ORDER BY 2",
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    for (drop_unfinished, create, attach) in missing {
+        sqlx::query(NO_LOCK_TIMEOUT).execute(&mut *connection).await?;
+        for statement in [drop_unfinished, create] {
+            sqlx::query(AssertSqlSafe(statement)).execute(&mut *connection).await?;
+        }
+        sqlx::query(LOCK_TIMEOUT).execute(&mut *connection).await?;
+        sqlx::query(AssertSqlSafe(attach)).execute(&mut *connection).await?;
+    }
+    Ok(())
 }
 
 async fn is_applied(migrator: &Migrator, connection: &mut PgConnection, version: i64) -> Result<bool, sqlx::Error> {

@@ -82,6 +82,26 @@ async fn an_interrupted_index_build_is_repeated() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn an_index_of_a_partitioned_table_is_built_for_each_partition() -> Result<()> {
+    let (database, _folder, migrator) = prepared(&[("1_when.sql", "CREATE INDEX cut_when ON ONLY cut (at)")]).await?;
+    let mut connection = PgConnection::connect(database.url()).await?;
+    let tables = "CREATE TABLE cut (id bigint, at bigint) PARTITION BY RANGE (id);
+                  CREATE TABLE cut_1 PARTITION OF cut FOR VALUES FROM (0) TO (10);
+                  CREATE TABLE cut_2 PARTITION OF cut DEFAULT; INSERT INTO cut VALUES (1, 2), (20, 3);
+                  CREATE INDEX cut_when_cut_1 ON cut_2 (id)";
+    sqlx::raw_sql(tables).execute(&mut connection).await?;
+    // An index of this name that belongs to nothing is what an interrupted build leaves behind.
+    migrations::apply(&migrator, database.url()).await?;
+    let built = "SELECT count(*) FILTER (WHERE i.indisvalid) FROM pg_index i
+                 WHERE i.indexrelid = ANY (ARRAY['cut_when', 'cut_when_cut_1', 'cut_when_cut_2']::regclass[])";
+    assert_eq!(sqlx::query_scalar::<_, i64>(built).fetch_one(&mut connection).await?, 3);
+    sqlx::raw_sql("CREATE TABLE cut_3 PARTITION OF cut FOR VALUES FROM (30) TO (40)").execute(&mut connection).await?;
+    let new = "SELECT count(*) FROM pg_index WHERE indrelid = 'cut_3'::regclass AND indisvalid";
+    assert_eq!(sqlx::query_scalar::<_, i64>(new).fetch_one(&mut connection).await?, 1);
+    Ok(())
+}
+
 /// Whether a statement needs no reason in a migration: the previous release reads and writes beside it as before.
 fn is_compatible(statement: &str, new_tables: &[String]) -> bool {
     let words: Vec<&str> = statement.split_whitespace().collect();
@@ -93,6 +113,8 @@ fn is_compatible(statement: &str, new_tables: &[String]) -> bool {
             let on = words.iter().position(|word| *word == "ON").and_then(|at| words.get(at + 1));
             // A unique index rejects rows that the previous release may write.
             words.starts_with(&["CREATE", "INDEX", "CONCURRENTLY", "IF", "NOT", "EXISTS"])
+                // Only declared: `migrate` builds it.
+                || (words[1] == "INDEX" && on == Some(&"ONLY"))
                 || on.is_some_and(|table| is_new(table.split('(').next().unwrap_or(table)))
         }
         ["CREATE", "TRIGGER", rest @ ..] => rest.windows(2).any(|pair| pair[0] == "ON" && is_new(pair[1])),
@@ -210,6 +232,7 @@ fn incompatible_migrations_are_detected() {
         "ALTER TABLE payments ADD CONSTRAINT short CHECK (length(note) < 9) NOT VALID;",
         "ALTER TABLE payments VALIDATE CONSTRAINT short;",
         "-- no-transaction\nCREATE INDEX CONCURRENTLY IF NOT EXISTS payments_note ON payments (note);",
+        "CREATE INDEX events_note ON ONLY events (note);",
         "ALTER TABLE payments SET (fillfactor = 80);",
         "CREATE TABLE notes (id uuid PRIMARY KEY);\nCREATE INDEX notes_id ON notes (id);\nINSERT INTO notes VALUES (1);",
         "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$\nBEGIN\n    DROP TABLE x;\nEND\n$$;",

@@ -131,6 +131,7 @@ const TAG_OF_RESOURCE: &[(&str, &str)] = &[
     ("refunds", "Payments"),
     ("webhook_endpoints", "Webhooks"),
     ("webhook_deliveries", "Webhooks"),
+    ("events", "Webhooks"),
     ("addresses", "Addresses"),
     ("plans", "Plans"),
     ("subscriptions", "Subscriptions"),

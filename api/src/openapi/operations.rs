@@ -8,12 +8,13 @@ mod test_clock;
 
 use domain::addresses::AddressView;
 use domain::customers::CustomerView;
+use domain::events::EventView;
 use domain::payment_methods::PaymentMethodView;
 use domain::payments::{PaymentView, RefundView};
 use domain::plans::PlanView;
 use domain::webhooks::{DeletedEndpointView, DeliveryView, EndpointView};
 use foundation::id::{
-    AddressId, CustomerId, PaymentId, PaymentMethodId, PlanId, RefundId, WebhookDeliveryId, WebhookEndpointId,
+    AddressId, CustomerId, EventId, PaymentId, PaymentMethodId, PlanId, RefundId, WebhookDeliveryId, WebhookEndpointId,
 };
 use serde_json::json;
 
@@ -161,6 +162,13 @@ pub(crate) fn refunds_retrieve() -> OperationDoc {
     OperationDoc::new("Retrieve a refund", "The current state. A payment shows its refunds as well.")
         .path_id::<RefundId>()
         .response::<RefundView>(200, "The refund.")
+        .errors(&[404])
+}
+
+pub(crate) fn events_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve an event", "As its webhook was sent. Events are kept for the retention period.")
+        .path_id::<EventId>()
+        .response::<EventView>(200, "The event.")
         .errors(&[404])
 }
 

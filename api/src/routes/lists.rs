@@ -2,6 +2,7 @@
 
 use domain::addresses::{self, Address, AddressView};
 use domain::customers::{self, Customer, CustomerView};
+use domain::events::{self, EventView};
 use domain::invoices::{self, AttemptView, Invoice, InvoiceView, attempts};
 use domain::payment_links::{self, PaymentLink, PaymentLinkView};
 use domain::payment_methods::{self, PaymentMethod, PaymentMethodView};
@@ -15,7 +16,7 @@ use domain::webhooks::{DeliveryView, EndpointView};
 use foundation::error::Result;
 use foundation::filter::{NoFilter, Reference};
 use foundation::id::{
-    AddressId, CollectionAttemptId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, PlanId,
+    AddressId, CollectionAttemptId, CustomerId, EventId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, PlanId,
     RecurringInvoiceId, RefundId, SubscriptionId, WebhookDeliveryId, WebhookEndpointId,
 };
 use foundation::page::{Page, PageRequest};
@@ -108,6 +109,12 @@ lists! {
         const ERRORS: &'static [u16] = &[404, 422];
         const REQUIRED: &'static [&'static str] = &["customerId"];
     }
+
+    Events("List events"): events::Filter, EventId, EventView => EventView,
+    read(source, page) super::events::list(source, page),
+    id(row) row.id,
+    view(row, livemode) row.clone(),
+    { const DESCRIPTION: &'static str = "Newest first, or with `after` oldest first."; }
 
     Plans("List plans"): NoFilter, PlanId, Plan => PlanView<'a>,
     read(source, page) plans::list(&source.app.db, source.caller.account_id, page),

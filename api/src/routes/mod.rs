@@ -5,6 +5,7 @@ pub(crate) mod capabilities;
 pub(crate) mod checkout;
 pub(crate) mod collections;
 pub(crate) mod customers;
+pub(crate) mod events;
 pub(crate) mod invoices;
 pub(crate) mod lists;
 pub(crate) mod payment_links;
@@ -96,6 +97,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         list::<lists::WebhookDeliveries>("/v1/webhook_deliveries", Secret(Op::WebhookDeliveriesList)),
         get("/v1/webhook_deliveries/{id}", Secret(Op::WebhookDeliveriesRetrieve), webhook_deliveries::retrieve, docs::webhook_deliveries_retrieve()),
         post("/v1/webhook_deliveries/{id}/replay", Secret(Op::WebhookDeliveriesReplay), webhook_deliveries::replay, docs::webhook_deliveries_replay()),
+        list::<lists::Events>("/v1/events", Secret(Op::EventsList)),
+        get("/v1/events/{id}", Secret(Op::EventsRetrieve), events::retrieve, docs::events_retrieve()),
         get("/v1/test_clock", TestSecret(Op::TestClockRetrieve), test_clock::retrieve, docs::test_clock_retrieve()),
         post("/v1/test_clock/advance", TestSecret(Op::TestClockAdvance), test_clock::advance, docs::test_clock_advance()),
         post("/v1/checkout_sessions", Browser(Op::CheckoutSessionsCreate), checkout::start_session, docs::checkout_sessions_create()),

@@ -1,6 +1,8 @@
 //! Events. An event is written in the transaction of the change it reports, as the exact bytes that every delivery
 //! sends.
 
+mod read;
+
 use std::time::Duration;
 
 use serde::Serialize;
@@ -13,6 +15,8 @@ use foundation::error::{Error, Result};
 use foundation::id::{AccountId, EventId, RefundId};
 use foundation::queues;
 use foundation::time::Timestamp;
+
+pub use read::{EventView, Filter, Following, list, retrieve};
 
 macro_rules! event_types {
     ($($name:ident = $text:literal,)*) => {

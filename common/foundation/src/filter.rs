@@ -8,6 +8,7 @@ use utoipa::openapi::{ArrayBuilder, Object, Schema};
 
 use crate::error::{Error, Result};
 use crate::form::whole_number;
+use crate::id::is_ulid;
 use crate::money::{Currency, MAX_AMOUNT};
 use crate::schema;
 use crate::time::Timestamp;
@@ -272,6 +273,44 @@ impl FilterValue for Last4 {
 
     fn schema() -> Object {
         schema::text("^[0-9]{4}$", "4242")
+    }
+}
+
+/// The id of any object of ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectId(pub String);
+
+impl FilterValue for ObjectId {
+    fn expected() -> Cow<'static, str> {
+        "the id of an object, such as pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (kind, id) = text.split_once('_')?;
+        let is_kind = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_lowercase());
+        (is_kind && is_ulid(id)).then(|| Self(text.to_owned()))
+    }
+
+    fn schema() -> Object {
+        schema::id("[a-z]+_")
+    }
+}
+
+/// Seconds from 0 to `MAX`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Seconds<const MAX: u64>(pub u64);
+
+impl<const MAX: u64> FilterValue for Seconds<MAX> {
+    fn expected() -> Cow<'static, str> {
+        format!("a whole number of seconds from 0 to {MAX}").into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        whole_number(text).and_then(|n| u64::try_from(n).ok()).filter(|n| *n <= MAX).map(Self)
+    }
+
+    fn schema() -> Object {
+        schema::integer(0, i64::try_from(MAX).unwrap_or(i64::MAX))
     }
 }
 

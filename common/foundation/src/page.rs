@@ -49,6 +49,11 @@ impl<Id> PageRequest<Id> {
         Self { limit: CHUNK, starting_after }
     }
 
+    /// Whether the whole list is read.
+    pub const fn is_chunk(&self) -> bool {
+        self.limit == CHUNK
+    }
+
     /// The number of rows to query: one more than the page size, to determine whether more follow.
     pub fn fetch(&self) -> i64 {
         self.limit + 1

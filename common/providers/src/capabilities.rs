@@ -50,6 +50,8 @@ operations! {
     PaymentsPartialRefund = "payments.partial_refund",
     RefundsRetrieve = "refunds.retrieve",
     RefundsList = "refunds.list",
+    EventsRetrieve = "events.retrieve",
+    EventsList = "events.list",
     WebhookEndpointsCreate = "webhook_endpoints.create",
     WebhookEndpointsRetrieve = "webhook_endpoints.retrieve",
     WebhookEndpointsUpdate = "webhook_endpoints.update",
@@ -152,6 +154,8 @@ impl Permission {
             | Self::PaymentsList
             | Self::RefundsRetrieve
             | Self::RefundsList
+            | Self::EventsRetrieve
+            | Self::EventsList
             | Self::WebhookEndpointsCreate
             | Self::WebhookEndpointsRetrieve
             | Self::WebhookEndpointsUpdate

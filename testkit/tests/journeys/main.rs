@@ -33,6 +33,7 @@ mod payment_links;
 mod payment_methods;
 mod payments;
 mod plans;
+mod reading_events;
 mod recurring_invoices;
 mod rolling;
 mod rotation;

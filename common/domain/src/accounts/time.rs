@@ -20,6 +20,11 @@ impl AccountTime {
         Self { account, has_clock }
     }
 
+    /// Whether the account has a test clock.
+    pub const fn has_clock(self) -> bool {
+        self.has_clock
+    }
+
     /// Returns the current time. Without a test clock, no query is made.
     ///
     /// # Errors

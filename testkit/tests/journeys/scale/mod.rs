@@ -1,5 +1,6 @@
 //! Behavior with large tables and old data.
 
+mod filters;
 mod plans;
 mod retention;
 mod sweeps;
