@@ -9,7 +9,7 @@ mod test_clock;
 use domain::addresses::AddressView;
 use domain::customers::CustomerView;
 use domain::events::EventView;
-use domain::payment_methods::PaymentMethodView;
+use domain::payment_methods::{DetachedView, PaymentMethodView};
 use domain::payments::{PaymentView, RefundView};
 use domain::plans::PlanView;
 use domain::webhooks::{DeletedEndpointView, DeliveryView, EndpointView};
@@ -89,6 +89,24 @@ pub(crate) fn payment_methods_create() -> OperationDoc {
     .response::<PaymentMethodView<'_>>(201, "The card.")
     .errors(&[404, 409, 422])
     .links(&["payment_methods.default"])
+}
+
+pub(crate) fn payment_methods_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve a card", "In any status; a detached card is not found.")
+        .path_id::<PaymentMethodId>()
+        .response::<PaymentMethodView<'_>>(200, "The card.")
+        .errors(&[404])
+}
+
+pub(crate) fn payment_methods_delete() -> OperationDoc {
+    OperationDoc::new(
+        "Detach a card",
+        "It is not found from then on and cannot be charged. If it was the default card, the customer has none. Held \
+         payments can still be captured, and past ones refunded. While the card is being saved, the request returns 409.",
+    )
+    .path_id::<PaymentMethodId>()
+    .response::<DetachedView>(200, "The card is detached.")
+    .errors(&[404, 409])
 }
 
 pub(crate) fn payment_methods_default() -> OperationDoc {

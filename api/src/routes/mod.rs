@@ -47,6 +47,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         post("/v1/customers/{id}", Secret(Op::CustomersUpdate), customers::update, docs::customers_update()),
         post("/v1/payment_methods", Secret(Op::PaymentMethodsCreate), payment_methods::create, docs::payment_methods_create()),
         list::<lists::PaymentMethods>("/v1/payment_methods", Secret(Op::PaymentMethodsList)),
+        get("/v1/payment_methods/{id}", Secret(Op::PaymentMethodsRetrieve), payment_methods::retrieve, docs::payment_methods_retrieve()),
+        delete("/v1/payment_methods/{id}", Secret(Op::PaymentMethodsDelete), payment_methods::delete, docs::payment_methods_delete()),
         post("/v1/payment_methods/{id}/default", Secret(Op::PaymentMethodsDefault), payment_methods::set_default, docs::payment_methods_default()),
         post("/v1/payments", Secret(Op::PaymentsCreate), payments::create, docs::payments_create()),
         list::<lists::Payments>("/v1/payments", Secret(Op::PaymentsList)),

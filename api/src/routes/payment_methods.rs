@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use domain::idempotency::{CreationResult, EarlierRequest};
 use domain::operations;
-use domain::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
+use domain::payment_methods::{self, DetachedView, PaymentMethod, PaymentMethodView, Status};
 use engine::NewCard;
 use foundation::error::Error;
 use foundation::id::{CustomerId, PaymentMethodId};
@@ -102,4 +102,24 @@ pub(super) async fn set_default(
     let id = PaymentMethodId::from_request(&id)?;
     let card = engine::set_default(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(PaymentMethodView::new(&card)))
+}
+
+pub(super) async fn retrieve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> ApiResult {
+    let id = PaymentMethodId::from_request(&id)?;
+    let card = payment_methods::retrieve_from(&app.db, caller.account_id, id).await?;
+    Ok(ok(PaymentMethodView::new(&card)))
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> ApiResult {
+    let id = PaymentMethodId::from_request(&id)?;
+    engine::detach_card(&app.db, &caller, id, app.now(&caller).await?).await?;
+    Ok(ok(DetachedView::new(id)))
 }

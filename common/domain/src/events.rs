@@ -40,6 +40,7 @@ event_types! {
     CustomerCreated = "customer.created",
     CustomerUpdated = "customer.updated",
     PaymentMethodCreated = "payment_method.created",
+    PaymentMethodDetached = "payment_method.detached",
     PaymentAuthorized = "payment.authorized",
     PaymentCaptured = "payment.captured",
     PaymentDeclined = "payment.declined",

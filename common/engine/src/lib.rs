@@ -27,7 +27,7 @@ pub use charge::executor::Executor;
 pub use charge::intents::Intents;
 pub use charge::outcome::record_outcome;
 pub use charge::perform::{Performed, perform};
-pub use charge::save_card::{NewCard, save_card, set_default};
+pub use charge::save_card::{NewCard, detach_card, save_card, set_default};
 pub use charge::take_payment::{PaymentRequest, PaymentSource, TakenPayment, take_payment};
 pub use clock::advance_clock::advance_clock;
 pub use clock::advanced_clocks::{AdvancedClock, advanced_clocks_with_due_work};

@@ -36,7 +36,9 @@ operations! {
     CustomersList = "customers.list",
     PaymentMethodsCreate = "payment_methods.create",
     PaymentMethodsList = "payment_methods.list",
+    PaymentMethodsRetrieve = "payment_methods.retrieve",
     PaymentMethodsDefault = "payment_methods.default",
+    PaymentMethodsDelete = "payment_methods.delete",
     CheckoutSessionsCreate = "checkout_sessions.create",
     TokensCreate = "tokens.create",
     PaymentsCreate = "payments.create",
@@ -149,7 +151,9 @@ impl Permission {
             | Self::CustomersUpdate
             | Self::CustomersList
             | Self::PaymentMethodsList
+            | Self::PaymentMethodsRetrieve
             | Self::PaymentMethodsDefault
+            | Self::PaymentMethodsDelete
             | Self::PaymentsRetrieve
             | Self::PaymentsList
             | Self::RefundsRetrieve

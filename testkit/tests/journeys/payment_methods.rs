@@ -187,3 +187,46 @@ async fn concurrent_first_cards_get_one_default() -> Result<()> {
     assert_eq!(one_by_one(&merchant, &customer).await?, ids(&page));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_detached_card_is_not_found_and_not_charged() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    let (first, second) = (card(&merchant, &customer).await?, card(&merchant, &customer).await?);
+    let path = format!("{CARDS}/{first}");
+    assert_eq!(ok(&merchant.api.get(&path).await?)["isDefault"], true);
+    let hold = json!({"amount": 500, "currency": "USD", "paymentMethodId": first, "capture": false});
+    let held = id(created(&merchant.api.post("/v1/payments", hold.clone()).await?))?;
+    let invoice = json!({"customerId": customer, "amount": 700, "currency": "USD"});
+    let invoice = id(created(&merchant.api.post("/v1/invoices", invoice).await?))?;
+    let schedule = json!({"collectAt": "2020-01-01T00:00:00Z", "paymentMethodId": first});
+    ok(&merchant.api.post(&format!("/v1/invoices/{invoice}/schedule"), schedule).await?);
+
+    // Of several requests at once, one detaches it.
+    let responses = concurrently(5, async |_| merchant.api.delete(&path).await).await?;
+    let detached: Vec<_> = responses.iter().filter(|response| response.status == 200).collect();
+    assert!(detached.len() == 1 && responses.iter().all(|response| [200, 404].contains(&response.status)));
+    assert_eq!(detached[0].body, json!({"id": first, "object": "payment_method", "deleted": true}));
+    not_found(&merchant.api.get(&path).await?);
+    not_found(&merchant.api.post("/v1/payments", hold).await?);
+    not_found(&merchant.api.send(Method::POST, &format!("{path}/default"), None).await?);
+    assert_eq!(one_by_one(&merchant, &customer).await?, std::slice::from_ref(&second));
+    assert_eq!(
+        ok(&merchant.api.get(&format!("{CARDS}/{second}")).await?)["isDefault"],
+        false,
+        "the default passes to none"
+    );
+    ok(&merchant.capture(&held, None).await?);
+    assert_eq!(merchant.refund(&held, None).await?.status, 202);
+
+    ok(&merchant.api.send(Method::POST, "/v1/invoices/scheduler/run", None).await?);
+    let attempts = merchant.api.get(&format!("/v1/invoices/{invoice}/attempts")).await?;
+    assert_eq!(
+        (&attempts.body["data"][0]["status"], &attempts.body["data"][0]["paymentId"]),
+        (&"failed".into(), &json!(null))
+    );
+    let kinds: Vec<String> = merchant.books.events(&first).await?.into_iter().map(|(kind, _)| kind).collect();
+    assert_eq!(kinds, ["payment_method.created", "payment_method.detached"]);
+    not_found(&crate::support::merchant().await?.api.delete(&format!("{CARDS}/{second}")).await?);
+    Ok(())
+}

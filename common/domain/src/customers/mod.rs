@@ -244,7 +244,7 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: CustomerId) -> 
     query.fetch_optional(tx).await?.ok_or_else(|| Error::no_such("customer", id))
 }
 
-/// Sets the default card. The customer must be locked.
+/// Sets the default card, or none. The customer must be locked.
 ///
 /// # Errors
 /// Database errors only.
@@ -252,13 +252,13 @@ pub async fn set_default_card(
     tx: &mut PgConnection,
     account: AccountId,
     id: CustomerId,
-    card: PaymentMethodId,
+    card: Option<PaymentMethodId>,
 ) -> Result<()> {
     sqlx::query!(
         "UPDATE customers SET default_payment_method_id = $3 WHERE account_id = $1 AND id = $2",
         account.uuid(),
         id.uuid(),
-        card.uuid()
+        card.map(PaymentMethodId::uuid)
     )
     .execute(tx)
     .await?;

@@ -5,7 +5,7 @@ mod view;
 
 use sqlx::{PgConnection, PgPool};
 
-pub use view::PaymentMethodView;
+pub use view::{DetachedView, PaymentMethodView};
 
 use crate::accounts::{Caller, Mode};
 use foundation::db::{Reader, column};
@@ -124,7 +124,9 @@ pub fn reader(pool: PgPool) -> Reader<PaymentMethodId, PaymentMethod> {
 
 /// Returns those of the cards that exist, of any account.
 async fn find_all(db: &mut PgConnection, ids: &[PaymentMethodId]) -> sqlx::Result<Vec<PaymentMethod>> {
-    select_payment_methods!("WHERE m.id = ANY ($1)", &column(ids, |id| id.uuid())).fetch_all(db).await
+    select_payment_methods!("WHERE m.id = ANY ($1) AND m.detached_at IS NULL", &column(ids, |id| id.uuid()))
+        .fetch_all(db)
+        .await
 }
 
 /// Inserts a card that is about to be saved at the provider.
@@ -174,20 +176,49 @@ pub async fn finish_saving(tx: &mut PgConnection, id: PaymentMethodId, saved: Op
     Ok(())
 }
 
-/// Returns a card, whatever its status.
+/// Returns a card that is not detached, whatever its status.
 ///
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn retrieve(db: &mut PgConnection, account: AccountId, id: PaymentMethodId) -> Result<PaymentMethod> {
-    let query = select_payment_methods!("WHERE m.account_id = $1 AND m.id = $2", account.uuid(), id.uuid());
-    query.fetch_optional(db).await?.ok_or_else(|| Error::no_such("payment method", id))
+    find(db, account, id).await?.ok_or_else(|| Error::no_such("payment method", id))
+}
+
+/// Returns a card if it exists and is not detached.
+///
+/// # Errors
+/// Database errors only.
+pub async fn find(db: &mut PgConnection, account: AccountId, id: PaymentMethodId) -> Result<Option<PaymentMethod>> {
+    let query = select_payment_methods!(
+        "WHERE m.account_id = $1 AND m.id = $2 AND m.detached_at IS NULL",
+        account.uuid(),
+        id.uuid()
+    );
+    Ok(query.fetch_optional(db).await?)
+}
+
+/// Detaches a card: it is not found from then on, and nothing is charged to it. Its customer is locked.
+///
+/// # Errors
+/// Database errors only.
+pub async fn detach(tx: &mut PgConnection, account: AccountId, id: PaymentMethodId, now: Timestamp) -> Result<()> {
+    sqlx::query!(
+        "UPDATE payment_methods SET status = 'failed', detached_at = $3
+         WHERE account_id = $1 AND id = $2 AND detached_at IS NULL",
+        account.uuid(),
+        id.uuid(),
+        now,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Returns a page of a customer's active cards: the default card first, then the others, newest first. The following
 /// pages keep the default card that the first page saw.
 ///
 /// # Errors
-/// 422 if the cursor is not an active card of the customer.
+/// 422 if the cursor is not a card of the customer that is or was active.
 pub async fn list(
     db: &PgPool,
     account: AccountId,
@@ -230,7 +261,7 @@ async fn default_of_page(
 ) -> Result<Option<Option<PaymentMethodId>>> {
     let found = sqlx::query!(
         "SELECT page_ends_here, page_default_id FROM payment_methods
-         WHERE account_id = $1 AND customer_id = $2 AND id = $3 AND status = 'active'",
+         WHERE account_id = $1 AND customer_id = $2 AND id = $3 AND (status = 'active' OR detached_at IS NOT NULL)",
         account.uuid(),
         customer.uuid(),
         last.uuid()

@@ -293,7 +293,9 @@ async fn unsent_reason(
     card: Option<PaymentMethodId>,
 ) -> Result<Option<Failure<'static>>> {
     let Some(card) = card else { return Ok(Some(Failure::NO_CARD)) };
-    let card = payment_methods::retrieve(tx, invoice.account_id, card).await?;
+    let Some(card) = payment_methods::find(tx, invoice.account_id, card).await? else {
+        return Ok(Some(Failure::NO_CARD));
+    };
     let settlement = accounts::settlement(tx, card.provider_account_id).await?;
     Ok((!settlement.supports(invoice.currency)).then_some(Failure::CURRENCY))
 }

@@ -6,10 +6,11 @@ use crate::ambiguous_commit::AmbiguousCommit;
 use domain::accounts::Caller;
 use domain::checkout;
 use domain::customers::{self, Customer};
+use domain::events::{self, EventType};
 use domain::idempotency::{self, CreationKey, CreationResult, EarlierRequest};
 use domain::invoices;
 use domain::operations::{self, NewOperation, OperationKind, Origin, Subject};
-use domain::payment_methods::{self, PaymentMethod, Status};
+use domain::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
 use foundation::crypto::KeyRing;
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
@@ -128,6 +129,29 @@ pub async fn set_default(db: &Db, caller: &Caller, id: PaymentMethodId, now: Tim
     Ok(card)
 }
 
+/// Detaches a card from its customer. A default card leaves no default; what was charged to it can be captured and
+/// refunded as before.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown or detached card; [`Error::Conflict`] while it is being saved.
+pub async fn detach_card(db: &Db, caller: &Caller, id: PaymentMethodId, now: Timestamp) -> Result<()> {
+    let mut tx = db.begin().await?;
+    let card = payment_methods::retrieve(&mut tx, caller.account_id, id).await?;
+    let customer = customers::lock(&mut tx, caller.account_id, card.customer_id).await?;
+    let card = payment_methods::retrieve(&mut tx, caller.account_id, id).await?;
+    if card.status == Status::Processing {
+        return Err(Error::conflict("the card is being saved"));
+    }
+    if card.is_default {
+        customers::set_default_card(&mut tx, caller.account_id, customer.id, None).await?;
+    }
+    payment_methods::detach(&mut tx, caller.account_id, id, now).await?;
+    let card = PaymentMethod { is_default: false, ..card };
+    let view = PaymentMethodView::new(&card);
+    events::append(&mut tx, caller.account_id, caller.livemode(), EventType::PaymentMethodDetached, &view, now).await?;
+    Ok(tx.commit().await?)
+}
+
 /// Makes a card the default of a locked customer. If it was not the default already, invoices that wait for a card
 /// become due.
 pub async fn make_default(
@@ -140,6 +164,6 @@ pub async fn make_default(
     if customer.default_payment_method_id == Some(card) {
         return Ok(());
     }
-    customers::set_default_card(tx, account, customer.id, card).await?;
+    customers::set_default_card(tx, account, customer.id, Some(card)).await?;
     invoices::retry_waiting_for_card(tx, account, customer.id, now).await
 }

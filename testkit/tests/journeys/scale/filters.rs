@@ -16,7 +16,8 @@ const LIMIT: u64 = 10;
 
 /// Whether a statement reads a filtered list. It is planned for the values of its filters.
 pub(super) fn is_filtered_list(statement: &str) -> bool {
-    statement.contains(" IS NULL OR ") && statement.contains("account_id = $1 AND ") && statement.contains(" LIMIT $")
+    let has_filters = statement.contains(" IS NULL OR ") || statement.contains(" IS NOT TRUE OR ");
+    has_filters && statement.contains("account_id DESC, ")
 }
 
 /// The values with which a parameter is tried: of a filter, such that few rows or all match; otherwise the widest.
@@ -28,13 +29,17 @@ fn values(statement: &str, number: usize, kind: &str, account: uuid::Uuid) -> Ve
         return vec![format!("'{account}'")];
     } else if has("LIMIT") {
         return vec![LIMIT.to_string()];
-    } else if !statement.contains(&format!("(${number}::")) {
-        return vec![format!("'{}'", if has("id >=") { uuid::Uuid::nil() } else { uuid::Uuid::max() })];
+    } else if has("id >=") {
+        return vec![format!("'{}'", uuid::Uuid::nil())];
+    } else if has("id <") {
+        return vec![format!("'{}'", uuid::Uuid::max())];
     }
     match kind {
         "uuid" => vec!["gen_random_uuid()".to_owned()],
         "text" => vec!["'none'".to_owned()],
+        "boolean" => vec!["true".to_owned(), "false".to_owned()],
         "bigint" => vec![if has("amount >=") { i64::MAX } else { 0 }.to_string()],
+        "timestamp with time zone" => vec!["now()".to_owned()],
         kind => (1..=3).map(|nth| format!("(enum_range(NULL::{kind}))[{nth}]")).collect(),
     }
 }
