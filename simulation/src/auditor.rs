@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::client::{self, Response};
-use crate::history;
+use crate::history::{self, Content};
 
 /// Below the rate limit of a test key, 25 a second.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -109,7 +109,8 @@ impl Auditor {
     async fn get(&mut self, path: &str) -> Value {
         for _ in 0..ATTEMPTS {
             sleep(INTERVAL).await;
-            if let Response::Received(response) = client::send(&self.client, history::get(path), &self.key).await
+            if let Response::Received(response) =
+                client::send(&self.client, history::get(path), Content::None, &self.key).await
                 && response.status == 200
             {
                 return response.json;

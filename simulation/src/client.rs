@@ -13,9 +13,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use url::Url;
 
+use crate::card_field::CardField;
 use crate::clock;
 use crate::history::{Content, Request, TimedRequest};
 use crate::receiver;
+use crate::shop::Shop;
 use crate::system::API;
 
 /// Longer than api waits for an outcome.
@@ -52,7 +54,7 @@ pub enum Response {
 /// A response of the API or of a page.
 #[derive(Clone, Debug, Default)]
 pub struct ReceivedResponse {
-    /// The path and the content that were sent.
+    /// The path and the content, with the history's tokens.
     pub sent: (String, Value),
     /// The status.
     pub status: u16,
@@ -84,12 +86,14 @@ impl ReceivedResponse {
 pub type Responses = Arc<Mutex<Vec<Option<Response>>>>;
 
 /// Sends each request at its time, whether or not earlier ones have responses.
-pub async fn run(requests: Vec<TimedRequest>, key: String, responses: Responses) {
-    let (begin, client) = (Instant::now(), client());
+pub async fn run(requests: Vec<TimedRequest>, shop: Shop, responses: Responses) {
+    let (begin, client, field) = (Instant::now(), client(), CardField::new(shop.app_key));
     let creating = Arc::new(creating(&requests));
     let mut tasks = JoinSet::new();
     for (index, timed) in requests.into_iter().enumerate() {
-        let (client, key, responses, creating) = (client.clone(), key.clone(), responses.clone(), creating.clone());
+        let (client, key, responses, creating) =
+            (client.clone(), shop.key.clone(), responses.clone(), creating.clone());
+        let field = field.clone();
         tasks.spawn(async move {
             sleep_until(begin + Duration::from_micros(timed.at)).await;
             let object = |kind: &str, number: usize| {
@@ -104,7 +108,9 @@ pub async fn run(requests: Vec<TimedRequest>, key: String, responses: Responses)
             let mut response = Response::Skipped;
             for _ in 0..WAITS {
                 if let Some(request) = resolved(&timed.request, object) {
-                    response = send(&client, request, &key).await;
+                    if let Some(content) = field.fill(&client, &timed, &request).await {
+                        response = send(&client, request, content, &key).await;
+                    }
                     break;
                 }
                 sleep(WAIT).await;
@@ -163,17 +169,14 @@ fn resolve(text: &str, object: impl Fn(&str, usize) -> Option<Value>) -> Option<
     Some(resolved)
 }
 
-/// Sends a request without placeholders.
-pub async fn send(client: &Client, request: Request, secret_key: &str) -> Response {
+/// Sends a request without placeholders, with `content` for its own.
+pub async fn send(client: &Client, request: Request, content: Content, secret_key: &str) -> Response {
     let url = format!("http://{}{}", SocketAddr::from(API), request.path);
-    let (builder, content): (RequestBuilder, Value) = match request.content {
-        Content::None if request.path.starts_with("/v1") => (client.get(url).bearer_auth(secret_key), Value::Null),
-        Content::None => (client.get(url), Value::Null),
-        Content::Json(body) => (client.post(url).bearer_auth(secret_key).json(&body), body),
-        Content::Form(form) => {
-            let builder = client.post(url).header("content-type", "application/x-www-form-urlencoded");
-            (builder.body(form.clone()), form.into())
-        }
+    let builder: RequestBuilder = match content {
+        Content::None if request.path.starts_with("/v1") => client.get(url).bearer_auth(secret_key),
+        Content::None => client.get(url),
+        Content::Json(body) => client.post(url).bearer_auth(secret_key).json(&body),
+        Content::Form(form) => client.post(url).header("content-type", "application/x-www-form-urlencoded").body(form),
     };
     let builder = match &request.key {
         Some(key) => builder.header("idempotency-key", key),
@@ -188,7 +191,7 @@ pub async fn send(client: &Client, request: Request, secret_key: &str) -> Respon
     let json = serde_json::from_str(&text).unwrap_or_default();
     let received_us = clock::now_us();
     Response::Received(ReceivedResponse {
-        sent: (request.path, content),
+        sent: (request.path, request.content.into_value()),
         status,
         headers,
         text,

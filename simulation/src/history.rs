@@ -21,6 +21,8 @@ pub struct History {
     pub seed: u64,
     /// What the provider does with a repeated reference: `A`, `B` or `C` (docs/charge-protocol.md, "Recovery classes").
     pub class: char,
+    /// Whether the provider is the card gateway, which belongs to class B; otherwise it is the mock.
+    pub card_gateway: bool,
     /// By time.
     pub requests: Vec<TimedRequest>,
     /// By time.
@@ -71,6 +73,17 @@ pub enum Content {
     Form(String),
 }
 
+impl Content {
+    /// JSON or text; null if there is none.
+    pub fn into_value(self) -> Value {
+        match self {
+            Self::None => Value::Null,
+            Self::Json(body) => body,
+            Self::Form(form) => form.into(),
+        }
+    }
+}
+
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub enum Fault {
@@ -116,10 +129,15 @@ pub enum Fault {
         /// How many.
         count: u64,
     },
-    /// The provider is slow, or processes nothing.
+    /// The provider is slow, or processes nothing. Requests to the card gateway arrive at the end, or not at all.
     Provider {
         /// The duration of each request in milliseconds; none if it processes nothing.
         latency_ms: Option<u64>,
+        /// For how many microseconds.
+        duration: u64,
+    },
+    /// The card gateway adds a fee to each sale.
+    Fee {
         /// For how many microseconds.
         duration: u64,
     },
@@ -129,6 +147,16 @@ impl History {
     /// The time zone of the account.
     pub fn timezone(&self) -> &'static str {
         ZONES[self.seed as usize % ZONES.len()]
+    }
+
+    /// The time zone of the account at the card gateway.
+    pub fn gateway_zone(&self) -> &'static str {
+        ZONES[self.seed as usize / ZONES.len() % ZONES.len()]
+    }
+
+    /// The processes.
+    pub fn roles(&self) -> &'static [Role] {
+        roles(self.card_gateway)
     }
 
     /// Whether requests may fail because api cannot reach Postgres.
@@ -146,6 +174,11 @@ impl History {
         steps.sort();
         steps.into_iter().map(|(at, text)| format!("After {:.3} s {text}.", at as f64 / 1e6)).collect()
     }
+}
+
+/// The processes, of which the last one is the card gateway.
+pub fn roles(card_gateway: bool) -> &'static [Role] {
+    if card_gateway { &Role::ALL } else { Role::ALL.split_last().map_or(&[], |(_, others)| others) }
 }
 
 /// A `GET`.

@@ -1,6 +1,7 @@
 //! Deterministic simulation: the production code in virtual time on a virtual network.
 
 pub mod auditor;
+pub mod card_field;
 pub mod check;
 pub mod client;
 pub mod clock;
@@ -12,6 +13,7 @@ pub mod lanes;
 pub mod receiver;
 pub mod run;
 pub mod servers;
+pub mod shop;
 pub mod shrink;
 pub mod system;
 pub mod trace;

@@ -18,7 +18,8 @@ use crate::history::{Fault, History, SECOND};
 use crate::random::Random;
 use crate::receiver::{self, Receiver};
 use crate::servers::Servers;
-use crate::system::{POSTGRES, REDIS, Role, System, insert_account};
+use crate::shop::{self, Shop};
+use crate::system::{GATEWAY, POSTGRES, REDIS, Role, System};
 use crate::world::{Outage, Service};
 
 /// The time for all due work to complete after the last fault has ended.
@@ -26,6 +27,10 @@ const QUIET_LIMIT: u64 = 3 * 86_400 * SECOND;
 /// How late a timer may fire after that, compared with the time between two checks. Each firing costs hundreds of events,
 /// because every tick and every poll of every process has become due.
 const MAX_DRIFT: u64 = 4;
+/// What the card gateway adds to each sale, in minor units.
+const FEE: u32 = 50;
+/// The longest time between two checks if the provider is the card gateway.
+const LONGEST_WAIT: u64 = 2 * 3_600 * SECOND;
 /// When the simulator first looks for unfinished work.
 const FIRST_QUIET_CHECK: u64 = 5 * SECOND;
 
@@ -57,8 +62,9 @@ pub struct Report {
 enum Due {
     Fault(Fault),
     Restart(Role),
-    EndOutage(bool),
+    EndOutage(SocketAddr),
     EndProviderFault,
+    EndFee,
 }
 
 /// Runs `history` with empty servers. `lines` keeps the events as text.
@@ -75,13 +81,14 @@ pub fn run(
     let mut system = System::new(history.seed, servers, metrics)?;
     system.world.trace.lines = lines.then(Vec::new);
     let receiver = Receiver::new(Random::new(history.seed));
-    let (mut agenda, (key, secret)) = (Agenda::new(), prepare(&mut system, receiver.clone(), history.timezone())?);
+    let (shop, secret) = prepare(&mut system, receiver.clone(), history)?;
+    let (mut agenda, key) = (Agenda::new(history.card_gateway), shop.key.clone());
     system.configure_provider(&format!("recovery_class = '{}'", history.class))?;
 
     let responses: Responses = Arc::new(Mutex::new(vec![None; history.requests.len()]));
-    let (requests, kept, owned) = (history.requests.clone(), Arc::clone(&responses), key.clone());
+    let (requests, kept) = (history.requests.clone(), Arc::clone(&responses));
     let begin = clock::now_us();
-    let client = system.world.start("client", 0, move || client::run(requests, owned, kept));
+    let client = system.world.start("client", 0, move || client::run(requests, shop, kept));
     for timed in &history.faults {
         agenda.add(begin + timed.at, Due::Fault(timed.fault));
     }
@@ -90,7 +97,7 @@ pub fn run(
     }
 
     receiver.heal();
-    agenda.heal(&mut system)?;
+    agenda.heal(&mut system, history.roles())?;
     let quiet = agenda.wait_until_quiet(&mut system)?;
     let state = read_state(&mut system, &mut agenda, &key, &responses)?;
     let virtual_us = clock::now_us() - clock::BEGIN_US;
@@ -132,9 +139,8 @@ fn read_state(system: &mut System, agenda: &mut Agenda, key: &str, responses: &R
     }
 }
 
-/// Starts all processes, and creates an account with a webhook endpoint. Returns the account's key and the endpoint's
-/// secret.
-fn prepare(system: &mut System, receiver: Receiver, timezone: &'static str) -> Result<(String, String)> {
+/// Starts all processes, and creates an account with a webhook endpoint. Returns the account and the endpoint's secret.
+fn prepare(system: &mut System, receiver: Receiver, history: &History) -> Result<(Shop, String)> {
     let address = SocketAddr::from(receiver::ADDRESS);
     let endpoint = system.world.start("endpoint", 0, move || async move {
         if let Err(error) = receiver.run().await {
@@ -142,18 +148,19 @@ fn prepare(system: &mut System, receiver: Receiver, timezone: &'static str) -> R
         }
     });
     system.world.publish(address, Service::Process(endpoint, address.port()));
-    let key = system.complete("account", move || insert_account(timezone))?;
-    for role in Role::ALL {
-        system.start(role);
+    let (zone, gateway_zone) = (history.timezone(), history.card_gateway.then(|| history.gateway_zone()));
+    let shop = system.complete("account", move || shop::open(zone, gateway_zone))?;
+    for role in history.roles() {
+        system.start(*role);
     }
     // The balancer sends requests once api is ready.
     let ready = clock::now_us() + SECOND;
     while clock::now_us() < ready {
         system.world.step(ready)?;
     }
-    let owned = key.clone();
+    let owned = shop.key.clone();
     let secret = system.complete("merchant", || async move { client::create_endpoint(&owned).await })?;
-    Ok((key, secret))
+    Ok((shop, secret))
 }
 
 /// What happens at which time, besides the processes' own work.
@@ -161,11 +168,13 @@ struct Agenda {
     due: BTreeMap<(u64, u64), Due>,
     added: u64,
     faults: BTreeMap<String, u64>,
+    /// Whether faults of the provider concern the card gateway.
+    card_gateway: bool,
 }
 
 impl Agenda {
-    fn new() -> Self {
-        Self { due: BTreeMap::new(), added: 0, faults: BTreeMap::new() }
+    fn new(card_gateway: bool) -> Self {
+        Self { due: BTreeMap::new(), added: 0, faults: BTreeMap::new(), card_gateway }
     }
 
     fn add(&mut self, at: u64, due: Due) {
@@ -182,15 +191,25 @@ impl Agenda {
 
     /// Runs until all work is finished or for [`QUIET_LIMIT`]. The longer it takes, the more time passes between two
     /// checks, and the later timers may fire: mostly only at the next check. Returns whether all work is finished.
+    ///
+    /// A gateway whose timers fire late takes itself for suspended, and refuses what workers send. So they are not late
+    /// while there is something to send.
     fn wait_until_quiet(&mut self, system: &mut System) -> Result<bool> {
         let (limit, mut interval) = (clock::now_us() + QUIET_LIMIT, FIRST_QUIET_CHECK);
         while clock::now_us() < limit {
-            self.run_until(system, clock::now_us() + interval)?;
-            system.world.drift_us = MAX_DRIFT * interval;
+            let is_sending = self.card_gateway && system.world.observer.query(check::SENDING)? != ["0"];
+            let this = if is_sending { FIRST_QUIET_CHECK } else { interval };
+            if is_sending {
+                system.world.drift_us = 0;
+            }
+            self.run_until(system, clock::now_us() + this)?;
             if system.world.observer.query(check::UNFINISHED)? == ["0"] {
                 return Ok(true);
             }
-            interval *= 3;
+            if !is_sending {
+                system.world.drift_us = MAX_DRIFT * interval;
+                interval = if self.card_gateway { (interval * 3).min(LONGEST_WAIT) } else { interval * 3 };
+            }
         }
         Ok(false)
     }
@@ -215,8 +234,9 @@ impl Agenda {
     fn happen(&mut self, system: &mut System, due: Due) -> Result<()> {
         match due {
             Due::Restart(role) => system.start(role),
-            Due::EndOutage(redis) => system.world.set_outage(address(redis), None)?,
+            Due::EndOutage(address) => system.world.set_outage(address, None)?,
             Due::EndProviderFault => system.configure_provider("latency_ms = 0, refuse = false")?,
+            Due::EndFee => system.set_fee(0)?,
             Due::Fault(fault) => self.begin(system, fault)?,
         }
         Ok(())
@@ -245,18 +265,29 @@ impl Agenda {
                 "pause"
             }
             Fault::Outage { redis, refused, duration } => {
-                let outage = if refused { Outage::Refused } else { Outage::Unresponsive };
-                system.world.set_outage(address(redis), Some(outage))?;
-                self.add(clock::now_us() + duration, Due::EndOutage(redis));
+                self.begin_outage(system, if redis { REDIS } else { POSTGRES }, refused, duration)?;
                 "outage"
             }
             Fault::WallClock { role, offset } => {
                 system.set_wall_offset(role, offset);
                 "wall clock"
             }
+            Fault::LostResponses { count } if self.card_gateway => {
+                system.world.lose_responses(SocketAddr::from(GATEWAY), count);
+                "lost responses"
+            }
             Fault::LostResponses { count } => {
                 system.configure_provider(&format!("lose_answers = {count}"))?;
                 "lost responses"
+            }
+            Fault::Provider { latency_ms, duration } if self.card_gateway => {
+                self.begin_outage(system, GATEWAY, latency_ms.is_none(), duration)?;
+                "provider"
+            }
+            Fault::Fee { duration } => {
+                system.set_fee(FEE)?;
+                self.add(clock::now_us() + duration, Due::EndFee);
+                "fee"
             }
             Fault::Provider { latency_ms, duration } => {
                 system.configure_provider(&match latency_ms {
@@ -271,11 +302,18 @@ impl Agenda {
         Ok(())
     }
 
+    fn begin_outage(&mut self, system: &mut System, of: ([u8; 4], u16), refused: bool, duration: u64) -> Result<()> {
+        let (address, outage) = (SocketAddr::from(of), if refused { Outage::Refused } else { Outage::Unresponsive });
+        system.world.set_outage(address, Some(outage))?;
+        self.add(clock::now_us() + duration, Due::EndOutage(address));
+        Ok(())
+    }
+
     /// Ends what no fault ends by itself.
-    fn heal(&mut self, system: &mut System) -> Result<()> {
+    fn heal(&mut self, system: &mut System, roles: &[Role]) -> Result<()> {
         system.configure_provider("lose_answers = 0")?;
         system.world.end_faults();
-        for role in Role::ALL {
+        for role in roles.iter().copied() {
             if system.set_wall_offset(role, 0)
                 && let Some(process) = system.process(role)
             {
@@ -286,8 +324,4 @@ impl Agenda {
         }
         Ok(())
     }
-}
-
-fn address(redis: bool) -> SocketAddr {
-    SocketAddr::from(if redis { REDIS } else { POSTGRES })
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::{env, mem, process};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use testkit::chaos::dropped_constraints;
 use testkit::{postgres, redis};
 use tokio::runtime::Builder;
@@ -18,6 +18,8 @@ use crate::world::{Backend, Backends, Login, RedisServer};
 
 /// The name of the database that a history uses.
 const DATABASE: &str = "history";
+/// The card gateway's role. It has no access to other schemas than its own.
+const GATEWAY_ROLE: &str = "gateway";
 
 /// Nothing happens by itself, and truncating a table is cheap.
 const SETTINGS: [&str; 6] = [
@@ -101,7 +103,9 @@ impl Servers {
             let options = redis::Options { environment, ..redis::Options::default() };
             let redis = testkit::Redis::start(&directory.0.join("redis"), options).await?;
             postgres.ensure_database(DATABASE).await?;
-            migrations::run(&postgres.url(DATABASE)).await?;
+            let owner = postgres.url(DATABASE);
+            migrations::run(&owner).await?;
+            gateway::migrations::run(&owner, Some(&role_url(&owner)?)).await?;
             anyhow::Ok((postgres, redis))
         })?;
         let url = url::Url::parse(&postgres.url(DATABASE))?;
@@ -166,6 +170,11 @@ impl Servers {
         self.postgres.url(DATABASE)
     }
 
+    /// `postgres://…` of the same database, with the card gateway's role.
+    pub fn gateway_url(&self) -> String {
+        role_url(&self.database_url()).expect("a URL")
+    }
+
     /// `redis://…`.
     pub fn redis_url(&self) -> String {
         self.redis.url()
@@ -187,6 +196,13 @@ impl Servers {
         redis.call(format!("*2\r\n$4\r\nAUTH\r\n${}\r\n{password}\r\n", password.len()).as_bytes())?;
         Ok(redis)
     }
+}
+
+/// With the name of the card gateway's role, whose password is the owner's: the simulator logs in for all processes.
+fn role_url(owner: &str) -> Result<String> {
+    let mut url = url::Url::parse(owner)?;
+    ensure!(url.set_username(GATEWAY_ROLE).is_ok(), "the URL of Postgres has a user name");
+    Ok(url.into())
 }
 
 /// The library is built into the same folder as this program.

@@ -6,13 +6,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
-use domain::accounts::{self, AccountSettings, Mode};
-use foundation::clock::Clock;
-use foundation::config;
 use foundation::telemetry::MetricsHandle;
-use providers::ProviderKind;
 use serde::{Deserialize, Serialize};
-use sqlx::PgPool;
 
 use crate::clock;
 use crate::servers::Servers;
@@ -25,6 +20,11 @@ pub const REDIS: ([u8; 4], u16) = ([10, 0, 0, 2], 6379);
 /// The balancer in front of api.
 pub const API: ([u8; 4], u16) = ([10, 0, 0, 3], 80);
 const API_PORT: u16 = 8080;
+/// The card gateway, for workers.
+pub const GATEWAY: ([u8; 4], u16) = ([10, 0, 0, 4], 80);
+/// The card gateway, for browsers.
+pub const GATEWAY_PAGES: ([u8; 4], u16) = ([10, 0, 0, 5], 80);
+const GATEWAY_PORT: u16 = 8090;
 
 /// A process of the deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -37,11 +37,13 @@ pub enum Role {
     SecondWorker,
     /// Finds due work.
     Scheduler,
+    /// Takes cards. Runs in histories whose account is connected to it.
+    Gateway,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Api, Self::Worker, Self::SecondWorker, Self::Scheduler];
+    pub const ALL: [Self; 5] = [Self::Api, Self::Worker, Self::SecondWorker, Self::Scheduler, Self::Gateway];
 
     const fn name(self) -> &'static str {
         match self {
@@ -49,6 +51,7 @@ impl Role {
             Self::Worker => "worker",
             Self::SecondWorker => "second worker",
             Self::Scheduler => "scheduler",
+            Self::Gateway => "gateway",
         }
     }
 }
@@ -72,9 +75,18 @@ pub unsafe fn configure(servers: &Servers) {
         url.replace(&format!("127.0.0.1:{port}"), &SocketAddr::from((ip, to)).to_string())
     };
     let (postgres, redis) = servers.ports();
-    let database = at(&servers.database_url(), postgres, POSTGRES) + "?sslmode=disable";
-    let variables = [
-        ("DATABASE_URL", database.as_str()),
+    let database = |url: &str| at(url, postgres, POSTGRES) + "?sslmode=disable";
+    let gateway = format!("http://{}", SocketAddr::from(GATEWAY));
+    let variables: [(_, &str); 17] = [
+        ("DATABASE_URL", &database(&servers.database_url())),
+        ("GATEWAY_DATABASE_URL", &database(&servers.gateway_url())),
+        ("CARD_GATEWAY_URL", &gateway),
+        ("GATEWAY_PUBLIC_URL", &gateway),
+        ("GATEWAY_CARD_KEY", &"33".repeat(32)),
+        ("GATEWAY_PEPPER", &"44".repeat(32)),
+        ("GATEWAY_BIND", "127.0.0.1:8090"),
+        // A process that is killed or paused meanwhile may have asked its acquirer or not.
+        ("GATEWAY_ACQUIRER_DELAY_MS", "300"),
         ("REDIS_URL", &at(&servers.redis_url(), redis, REDIS)),
         ("PUBLIC_URL", "http://127.0.0.1:8080"),
         ("KEY_PEPPER", &"11".repeat(32)),
@@ -121,15 +133,21 @@ impl System {
                 Role::Api => api::run(metrics, pending()).await,
                 Role::Worker | Role::SecondWorker => worker::run(metrics, pending()).await,
                 Role::Scheduler => scheduler::run(metrics, pending()).await,
+                Role::Gateway => gateway::commands::serve(metrics, pending()).await,
             };
             if let Err(error) = ended {
                 tracing::error!(%error, "the process failed");
             }
         });
         self.running.insert(role, id);
-        if role == Role::Api {
-            // As behind a balancer: the address stays, the process changes.
-            self.world.publish(SocketAddr::from(API), Service::Process(id, API_PORT));
+        // As behind a balancer: the address stays, the process changes.
+        let addresses: &[_] = match role {
+            Role::Api => &[(API, API_PORT)],
+            Role::Gateway => &[(GATEWAY, GATEWAY_PORT), (GATEWAY_PAGES, GATEWAY_PORT)],
+            Role::Worker | Role::SecondWorker | Role::Scheduler => &[],
+        };
+        for (address, port) in addresses {
+            self.world.publish(SocketAddr::from(*address), Service::Process(id, *port));
         }
     }
 
@@ -159,6 +177,15 @@ impl System {
         Ok(())
     }
 
+    /// Sets what the card gateway adds to each sale, in minor units. The account does not expect it.
+    ///
+    /// # Errors
+    /// If Postgres fails.
+    pub fn set_fee(&mut self, fixed: u32) -> Result<()> {
+        self.world.observer.query(&format!("UPDATE gateway.accounts SET fee_fixed = {fixed}"))?;
+        Ok(())
+    }
+
     /// Runs a process to its end and returns its result.
     ///
     /// # Errors
@@ -181,24 +208,4 @@ impl System {
         let output = completed.lock().unwrap_or_else(PoisonError::into_inner).take();
         output.context("the process ended early")?
     }
-}
-
-/// Creates an account whose days begin in this time zone, and returns its secret key.
-///
-/// # Errors
-/// If it cannot be created.
-pub async fn insert_account(timezone: &str) -> Result<String> {
-    let (peppers, encryption) = (config::peppers()?, config::encryption_keys()?);
-    let pool = PgPool::connect(config::database_url()?.expose()).await?;
-    let now = Clock::system().now();
-    let settings = AccountSettings {
-        name: Some("Shop".to_owned()),
-        timezone: Some(timezone.to_owned()),
-        provider: Some(ProviderKind::Mock),
-        ..AccountSettings::default()
-    };
-    let id = accounts::create(&pool, now, None, Mode::Test, &settings).await?;
-    let secret = accounts::issue_secret(&pool, &peppers, &encryption, now, id, None).await?;
-    pool.close().await;
-    Ok(secret.key.expose().to_owned())
 }

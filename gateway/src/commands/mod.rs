@@ -5,11 +5,13 @@ mod account;
 mod keys;
 mod serve;
 
+pub use serve::serve;
+
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use foundation::actor::Actor;
 use foundation::console::{print_json, print_lines};
-use foundation::db;
+use foundation::{db, telemetry};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
@@ -93,7 +95,10 @@ pub enum Audit {
 pub async fn run() -> Result<()> {
     let cli = Cli::parse();
     match cli.command.unwrap_or(Command::Serve) {
-        Command::Serve => serve::serve().await,
+        Command::Serve => {
+            telemetry::init_logs();
+            serve(telemetry::init_metrics()?, telemetry::shutdown_signal()).await
+        }
         Command::Migrate => {
             let (owner, role) = (foundation::config::database_url()?, config::role_url()?);
             migrations::run(owner.expose(), role.as_ref().map(|url| url.expose().as_str())).await?;

@@ -1,12 +1,13 @@
 //! `gateway serve`.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use foundation::clock::Clock;
 use foundation::db;
 use foundation::server;
-use foundation::telemetry;
+use foundation::telemetry::{self, MetricsHandle};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -24,15 +25,16 @@ use crate::{config, http, key_check, receipts, sweep};
 /// Postgres connections per process. The acquirer's pool has a quarter of that.
 const DATABASE_POOL: u32 = 16;
 
-/// Serves requests until terminated.
-pub(super) async fn serve() -> Result<()> {
-    telemetry::init_logs();
-    let metrics = telemetry::init_metrics()?;
+/// Serves requests until `stop`, configured by environment variables.
+///
+/// # Errors
+/// The configuration is invalid, or an address cannot be bound.
+pub async fn serve(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
     register_metrics();
     let (app, mailer) = configure()?;
     let (drain_delay, listening) = (foundation::config::drain_delay()?, foundation::config::listener()?);
     let unchecked = foundation::config::keys_unchecked()?;
-    let mut stopped = Box::pin(telemetry::shutdown_signal());
+    let mut stopped = Box::pin(stop);
     let internal = telemetry::Internal::new(app.db.clone(), metrics).starting();
     let (bind, metrics_bind) = (config::bind()?, foundation::config::metrics_bind()?);
     let metrics_address = internal.clone().serve(metrics_bind).await.context("METRICS_BIND")?;

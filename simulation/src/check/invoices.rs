@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::calendar::{DAY, days_later, parse_time};
+use super::ledger::is_kept;
 use super::{Evidence, Line, Violations};
 
 /// The retries, in days after the first attempt.
@@ -64,13 +65,8 @@ fn charged_once(evidence: &Evidence<'_>, payable: &Value, field: &str, violation
         let payment = line.payment.as_deref().and_then(|id| evidence.state.objects.get(id));
         payment.is_some_and(|payment| payment[field] == payable["id"])
     };
-    let is_kept = |line: &&Line| {
-        let refunds = evidence.ledger.iter().filter(|refund| refund.kind == "refund" && refund.approved);
-        let refunded: i64 =
-            refunds.filter(|refund| refund.parent.as_ref() == Some(&line.id)).map(|refund| refund.amount).sum();
-        line.is_charge() && !line.voided && !line.expired && refunded < line.amount
-    };
-    let kept: Vec<&Line> = evidence.ledger.iter().filter(is_of_payable).filter(is_kept).collect();
+    let kept: Vec<&Line> =
+        evidence.ledger.iter().filter(is_of_payable).filter(|line| is_kept(evidence, line)).collect();
     violations.check(kept.len() <= 1, || format!("{payable} was charged more than once: {kept:?}"));
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::calendar::{DAY, parse_time};
-use super::{Evidence, Line, Violations};
+use super::calendar::{DAY, local_day, midnight, parse_time};
+use super::{Anomaly, Evidence, Line, Violations};
 
-/// The mock settles a minute after capture; an authorization lasts a week: docs/elements.md.
+/// The mock settles a minute after capture, and an authorization lasts a week: docs/elements.md. The card gateway settles
+/// at the end of the day of its account: docs/gateway.md.
 const SETTLES_AFTER: i64 = 60_000;
 const AUTHORIZATION: i64 = 7 * DAY;
 
@@ -25,18 +26,54 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
             violations.check(charges <= 1, || format!("{payment} was charged more than once: {lines:?}"));
             continue;
         }
-        for fault in faults(payment, &lines) {
+        for fault in faults(evidence, payment, &lines) {
             violations.0.push(format!("{} {fault}: {payment}, {lines:?}", payment["id"]));
         }
         times(evidence, &lines, violations);
     }
+    anomalies(evidence, violations);
     violations.check(evidence.books.differences == 0, || {
         format!("{} differences from the provider's statement", evidence.books.differences)
+    });
+    violations.check(evidence.books.acquirer_differences == 0, || {
+        format!("{} differences of the card gateway from its acquirer", evidence.books.acquirer_differences)
     });
     acknowledged(evidence, violations);
 }
 
-fn faults(payment: &Value, lines: &[&Line]) -> Vec<&'static str> {
+/// The sum of what was refunded of a charge.
+pub(super) fn refunded(evidence: &Evidence<'_>, charge: &Line) -> i64 {
+    let refunds = evidence.ledger.iter().filter(|line| line.kind == "refund" && line.approved);
+    refunds.filter(|refund| refund.parent.as_ref() == Some(&charge.id)).map(|refund| refund.amount).sum()
+}
+
+/// Whether money was taken and not given back.
+pub(super) fn is_kept(evidence: &Evidence<'_>, charge: &Line) -> bool {
+    charge.is_charge() && !charge.voided && !charge.expired && refunded(evidence, charge) < charge.amount
+}
+
+/// A charge belongs to no payment only if the provider added a fee to it, and it is returned in full.
+fn anomalies(evidence: &Evidence<'_>, violations: &mut Violations) {
+    for anomaly in &evidence.books.anomalies {
+        let payment = evidence.state.objects.get(&anomaly.payment);
+        let charge = evidence.ledger.iter().find(|line| line.id == anomaly.charge);
+        let is_expected = evidence.has_fee()
+            && anomaly.is_mismatch
+            && payment.is_some_and(|payment| payment["failureCode"] == "amount_mismatch")
+            && charge.is_some_and(|charge| payment.is_some_and(|payment| payment["amount"] != charge.amount));
+        violations
+            .check(is_expected, || format!("{anomaly:?} is no charge of a wrong amount: {charge:?}, {payment:?}"));
+        let is_returned = anomaly.is_returned && charge.is_some_and(|charge| !is_kept(evidence, charge));
+        violations.check(is_returned, || format!("{anomaly:?} was not returned: {charge:?}"));
+    }
+    for payment in evidence.state.all("payment").filter(|payment| payment["failureCode"] == "amount_mismatch") {
+        let of_payment = |anomaly: &&Anomaly| payment["id"] == anomaly.payment.as_str();
+        let count = evidence.books.anomalies.iter().filter(of_payment).count();
+        violations.check(count == 1, || format!("{count} charges of a wrong amount instead of one: {payment}"));
+    }
+}
+
+fn faults(evidence: &Evidence<'_>, payment: &Value, lines: &[&Line]) -> Vec<&'static str> {
     let number = |field: &str| payment[field].as_i64().unwrap_or(0);
     let sum = |kind: &str| -> i64 {
         lines.iter().filter(|line| line.kind == kind && line.approved).map(|line| line.amount).sum()
@@ -49,7 +86,7 @@ fn faults(payment: &Value, lines: &[&Line]) -> Vec<&'static str> {
         }
     };
     let has_money = !["processing", "declined", "failed"].contains(&payment["status"].as_str().unwrap_or_default());
-    let live = charges.iter().filter(|line| has_money || !line.voided).count();
+    let live = charges.iter().filter(|line| has_money || is_kept(evidence, line)).count();
     check(live == usize::from(has_money), "has another number of approved charges than one if it shows money");
     check(lines.iter().all(|line| payment["currency"] == line.currency.as_str()), "has another currency");
     let declines = lines.iter().filter(|line| !line.approved);
@@ -61,13 +98,19 @@ fn faults(payment: &Value, lines: &[&Line]) -> Vec<&'static str> {
     let captured = if charge.kind == "sale" { charge.amount } else { sum("capture") };
     let is = |status: &str| payment["status"] == status;
     check((charge.kind == "sale") == (payment["capture"] == true), "was captured although not requested, or reverse");
-    if has_money {
-        check(charge.amount == number("amount"), "shows another amount than authorized");
-        check(captured == number("amountCaptured") || is("cancelled"), "shows another amount than captured");
-        check(charge.voided == is("cancelled"), "is cancelled or voided, but not both");
-        check(charge.settled == (payment["settled"] == true), "is settled only here or only there");
-        check(charge.expired == is("expired"), "is expired only here or only there");
+    check(captured <= charge.amount && sum("refund") <= captured, "exceeds what was authorized");
+    check(lines.iter().filter(|line| line.kind == "capture").count() <= 1, "was captured twice");
+    if !has_money {
+        return faults;
     }
+    check(charge.amount == number("amount"), "shows another amount than authorized");
+    check(captured == number("amountCaptured") || is("cancelled"), "shows another amount than captured");
+    check(charge.voided == is("cancelled"), "is cancelled or voided, but not both");
+    check(
+        charge.settled == (payment["settled"] == true) || is_ahead(evidence, payment["settled"] == true),
+        "is settled only here or only there",
+    );
+    check(charge.expired == is("expired") || is_ahead(evidence, is("expired")), "is expired only here or only there");
     check(sum("refund") == number("amountRefunded"), "shows another amount than refunded");
     let refunds = payment["refunds"].as_array().into_iter().flatten();
     let mut shown: Vec<i64> = refunds
@@ -78,9 +121,13 @@ fn faults(payment: &Value, lines: &[&Line]) -> Vec<&'static str> {
     shown.sort_unstable();
     made.sort_unstable();
     check(shown == made, "shows other refunds");
-    check(captured <= charge.amount && sum("refund") <= captured, "exceeds what was authorized");
-    check(lines.iter().filter(|line| line.kind == "capture").count() <= 1, "was captured twice");
     faults
+}
+
+/// Whether a charge ended here, and at the card gateway will end later: a test clock has no effect there.
+fn is_ahead(evidence: &Evidence<'_>, ended: bool) -> bool {
+    let requests = &evidence.history.requests;
+    ended && evidence.history.card_gateway && requests.iter().any(|step| step.request.path == "/v1/test_clock/advance")
 }
 
 /// Nothing settles or expires early, by the account's clock.
@@ -88,10 +135,16 @@ fn times(evidence: &Evidence<'_>, lines: &[&Line], violations: &mut Violations) 
     let Some(now) = parse_time(&evidence.state.now) else { return };
     let Some(charge) = lines.iter().find(|line| line.is_charge()) else { return };
     let capture = lines.iter().find(|line| line.kind == "capture").unwrap_or(charge);
+    let settles_at = if evidence.history.card_gateway {
+        let zone = evidence.history.gateway_zone();
+        midnight(zone, local_day(zone, capture.occurred_ms) + 1)
+    } else {
+        capture.occurred_ms + SETTLES_AFTER
+    };
     // The state was read within some seconds.
     let latest = now + 60_000;
-    let is_early = (charge.settled && capture.occurred_ms + SETTLES_AFTER > latest)
-        || (charge.expired && charge.occurred_ms + AUTHORIZATION > latest);
+    let is_early =
+        (charge.settled && settles_at > latest) || (charge.expired && charge.occurred_ms + AUTHORIZATION > latest);
     violations.check(!is_early, || format!("{charge:?} ended early, before {}", evidence.state.now));
 }
 

@@ -1,6 +1,7 @@
 //! What must hold after a history, written from docs/ alone: it shares no code with what it checks.
 
 mod billing;
+mod books;
 mod calendar;
 mod events;
 mod evidence;
@@ -16,7 +17,8 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use self::evidence::{Books, EVENTS, Evidence, Line, UNFINISHED, read_books};
+pub use self::books::{Anomaly, Books, EVENTS, Line, SENDING, UNFINISHED, read_books};
+pub use self::evidence::Evidence;
 use crate::client::Response;
 use crate::history::History;
 

@@ -243,11 +243,15 @@ fn requested(evidence: &Evidence<'_>, violations: &mut Violations) {
         let Some(payment) = evidence.state.objects.get(id) else { continue };
         let decline = TOKENS.iter().find(|(name, _)| *name == token).and_then(|(_, decline)| *decline);
         let requested = number(payment, "amountRequested");
-        let amount = if token == "tok_partial" { requested / 2 } else { requested };
+        let is_part = token == "tok_partial" && !evidence.history.card_gateway;
+        let amount = if is_part { requested / 2 } else { requested };
         let is_right = match payment["status"].as_str() {
             _ if evidence.is_in_review(payment) => true,
             // The provider cannot be reached while Postgres, which contains it, is away.
-            Some("failed") => payment["failureCode"] == "provider_unavailable",
+            Some("failed") => {
+                let code = &payment["failureCode"];
+                code == "provider_unavailable" || (code == "amount_mismatch" && evidence.has_fee())
+            }
             _ => payment["declineCode"].as_str() == decline && number(payment, "amount") == amount,
         };
         violations.check(is_right, || format!("{request} with {token} became {payment}"));

@@ -71,6 +71,8 @@ fn is_documented(evidence: &Evidence<'_>, request: &Request, response: &Received
             let changes = request.content != Content::None;
             evidence.history.breaks_postgres() || (changes && evidence.has_wrong_clock(|role| role == Role::Api))
         }
+        // A token of a card field can be spent once.
+        409 if evidence.history.card_gateway && operation == "POST /v1/payments" => true,
         422 if request.key.is_some() && response.json["error"]["param"] == "Idempotency-Key" => true,
         status => statuses.contains(&status),
     }

@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::history::{Content, Fault, History, Request, SECOND, TimedFault, TimedRequest, get, post};
+use crate::history::{Content, Fault, History, Request, SECOND, TimedFault, TimedRequest, get, post, roles};
 use crate::random::Random;
-use crate::system::Role;
 use crate::world::StatementFault;
 
 /// The tokens of the mock provider: three approved ones for each declined one.
@@ -47,17 +46,18 @@ pub fn generate(seed: u64) -> History {
         requests.push(TimedRequest { at, request });
         requests.extend(std::iter::repeat_n(copy, copies));
     }
-    let mut faults: Vec<TimedFault> =
-        (0..FAULTS).map(|_| TimedFault { at: random.below(DURATION), fault: fault(&mut random) }).collect();
+    let (class, card_gateway) = (random.of(&['A', 'B', 'C']), random.one_in(3));
+    let mut faults: Vec<TimedFault> = (0..FAULTS)
+        .map(|_| TimedFault { at: random.below(DURATION), fault: fault(&mut random, card_gateway) })
+        .collect();
     faults.sort_by_key(|fault| fault.at);
-    let class = random.of(&['A', 'B', 'C']);
-    History { seed, class, requests, faults }
+    History { seed, class, card_gateway, requests, faults }
 }
 
-fn fault(random: &mut Random) -> Fault {
-    let role = random.of(&Role::ALL);
+fn fault(random: &mut Random, card_gateway: bool) -> Fault {
+    let role = random.of(roles(card_gateway));
     let duration = random.of(&[SECOND / 10, SECOND / 2, 2 * SECOND, 6 * SECOND]);
-    match random.below(11) {
+    match random.below(if card_gateway { 12 } else { 11 }) {
         0 => Fault::Kill { role, restart: duration },
         1..5 => {
             let fault = StatementFault { skip: random.below(30), executed: !random.one_in(3), kills: random.one_in(2) };
@@ -68,6 +68,7 @@ fn fault(random: &mut Random) -> Fault {
         7 => Fault::LostResponses { count: 1 + random.below(3) },
         8 => Fault::Provider { latency_ms: Some(random.of(&[300, 3_000, 36_000])), duration },
         9 => Fault::Provider { latency_ms: None, duration },
+        11 => Fault::Fee { duration: random.of(&[duration, PAST_LEASE]) },
         _ => Fault::WallClock { role, offset: random.of(&[-3_600, -5, -1, 1, 5, 3_600]) * 1_000_000 },
     }
 }

@@ -340,6 +340,12 @@ impl World {
     pub(super) fn deliver(&mut self, id: ConnectionId) -> Result<()> {
         let connection = self.connections.get_mut(&id).context("a connection")?;
         let bytes = std::mem::take(&mut connection.incoming);
+        if let Some(left) = self.losses.get_mut(&connection.address).filter(|left| **left > 0 && !bytes.is_empty()) {
+            *left -= 1;
+            self.trace.record("lost", &id, &bytes);
+            connection.closed = true;
+            return self.remove_closed();
+        }
         self.trace.record("deliver", &id, &bytes);
         let is_last = matches!(connection.server, Server::Process { stream: None, .. });
         connection.closed |= connection.client.write_all(&bytes).is_err() || is_last;

@@ -97,6 +97,8 @@ pub struct World {
     random: Random,
     services: BTreeMap<SocketAddr, Service>,
     outages: BTreeMap<SocketAddr, Outage>,
+    /// How many of the next responses of a service are lost.
+    losses: BTreeMap<SocketAddr, u64>,
     processes: BTreeMap<ProcessId, Process>,
     connections: BTreeMap<ConnectionId, Connection>,
     last_process: ProcessId,
@@ -132,6 +134,7 @@ impl World {
             random: Random::new(seed),
             services,
             outages: BTreeMap::new(),
+            losses: BTreeMap::new(),
             processes: BTreeMap::new(),
             connections: BTreeMap::new(),
             last_process: 0,
@@ -237,9 +240,15 @@ impl World {
         }
     }
 
-    /// Cancels the faults of statements that have not happened. No other follows.
+    /// Loses the next responses of the service at `address`: their connections break instead.
+    pub fn lose_responses(&mut self, address: SocketAddr, count: u64) {
+        self.losses.insert(address, count);
+    }
+
+    /// Cancels the faults of statements and responses that have not happened. No other follows.
     pub fn end_faults(&mut self) {
         self.faults_ended = true;
+        self.losses.clear();
         for process in self.processes.values_mut() {
             process.fault = None;
         }

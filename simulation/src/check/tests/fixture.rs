@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::auditor::State;
-use crate::check::{Books, Evidence, Line, check};
+use crate::check::{Anomaly, Books, Evidence, Line, check};
 use crate::client::{ReceivedResponse, Response};
-use crate::history::{History, Request, TimedRequest, post};
+use crate::history::{Fault, History, Request, TimedFault, TimedRequest, post};
 use crate::receiver::Delivery;
 
 const CREATED: &str = "2026-01-30T22:00:01.000Z";
@@ -115,6 +115,29 @@ impl Fixture {
         self.books.events.push(event);
     }
 
+    /// The charge of a payment.
+    pub(super) fn charge(&mut self, payment: u32) -> &mut Line {
+        let charge = format!("charge {payment}");
+        self.ledger.iter_mut().find(|line| line.id == charge).expect("a charge")
+    }
+
+    /// Payment 8, to whose charge the provider added a fee, and which was voided.
+    pub(super) fn mismatch(&mut self) {
+        self.history.faults.push(TimedFault { at: 0, fault: Fault::Fee { duration: 1 } });
+        let payment = json!({"status": "failed", "failureCode": "amount_mismatch", "failureMessage": "It is being reversed.",
+            "settled": false, "capture": true, "currency": "USD", "amount": 8_000, "amountRequested": 8_000,
+            "amountCaptured": 0, "amountRefunded": 0, "refunds": []});
+        let failed = object("payment", id("pay", 8), payment);
+        let create = post("/v1/payments", json!({"amount": 8_000, "paymentToken": "tok_ok"}));
+        self.request(create, 201, failed.clone());
+        self.event("payment.failed", None, failed.clone());
+        self.show(with(&failed, json!({"failureMessage": "It was returned."})));
+        self.line(8, "sale", 8_050).voided = true;
+        self.line(8, "void", 8_050);
+        let (payment, charge) = (id("pay", 8), "charge 8".to_owned());
+        self.books.anomalies.push(Anomaly { payment, charge, is_mismatch: true, is_returned: true });
+    }
+
     fn line(&mut self, payment: u32, kind: &str, amount: i64) -> &mut Line {
         let charge = format!("charge {payment}");
         let is_charge = ["sale", "authorize"].contains(&kind);
@@ -135,7 +158,7 @@ impl Fixture {
 
 fn fixture() -> Fixture {
     let mut fixture = Fixture {
-        history: History { seed: 0, class: 'A', requests: Vec::new(), faults: Vec::new() },
+        history: History { seed: 0, class: 'A', card_gateway: false, requests: Vec::new(), faults: Vec::new() },
         responses: Vec::new(),
         state: State { now: "2026-03-05T00:00:00.000Z".to_owned(), ..State::default() },
         deliveries: Vec::new(),

@@ -5,6 +5,7 @@ mod fixture;
 use serde_json::{Value, json};
 
 use self::fixture::{Fixture, id, violations};
+use super::Anomaly;
 use crate::history::{get, post};
 
 /// Fails unless one of the violations after the change contains the text.
@@ -147,6 +148,8 @@ fn payments_agree_with_the_ledger() {
         ("was captured twice", line(|fixture| fixture.ledger.push(fixture.ledger[3].clone()))),
         ("ended early", line(|fixture| fixture.state.now = "2026-01-30T22:00:00.500Z".to_owned())),
         ("differences from the provider", line(|fixture| fixture.books.differences = 1)),
+        ("from its acquirer", line(|fixture| fixture.books.acquirer_differences = 1)),
+        ("is no charge of a wrong amount", line(|fixture| fixture.books.anomalies.push(Anomaly::default()))),
     ];
     for (text, change) in cases {
         reports(text, change);
@@ -295,4 +298,34 @@ fn nothing_is_collected_after_a_cancellation() {
         attempt["attemptedAt"] = "2026-02-28T04:00:00.001Z".into();
         fixture.state.attempts.insert(id("inv", 4), vec![attempt]);
     });
+}
+
+#[test]
+fn charges_of_a_wrong_amount_are_returned() {
+    let returned = |fixture: &mut Fixture| fixture.mismatch();
+    assert_eq!(violations(returned), [] as [&str; 0]);
+    let changed = |change: fn(&mut Fixture)| {
+        move |fixture: &mut Fixture| {
+            fixture.mismatch();
+            change(fixture);
+        }
+    };
+    reports("is no charge of a wrong amount", changed(|fixture| fixture.history.faults.clear()));
+    reports("is no charge of a wrong amount", changed(|fixture| fixture.books.anomalies[0].is_mismatch = false));
+    reports("was not returned", changed(|fixture| fixture.books.anomalies[0].is_returned = false));
+    reports("was not returned", changed(|fixture| fixture.charge(8).voided = false));
+    reports("another number of approved charges", changed(|fixture| fixture.charge(8).voided = false));
+    reports("0 charges of a wrong amount", changed(|fixture| fixture.books.anomalies.clear()));
+}
+
+#[test]
+fn charges_settle_at_midnight_of_the_gateway() {
+    let at = |now: &'static str| {
+        move |fixture: &mut Fixture| {
+            fixture.history.card_gateway = true;
+            fixture.state.now = now.to_owned();
+        }
+    };
+    let early = |now| violations(at(now)).iter().any(|violation| violation.contains("ended early"));
+    assert!(early("2026-01-30T23:58:00.000Z") && !early("2026-01-31T00:00:00.000Z"));
 }

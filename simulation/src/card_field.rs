@@ -1,0 +1,75 @@
+//! The card field of the gateway, as cardholders use it: exchanges a card for a token that can be spent once.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reqwest::Client;
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use crate::history::{Content, Request, TimedRequest};
+use crate::system::GATEWAY_PAGES;
+
+/// The card that stands for each token of a history.
+const CARDS: [(&str, &str); 4] = [
+    ("tok_ok", "4242424242424242"),
+    // The gateway approves only in full.
+    ("tok_partial", "5555555555554444"),
+    ("tok_declined", "4000000000000002"),
+    ("tok_insufficient", "4000000000009995"),
+];
+
+/// Fetches the tokens of the card gateway. A request that is repeated, by its key or because a form is submitted twice,
+/// has the same token.
+#[derive(Clone, Default)]
+pub struct CardField {
+    /// What names the account to the gateway; `None` if its provider is the mock.
+    app_key: Option<String>,
+    tokens: Arc<Mutex<BTreeMap<String, Token>>>,
+}
+
+/// A token, once it has been requested; `None` if there was no response.
+type Token = Arc<OnceCell<Option<String>>>;
+
+impl CardField {
+    /// The field of the account with this app key.
+    pub fn new(app_key: Option<String>) -> Self {
+        Self { app_key, ..Self::default() }
+    }
+
+    /// What is sent for a request of the history; `None` if the gateway does not respond.
+    pub async fn fill(&self, client: &Client, timed: &TimedRequest, request: &Request) -> Option<Content> {
+        let mut content = request.content.clone();
+        let Some(app_key) = &self.app_key else { return Some(content) };
+        let name = match &content {
+            Content::None => None,
+            Content::Json(body) => body["paymentToken"].as_str(),
+            Content::Form(form) => form.strip_prefix("token="),
+        };
+        let Some((name, number)) = CARDS.iter().find(|(card, _)| Some(*card) == name) else { return Some(content) };
+        let same = timed.request.key.clone().unwrap_or_else(|| format!("{} {}", timed.at, request.path));
+        let token = {
+            let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(tokens.entry(format!("{same} {name}")).or_default())
+        };
+        let token = token.get_or_init(|| fetch(client, app_key, number)).await.clone()?;
+        match &mut content {
+            Content::None => {}
+            Content::Json(body) => body["paymentToken"] = token.into(),
+            Content::Form(form) => *form = format!("token={token}"),
+        }
+        Some(content)
+    }
+}
+
+async fn fetch(client: &Client, app_key: &str, number: &str) -> Option<String> {
+    let form = format!(
+        "app_key={app_key}&creditcard_number={number}&expire_month=12&expire_year=2030&cvv=123&name=Ada+Lovelace\
+         &zip_code=10001&country_code=US"
+    );
+    let url = format!("http://{}/services/field_token", SocketAddr::from(GATEWAY_PAGES));
+    let request = client.post(url).header("content-type", "application/x-www-form-urlencoded").body(form);
+    let response: Value = serde_json::from_str(&request.send().await.ok()?.text().await.ok()?).ok()?;
+    Some(response["response"]["card_token"].as_str()?.to_owned())
+}

@@ -1,0 +1,160 @@
+//! The books of the provider, and what only the database shows of ours.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use sqlx::{Connection as _, FromRow, PgConnection};
+use uuid::Uuid;
+
+/// Counts what is not final yet, except payments that wait for a manual review.
+pub const UNFINISHED: &str = "WITH review AS (
+        SELECT payment_id FROM operations WHERE state = 'unknown' AND next_push_at IS NULL)
+    SELECT (SELECT count(*) FROM payments p WHERE NOT EXISTS (SELECT FROM review r WHERE r.payment_id = p.id)
+            AND (status = 'processing' OR (amount_captured > 0 AND NOT settled AND status <> 'cancelled')))
+        + (SELECT count(*) FROM webhook_pending)
+        + (SELECT count(*) FROM test_clocks WHERE target IS NOT NULL)
+        + (SELECT count(*) FROM gateway.transactions WHERE recover_at IS NOT NULL)
+        + (SELECT count(*) FROM operations o WHERE state NOT IN ('succeeded', 'failed', 'declined')
+            AND NOT EXISTS (SELECT FROM review r WHERE r.payment_id = o.payment_id))";
+
+/// Counts what may be sent to the provider soon.
+pub const SENDING: &str = "SELECT (SELECT count(*) FROM test_clocks WHERE target IS NOT NULL)
+    + (SELECT count(*) FROM operations WHERE state NOT IN ('succeeded', 'failed', 'declined') AND next_push_at IS NOT NULL)";
+
+/// Counts the events.
+pub const EVENTS: &str = "SELECT count(*) FROM events";
+
+/// A transaction in the provider's ledger.
+#[derive(Clone, Debug, Default, FromRow)]
+pub struct Line {
+    /// The provider's name for it.
+    pub id: String,
+    /// `sale`, `authorize`, `capture`, `void` or `refund`.
+    pub kind: String,
+    /// The charge that it belongs to.
+    pub parent: Option<String>,
+    /// The payment whose operation has its reference.
+    pub payment: Option<String>,
+    /// Otherwise declined.
+    pub approved: bool,
+    /// Why it was declined.
+    pub decline_code: Option<String>,
+    /// In minor units, with the provider's fee.
+    pub amount: i64,
+    /// The currency.
+    pub currency: String,
+    /// Of a charge.
+    pub settled: bool,
+    /// Of a charge.
+    pub expired: bool,
+    /// Of a charge.
+    pub voided: bool,
+    /// When it was processed, in milliseconds since 1970: by the clock of the account, at the card gateway by its own.
+    pub occurred_ms: i64,
+}
+
+impl Line {
+    /// Whether it is an approved sale or authorization.
+    pub fn is_charge(&self) -> bool {
+        self.approved && ["sale", "authorize"].contains(&self.kind.as_str())
+    }
+}
+
+/// A charge that belongs to no payment and must be returned.
+#[derive(Clone, Debug, Default, FromRow)]
+pub struct Anomaly {
+    /// The payment that was to be charged.
+    pub payment: String,
+    /// The provider's name for the charge.
+    pub charge: String,
+    /// Whether the provider charged another amount than requested; otherwise it is a second charge.
+    pub is_mismatch: bool,
+    /// Whether its reversal succeeded, or an operator returned it.
+    pub is_returned: bool,
+}
+
+/// What only the database shows.
+#[derive(Clone, Debug, Default)]
+pub struct Books {
+    /// The payloads of all events.
+    pub events: Vec<Value>,
+    /// The charges that belong to no payment.
+    pub anomalies: Vec<Anomaly>,
+    /// Transactions that belong to no operation, or differ from it.
+    pub differences: i64,
+    /// Transactions of the card gateway whose outcome is not that of its acquirer.
+    pub acquirer_differences: i64,
+    /// The payments that wait for a manual review.
+    pub in_review: BTreeSet<String>,
+}
+
+const MOCK_LEDGER: &str =
+    "SELECT t.id, t.kind, t.parent, o.payment_id::text AS payment, t.approved, t.decline_code, t.amount,
+        t.currency, t.settled_at IS NOT NULL AS settled, t.expired_at IS NOT NULL AS expired,
+        t.voided_at IS NOT NULL AS voided, (extract(epoch FROM t.occurred_at) * 1000)::bigint AS occurred_ms
+    FROM mock.transactions t LEFT JOIN operations o ON o.reference = t.reference AND o.provider_account_id = t.account
+    ORDER BY t.created_at, t.id";
+
+/// A transaction that was not processed has moved no money and is left out.
+const GATEWAY_LEDGER: &str = "SELECT t.id::text, t.kind, t.parent_id::text AS parent, o.payment_id::text AS payment,
+        t.state = 'approved' AS approved, CASE t.state WHEN 'declined' THEN replace(t.reason, ' ', '_') END AS decline_code,
+        t.amount, t.currency, coalesce(NOT t.voided AND t.settles_at <= clock_timestamp(), false) AS settled,
+        coalesce(NOT t.voided AND t.captured = 0 AND t.lapses_at <= clock_timestamp(), false) AS expired, t.voided,
+        (extract(epoch FROM t.ended_at) * 1000)::bigint AS occurred_ms
+    FROM gateway.transactions t LEFT JOIN gateway.child_references c ON c.transaction_id = t.id
+    LEFT JOIN operations o ON o.reference = CASE WHEN t.parent_id IS NULL THEN t.reference_id ELSE c.reference_id END
+    WHERE t.state IN ('approved', 'declined') ORDER BY t.created_at, t.id";
+
+const ACQUIRER_DIFFERENCES: &str = "SELECT count(*) FROM gateway.transactions t
+    FULL JOIN gateway.acquirer_books a ON a.reference = t.id
+    WHERE coalesce(CASE WHEN t.state IN ('approved', 'declined') THEN t.state END, 'none')
+        <> coalesce(CASE WHEN a.answer IN ('approved', 'declined') THEN a.answer END, 'none')";
+
+const ANOMALIES: &str = "SELECT c.payment_id::text AS payment, c.provider_ref AS charge,
+        c.kind::text = 'amount_mismatch' AS is_mismatch, c.returned_at IS NOT NULL OR o.state = 'succeeded' AS is_returned
+    FROM charge_anomalies c JOIN operations o ON o.id = c.reversal_operation_id ORDER BY c.id";
+
+const DIFFERENCES: &str = "SELECT (SELECT count(*) FROM orphans) + (SELECT count(*) FROM book_differences)";
+
+/// The payments whose outcome at a provider of class C only a person can find out.
+const IN_REVIEW: &str = "SELECT DISTINCT payment_id::text FROM operations
+    WHERE state = 'unknown' AND next_push_at IS NULL AND payment_id IS NOT NULL";
+
+/// Reads the database.
+///
+/// # Errors
+/// If it cannot be read.
+pub async fn read_books(database_url: &str) -> Result<(Vec<Line>, Books)> {
+    let mut db = PgConnection::connect(database_url).await?;
+    let mut ledger: Vec<Line> = sqlx::query_as(MOCK_LEDGER).fetch_all(&mut db).await?;
+    for mut line in sqlx::query_as::<_, Line>(GATEWAY_LEDGER).fetch_all(&mut db).await? {
+        line.id = ulid(&line.id)?;
+        line.parent = line.parent.map(|parent| ulid(&parent)).transpose()?;
+        ledger.push(line);
+    }
+    for line in &mut ledger {
+        line.payment = line.payment.take().map(|id| payment_id(&id)).transpose()?;
+    }
+    let payloads: Vec<String> = sqlx::query_scalar("SELECT payload FROM events ORDER BY id").fetch_all(&mut db).await?;
+    let events = payloads.iter().map(|payload| serde_json::from_str(payload).unwrap_or_default()).collect();
+    let mut anomalies: Vec<Anomaly> = sqlx::query_as(ANOMALIES).fetch_all(&mut db).await?;
+    for anomaly in &mut anomalies {
+        anomaly.payment = payment_id(&anomaly.payment)?;
+    }
+    let differences = sqlx::query_scalar(DIFFERENCES).fetch_one(&mut db).await?;
+    let acquirer_differences = sqlx::query_scalar(ACQUIRER_DIFFERENCES).fetch_one(&mut db).await?;
+    let in_review: Vec<String> = sqlx::query_scalar(IN_REVIEW).fetch_all(&mut db).await?;
+    let in_review = in_review.iter().map(|id| payment_id(id)).collect::<Result<_>>()?;
+    Ok((ledger, Books { events, anomalies, differences, acquirer_differences, in_review }))
+}
+
+fn payment_id(uuid: &str) -> Result<String> {
+    Ok(format!("pay_{}", ulid(uuid)?))
+}
+
+/// The form in which ids are shown.
+fn ulid(uuid: &str) -> Result<String> {
+    let uuid: Uuid = uuid.parse().context("an id")?;
+    Ok(ulid::Ulid::from_bytes(*uuid.as_bytes()).to_string())
+}
