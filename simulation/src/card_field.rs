@@ -12,13 +12,19 @@ use crate::history::{Content, Request, TimedRequest};
 use crate::system::GATEWAY_PAGES;
 
 /// The card that stands for each token of a history.
-const CARDS: [(&str, &str); 4] = [
+const CARDS: [(&str, &str); 6] = [
     ("tok_ok", "4242424242424242"),
     // The gateway approves only in full.
     ("tok_partial", "5555555555554444"),
     ("tok_declined", "4000000000000002"),
     ("tok_insufficient", "4000000000009995"),
+    // Of a brand that the account does not accept.
+    ("tok_refused", "378282246310005"),
+    // Submitted without a postal code.
+    (INCOMPLETE, "4242424242424242"),
 ];
+
+const INCOMPLETE: &str = "tok_incomplete";
 
 /// Fetches the tokens of the card gateway. A request that is repeated, by its key or because a form is submitted twice,
 /// has the same token.
@@ -53,7 +59,7 @@ impl CardField {
             let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(tokens.entry(format!("{same} {name}")).or_default())
         };
-        let token = token.get_or_init(|| fetch(client, app_key, number)).await.clone()?;
+        let token = token.get_or_init(|| fetch(client, app_key, number, *name != INCOMPLETE)).await.clone()?;
         match &mut content {
             Content::None => {}
             Content::Json(body) => body["paymentToken"] = token.into(),
@@ -63,10 +69,11 @@ impl CardField {
     }
 }
 
-async fn fetch(client: &Client, app_key: &str, number: &str) -> Option<String> {
+async fn fetch(client: &Client, app_key: &str, number: &str, is_complete: bool) -> Option<String> {
+    let zip_code = if is_complete { "10001" } else { "" };
     let form = format!(
         "app_key={app_key}&creditcard_number={number}&expire_month=12&expire_year=2030&cvv=123&name=Ada+Lovelace\
-         &zip_code=10001&country_code=US"
+         &zip_code={zip_code}&country_code=US"
     );
     let url = format!("http://{}/services/field_token", SocketAddr::from(GATEWAY_PAGES));
     let request = client.post(url).header("content-type", "application/x-www-form-urlencoded").body(form);

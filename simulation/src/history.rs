@@ -23,6 +23,8 @@ pub struct History {
     pub class: char,
     /// Whether the provider is the card gateway, which belongs to class B; otherwise it is the mock.
     pub card_gateway: bool,
+    /// Whether operators resolve what waits for a manual review at the end.
+    pub operators: bool,
     /// By time.
     pub requests: Vec<TimedRequest>,
     /// By time.

@@ -10,6 +10,7 @@ pub mod history;
 pub mod host;
 pub mod lane;
 pub mod lanes;
+pub mod operators;
 pub mod receiver;
 pub mod run;
 pub mod servers;

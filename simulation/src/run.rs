@@ -15,6 +15,7 @@ use crate::check::{self, Evidence};
 use crate::client::{self, Responses};
 use crate::clock;
 use crate::history::{Fault, History, SECOND};
+use crate::operators;
 use crate::random::Random;
 use crate::receiver::{self, Receiver};
 use crate::servers::Servers;
@@ -82,7 +83,7 @@ pub fn run(
     system.world.trace.lines = lines.then(Vec::new);
     let receiver = Receiver::new(Random::new(history.seed));
     let (shop, secret) = prepare(&mut system, receiver.clone(), history)?;
-    let (mut agenda, key) = (Agenda::new(history.card_gateway), shop.key.clone());
+    let (mut agenda, account, key) = (Agenda::new(history.card_gateway), shop.account, shop.key.clone());
     system.configure_provider(&format!("recovery_class = '{}'", history.class))?;
 
     let responses: Responses = Arc::new(Mutex::new(vec![None; history.requests.len()]));
@@ -98,13 +99,19 @@ pub fn run(
 
     receiver.heal();
     agenda.heal(&mut system, history.roles())?;
-    let quiet = agenda.wait_until_quiet(&mut system)?;
+    let mut quiet = agenda.wait_until_quiet(&mut system)?;
+    let (mut noticed, supports_references) = (Vec::new(), history.card_gateway || history.class != 'C');
+    if history.operators {
+        noticed = system.complete("operator", operators::resolve)?;
+        quiet &= agenda.wait_until_quiet(&mut system)?;
+    }
+    noticed.extend(system.complete("operator", move || operators::compare(account, supports_references))?);
     let state = read_state(&mut system, &mut agenda, &key, &responses)?;
     let virtual_us = clock::now_us() - clock::BEGIN_US;
     let (trace, backends) = system.world.end()?;
     let responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let (ledger, books) = runtime.block_on(check::read_books(&servers.database_url()))?;
+    let (ledger, books) = runtime.block_on(check::read_books(&servers.database_url(), noticed))?;
     let deliveries = receiver.deliveries();
     let evidence = Evidence { history, responses: &responses, state, deliveries, secret, ledger, books };
     let mut violations = check::check(&evidence);
@@ -129,8 +136,6 @@ fn read_state(system: &mut System, agenda: &mut Agenda, key: &str, responses: &R
     let named = check::named(&responses.lock().unwrap_or_else(PoisonError::into_inner));
     loop {
         let before = system.world.observer.query(check::EVENTS)?;
-        // The auditor pauses between requests.
-        system.world.drift_us = 0;
         let (key, named) = (key.to_owned(), named.clone());
         let state = system.complete("auditor", || async move { Ok(auditor::read(&key, &named).await) })?;
         if system.world.observer.query(check::EVENTS)? == before || !agenda.wait_until_quiet(system)? {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{env, mem, process};
 
 use anyhow::{Context as _, Result, ensure};
+use sqlx::{Connection as _, PgConnection};
 use testkit::chaos::dropped_constraints;
 use testkit::{postgres, redis};
 use tokio::runtime::Builder;
@@ -33,6 +34,16 @@ const SETTINGS: [&str; 6] = [
 
 /// Space for the files of one lane.
 const NEEDED_SPACE: u64 = 1 << 30;
+
+/// Records when a worker claims an operation of which no request can have taken effect, to send one.
+const SENT: &str = "CREATE SCHEMA simulation;
+    CREATE TABLE simulation.sent (operation_id uuid NOT NULL, sent_at timestamptz NOT NULL DEFAULT clock_timestamp());
+    CREATE FUNCTION simulation.record_sent() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO simulation.sent (operation_id) VALUES (NEW.id);
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER record_sent AFTER UPDATE ON operations FOR EACH ROW
+        WHEN (OLD.state = 'ready' AND NEW.state = 'sending') EXECUTE FUNCTION simulation.record_sent()";
 
 /// Without the triggers that protect the audit log, and without notices.
 const AS_REPLICA: &str = "SET session_replication_role = replica; SET client_min_messages = warning";
@@ -106,6 +117,7 @@ impl Servers {
             let owner = postgres.url(DATABASE);
             migrations::run(&owner).await?;
             gateway::migrations::run(&owner, Some(&role_url(&owner)?)).await?;
+            sqlx::raw_sql(SENT).execute(&mut PgConnection::connect(&owner).await?).await?;
             anyhow::Ok((postgres, redis))
         })?;
         let url = url::Url::parse(&postgres.url(DATABASE))?;

@@ -7,6 +7,7 @@ use foundation::config;
 use foundation::id::AccountId;
 use foundation::money::Currency;
 use gateway::accounts::{CryptoKeys, Settings, create};
+use gateway::cards::Brand;
 use providers::ProviderKind;
 use providers::card_gateway::Credentials;
 use serde_json::json;
@@ -15,6 +16,8 @@ use sqlx::PgPool;
 /// The merchant's keys.
 #[derive(Clone, Debug)]
 pub struct Shop {
+    /// The account at the service.
+    pub account: AccountId,
     /// The secret key.
     pub key: String,
     /// What names the account in browsers to the card gateway, if it is connected to one.
@@ -44,7 +47,7 @@ pub async fn open(timezone: &str, gateway_zone: Option<&str>) -> Result<Shop> {
     };
     let secret = accounts::issue_secret(&pool, &peppers, &encryption, now, id, None).await?;
     pool.close().await;
-    Ok(Shop { key: secret.key.expose().to_owned(), app_key })
+    Ok(Shop { account: id, key: secret.key.expose().to_owned(), app_key })
 }
 
 /// Connects the account to a new one at the card gateway. Returns its app key.
@@ -54,6 +57,7 @@ async fn connect(pool: &PgPool, account: AccountId, zone: &str) -> Result<String
     let settings = Settings {
         time_zone: Some(zone.parse().ok().context("a time zone")?),
         three_ds: Some(false),
+        refused_brands: Some(vec![Brand::Amex]),
         // No history reaches a limit.
         sale_limit: Some(i64::from(u32::MAX)),
         monthly_limit: Some(i64::from(u32::MAX)),

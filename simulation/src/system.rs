@@ -196,6 +196,8 @@ impl System {
         M: FnOnce() -> F + Send + 'static,
         F: Future<Output = Result<T>>,
     {
+        // It may wait for a time.
+        self.world.drift_us = 0;
         let completed = Arc::new(Mutex::new(None));
         let result = Arc::clone(&completed);
         let process = self.world.start(name, 0, move || async move {

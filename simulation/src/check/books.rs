@@ -52,6 +52,12 @@ pub struct Line {
     pub voided: bool,
     /// When it was processed, in milliseconds since 1970: by the clock of the account, at the card gateway by its own.
     pub occurred_ms: i64,
+    /// When the money moved, in microseconds since 1970.
+    pub booked_us: i64,
+    /// The state of the operation that has its reference.
+    pub state: Option<String>,
+    /// The provider's name for it that the operation has.
+    pub recorded: Option<String>,
 }
 
 impl Line {
@@ -74,6 +80,28 @@ pub struct Anomaly {
     pub is_returned: bool,
 }
 
+/// A request that charges a card was allowed to be sent, and certainly none had been before that could take effect.
+#[derive(Clone, Debug, Default, FromRow)]
+pub struct Sent {
+    /// The payment.
+    pub payment: String,
+    /// In microseconds since 1970.
+    pub at_us: i64,
+}
+
+/// A refund or a collection that nobody waits for, and that has failed.
+#[derive(Clone, Debug, Default, FromRow)]
+pub struct GivenUp {
+    /// The payment.
+    pub payment: String,
+    /// `refund`, or that of a charge.
+    pub kind: String,
+    /// How long it was tried, in milliseconds.
+    pub tried_ms: i64,
+    /// Whether the provider has refused it; otherwise it has processed nothing.
+    pub is_refused: bool,
+}
+
 /// What only the database shows.
 #[derive(Clone, Debug, Default)]
 pub struct Books {
@@ -85,6 +113,14 @@ pub struct Books {
     pub differences: i64,
     /// Transactions of the card gateway whose outcome is not that of its acquirer.
     pub acquirer_differences: i64,
+    /// The first requests of charges.
+    pub sent: Vec<Sent>,
+    /// The failed refunds and collections.
+    pub given_up: Vec<GivenUp>,
+    /// The payments whose outcome an operator has entered.
+    pub resolved: BTreeSet<String>,
+    /// What operators noticed: differences that `ctl reconcile` reports, and outcomes that they could not enter.
+    pub noticed: Vec<String>,
     /// The payments that wait for a manual review.
     pub in_review: BTreeSet<String>,
 }
@@ -92,7 +128,8 @@ pub struct Books {
 const MOCK_LEDGER: &str =
     "SELECT t.id, t.kind, t.parent, o.payment_id::text AS payment, t.approved, t.decline_code, t.amount,
         t.currency, t.settled_at IS NOT NULL AS settled, t.expired_at IS NOT NULL AS expired,
-        t.voided_at IS NOT NULL AS voided, (extract(epoch FROM t.occurred_at) * 1000)::bigint AS occurred_ms
+        t.voided_at IS NOT NULL AS voided, (extract(epoch FROM t.occurred_at) * 1000)::bigint AS occurred_ms,
+        (extract(epoch FROM t.created_at) * 1000000)::bigint AS booked_us, o.state::text, o.provider_ref AS recorded
     FROM mock.transactions t LEFT JOIN operations o ON o.reference = t.reference AND o.provider_account_id = t.account
     ORDER BY t.created_at, t.id";
 
@@ -101,8 +138,10 @@ const GATEWAY_LEDGER: &str = "SELECT t.id::text, t.kind, t.parent_id::text AS pa
         t.state = 'approved' AS approved, CASE t.state WHEN 'declined' THEN replace(t.reason, ' ', '_') END AS decline_code,
         t.amount, t.currency, coalesce(NOT t.voided AND t.settles_at <= clock_timestamp(), false) AS settled,
         coalesce(NOT t.voided AND t.captured = 0 AND t.lapses_at <= clock_timestamp(), false) AS expired, t.voided,
-        (extract(epoch FROM t.ended_at) * 1000)::bigint AS occurred_ms
-    FROM gateway.transactions t LEFT JOIN gateway.child_references c ON c.transaction_id = t.id
+        (extract(epoch FROM t.ended_at) * 1000)::bigint AS occurred_ms,
+        coalesce((extract(epoch FROM a.created_at) * 1000000)::bigint, 0) AS booked_us, o.state::text,
+        o.provider_ref AS recorded
+    FROM gateway.transactions t LEFT JOIN gateway.acquirer_books a ON a.reference = t.id LEFT JOIN gateway.child_references c ON c.transaction_id = t.id
     LEFT JOIN operations o ON o.reference = CASE WHEN t.parent_id IS NULL THEN t.reference_id ELSE c.reference_id END
     WHERE t.state IN ('approved', 'declined') ORDER BY t.created_at, t.id";
 
@@ -115,6 +154,24 @@ const ANOMALIES: &str = "SELECT c.payment_id::text AS payment, c.provider_ref AS
         c.kind::text = 'amount_mismatch' AS is_mismatch, c.returned_at IS NOT NULL OR o.state = 'succeeded' AS is_returned
     FROM charge_anomalies c JOIN operations o ON o.id = c.reversal_operation_id ORDER BY c.id";
 
+const SENT: &str = "SELECT o.payment_id::text AS payment, (extract(epoch FROM s.sent_at) * 1000000)::bigint AS at_us
+    FROM simulation.sent s JOIN operations o ON o.id = s.operation_id WHERE o.kind IN ('sale', 'authorize')";
+
+/// Without collections that were ended before they were sent, because a request of the merchant stopped them.
+const GIVEN_UP: &str = "SELECT o.payment_id::text AS payment, o.kind::text,
+        (extract(epoch FROM o.finished_at - o.created_at) * 1000)::bigint AS tried_ms,
+        o.failure_code = 'provider_refused' AND NOT EXISTS (
+            SELECT FROM gateway.transactions t LEFT JOIN gateway.child_references c ON c.transaction_id = t.id
+            WHERE o.reference = CASE WHEN t.parent_id IS NULL THEN t.reference_id ELSE c.reference_id END
+                AND t.state = 'failed') AS is_refused
+    FROM operations o
+    WHERE o.state = 'failed' AND (o.kind = 'refund' OR o.background) AND o.payment_id IS NOT NULL
+        AND o.failure_code IN ('provider_refused', 'provider_unavailable')
+        AND o.failure <> 'its invoice is no longer to be charged' ORDER BY o.id";
+
+const RESOLVED: &str = "SELECT detail->>'payment' FROM audit_log
+    WHERE action = 'operations.resolve' AND detail->>'payment' IS NOT NULL";
+
 const DIFFERENCES: &str = "SELECT (SELECT count(*) FROM orphans) + (SELECT count(*) FROM book_differences)";
 
 /// The payments whose outcome at a provider of class C only a person can find out.
@@ -125,7 +182,7 @@ const IN_REVIEW: &str = "SELECT DISTINCT payment_id::text FROM operations
 ///
 /// # Errors
 /// If it cannot be read.
-pub async fn read_books(database_url: &str) -> Result<(Vec<Line>, Books)> {
+pub async fn read_books(database_url: &str, noticed: Vec<String>) -> Result<(Vec<Line>, Books)> {
     let mut db = PgConnection::connect(database_url).await?;
     let mut ledger: Vec<Line> = sqlx::query_as(MOCK_LEDGER).fetch_all(&mut db).await?;
     for mut line in sqlx::query_as::<_, Line>(GATEWAY_LEDGER).fetch_all(&mut db).await? {
@@ -142,11 +199,24 @@ pub async fn read_books(database_url: &str) -> Result<(Vec<Line>, Books)> {
     for anomaly in &mut anomalies {
         anomaly.payment = payment_id(&anomaly.payment)?;
     }
+    let mut sent: Vec<Sent> = sqlx::query_as(SENT).fetch_all(&mut db).await?;
+    for sent in &mut sent {
+        sent.payment = payment_id(&sent.payment)?;
+    }
+    let mut given_up: Vec<GivenUp> = sqlx::query_as(GIVEN_UP).fetch_all(&mut db).await?;
+    for given_up in &mut given_up {
+        given_up.payment = payment_id(&given_up.payment)?;
+    }
+    let resolved: Vec<String> = sqlx::query_scalar(RESOLVED).fetch_all(&mut db).await?;
+    let resolved = resolved.into_iter().collect();
     let differences = sqlx::query_scalar(DIFFERENCES).fetch_one(&mut db).await?;
     let acquirer_differences = sqlx::query_scalar(ACQUIRER_DIFFERENCES).fetch_one(&mut db).await?;
     let in_review: Vec<String> = sqlx::query_scalar(IN_REVIEW).fetch_all(&mut db).await?;
     let in_review = in_review.iter().map(|id| payment_id(id)).collect::<Result<_>>()?;
-    Ok((ledger, Books { events, anomalies, differences, acquirer_differences, in_review }))
+    #[rustfmt::skip]
+    let books =
+        Books { events, anomalies, differences, acquirer_differences, sent, given_up, resolved, noticed, in_review };
+    Ok((ledger, books))
 }
 
 fn payment_id(uuid: &str) -> Result<String> {

@@ -32,6 +32,14 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
         times(evidence, &lines, violations);
     }
     anomalies(evidence, violations);
+    matched(evidence, violations);
+    for given_up in &evidence.books.given_up {
+        let is_allowed = given_up.is_refused || given_up.tried_ms >= DAY;
+        violations.check(is_allowed, || format!("was given up early, and the provider has not decided: {given_up:?}"));
+    }
+    for noticed in &evidence.books.noticed {
+        violations.0.push(format!("an operator noticed: {noticed}"));
+    }
     violations.check(evidence.books.differences == 0, || {
         format!("{} differences from the provider's statement", evidence.books.differences)
     });
@@ -39,6 +47,17 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
         format!("{} differences of the card gateway from its acquirer", evidence.books.acquirer_differences)
     });
     acknowledged(evidence, violations);
+}
+
+/// Each line belongs to an operation that has recorded it, or is reported as an anomaly. Others count as differences.
+fn matched(evidence: &Evidence<'_>, violations: &mut Violations) {
+    for line in evidence.ledger.iter().filter(|line| line.approved) {
+        let is_recorded = line.state.as_deref() == Some("succeeded") && line.recorded.as_ref() == Some(&line.id);
+        let is_reported = evidence.books.anomalies.iter().any(|anomaly| anomaly.charge == line.id);
+        let is_in_review = line.payment.as_ref().is_some_and(|id| evidence.books.in_review.contains(id));
+        let is_matched = is_recorded || is_reported || is_in_review;
+        violations.check(is_matched, || format!("is neither recorded nor reported: {line:?}"));
+    }
 }
 
 /// The sum of what was refunded of a charge.

@@ -1,5 +1,6 @@
 //! What must hold after a history, written from docs/ alone: it shares no code with what it checks.
 
+mod availability;
 mod billing;
 mod books;
 mod calendar;
@@ -12,12 +13,13 @@ mod lifecycle;
 mod objects;
 mod recurring;
 mod responses;
+mod stopped;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use self::books::{Anomaly, Books, EVENTS, Line, SENDING, UNFINISHED, read_books};
+pub use self::books::{Anomaly, Books, EVENTS, GivenUp, Line, SENDING, Sent, UNFINISHED, read_books};
 pub use self::evidence::Evidence;
 use crate::client::Response;
 use crate::history::History;
@@ -46,6 +48,8 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<String> {
         lifecycle::check,
         events::check,
         invoices::check,
+        stopped::check,
+        availability::check,
         billing::check,
         recurring::check,
     ] {

@@ -27,6 +27,7 @@ const TOKENS: &[(&str, Option<&str>)] = &[
     ("tok_partial", None),
     ("tok_declined", Some("declined")),
     ("tok_insufficient", Some("insufficient_funds")),
+    ("tok_refused", Some("card_not_supported")),
 ];
 
 pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
@@ -125,6 +126,7 @@ fn payment(payment: &Value) -> Option<&'static str> {
     let decline = match payment["declineCode"].as_str() {
         None => payment.get("declineType").is_none() && status != "declined",
         Some("declined" | "insufficient_funds") => payment["declineType"] == "soft" && status == "declined",
+        Some("card_not_supported") => payment["declineType"] == "hard" && status == "declined",
         Some(_) => false,
     };
     if !decline {

@@ -1,6 +1,7 @@
 //! Generates a history from a seed.
 
 mod billing;
+mod hostile;
 mod money;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,10 @@ pub fn generate(seed: u64) -> History {
     let mut times: Vec<u64> = (0..REQUESTS).map(|_| random.below(DURATION)).collect();
     times.sort_unstable();
     let mut generator = Generator::new(random.fork());
+    let (class, card_gateway, operators) = (random.of(&['A', 'B', 'C']), random.one_in(3), random.one_in(2));
+    // Nothing happens but what clients and payers send.
+    let is_calm = random.one_in(8);
+    generator.has_hostile_payers = is_calm || random.one_in(3);
     let mut requests: Vec<TimedRequest> = Vec::new();
     for at in times {
         if requests.len() >= REQUESTS {
@@ -45,13 +50,13 @@ pub fn generate(seed: u64) -> History {
         let copy = TimedRequest { at, request: Request { creates: None, ..request.clone() } };
         requests.push(TimedRequest { at, request });
         requests.extend(std::iter::repeat_n(copy, copies));
+        requests.extend((at + 1..).zip(generator.attack.drain(..)).map(|(at, request)| TimedRequest { at, request }));
     }
-    let (class, card_gateway) = (random.of(&['A', 'B', 'C']), random.one_in(3));
-    let mut faults: Vec<TimedFault> = (0..FAULTS)
+    let mut faults: Vec<TimedFault> = (0..if is_calm { 0 } else { FAULTS })
         .map(|_| TimedFault { at: random.below(DURATION), fault: fault(&mut random, card_gateway) })
         .collect();
     faults.sort_by_key(|fault| fault.at);
-    History { seed, class, card_gateway, requests, faults }
+    History { seed, class, card_gateway, operators, requests, faults }
 }
 
 fn fault(random: &mut Random, card_gateway: bool) -> Fault {
@@ -88,6 +93,9 @@ struct Generator {
     amounts: u64,
     /// The hours by which the test clock was advanced.
     advanced: u64,
+    has_hostile_payers: bool,
+    /// What a hostile payer sends immediately after a request.
+    attack: Vec<Request>,
 }
 
 impl Generator {
@@ -101,6 +109,8 @@ impl Generator {
             with_key: Vec::new(),
             amounts: 0,
             advanced: 0,
+            has_hostile_payers: false,
+            attack: Vec::new(),
         }
     }
 
@@ -116,7 +126,8 @@ impl Generator {
         if let Some(request) = self.follow_up.take() {
             return request;
         }
-        let request = self.any_request();
+        let is_hostile = self.has_hostile_payers && self.random.one_in(5);
+        let request = if is_hostile { self.hostile() } else { self.any_request() };
         let missing = self.missing.take();
         if missing.is_some() {
             self.follow_up = None;

@@ -144,12 +144,14 @@ impl Fixture {
         self.ledger.push(Line {
             id: if is_charge { charge.clone() } else { format!("{kind} {payment}") },
             kind: kind.to_owned(),
-            parent: (!is_charge).then_some(charge),
+            parent: (!is_charge).then(|| charge.clone()),
             payment: Some(id("pay", payment)),
             approved: true,
             amount,
             currency: "USD".to_owned(),
             occurred_ms: CREATED_MS,
+            state: Some("succeeded".to_owned()),
+            recorded: Some(if is_charge { charge } else { format!("{kind} {payment}") }),
             ..Line::default()
         });
         self.ledger.last_mut().expect("the line")
@@ -158,7 +160,14 @@ impl Fixture {
 
 fn fixture() -> Fixture {
     let mut fixture = Fixture {
-        history: History { seed: 0, class: 'A', card_gateway: false, requests: Vec::new(), faults: Vec::new() },
+        history: History {
+            seed: 0,
+            class: 'A',
+            card_gateway: false,
+            operators: false,
+            requests: Vec::new(),
+            faults: Vec::new(),
+        },
         responses: Vec::new(),
         state: State { now: "2026-03-05T00:00:00.000Z".to_owned(), ..State::default() },
         deliveries: Vec::new(),

@@ -5,7 +5,8 @@ mod fixture;
 use serde_json::{Value, json};
 
 use self::fixture::{Fixture, id, violations};
-use super::Anomaly;
+use super::{Anomaly, GivenUp, Line, Sent};
+use crate::client::Response;
 use crate::history::{get, post};
 
 /// Fails unless one of the violations after the change contains the text.
@@ -297,6 +298,79 @@ fn nothing_is_collected_after_a_cancellation() {
         let mut attempt = fixture.state.attempts[&id("inv", 1)][0].clone();
         attempt["attemptedAt"] = "2026-02-28T04:00:00.001Z".into();
         fixture.state.attempts.insert(id("inv", 4), vec![attempt]);
+    });
+}
+
+#[test]
+fn operators_notice_nothing() {
+    reports("an operator noticed", |fixture| fixture.books.noticed.push("a difference".to_owned()));
+    reports("neither recorded nor reported", |fixture| fixture.ledger[0].state = Some("failed".to_owned()));
+    reports("neither recorded nor reported", |fixture| fixture.ledger[0].recorded = Some("another".to_owned()));
+}
+
+#[test]
+fn work_is_given_up_only_by_the_provider_or_after_a_day() {
+    let given_up = |tried_ms, is_refused| {
+        let one = GivenUp { payment: id("pay", 1), kind: "refund".to_owned(), tried_ms, is_refused };
+        violations(|fixture| fixture.books.given_up.push(one))
+    };
+    assert_eq!(given_up(86_400_000, false), [] as [&str; 0]);
+    assert_eq!(given_up(1_000, true), [] as [&str; 0]);
+    assert!(given_up(86_399_000, false)[0].contains("given up early"));
+}
+
+#[test]
+fn nothing_is_sent_after_a_stop() {
+    // Payment 6 collects invoice 1, and payment 7 is for the link.
+    let is_reported = |path: &str, object: &str, late_us: i64, payment: u32| {
+        let violations = violations(|fixture| {
+            fixture.shown("pay", 6)["paymentMethodId"] = id("pm", 1).into();
+            fixture.shown("inv", 1)["subscriptionId"] = id("sub", 1).into();
+            fixture.request(post(path, json!({})), 200, json!({"id": object}));
+            // The invoice was scheduled before.
+            let at_us = fixture.responses.len() as i64 * 1_000 - 500 + late_us;
+            fixture.books.sent.push(Sent { payment: id("pay", payment), at_us });
+        });
+        violations.iter().any(|violation| violation.contains("later a request was sent"))
+    };
+    for (path, object, payment) in [
+        ("/v1/invoices/{invoice.0}/void", id("inv", 1), 6),
+        ("/v1/invoices/{invoice.0}/cancel_schedule", id("inv", 1), 6),
+        ("/v1/subscriptions/{subscription.0}/cancel", id("sub", 1), 6),
+        ("/v1/payment_links/{link.0}/cancel", id("plink", 1), 7),
+    ] {
+        assert!(is_reported(path, &object, 1, payment) && !is_reported(path, &object, 0, payment), "{path}");
+        assert!(!is_reported(path, &object, 1, 1), "{path}");
+    }
+}
+
+#[test]
+fn no_charge_follows_one_that_stands() {
+    let is_reported = |returned: Option<(&str, i64)>| {
+        let violations = violations(|fixture| {
+            let again = Line { id: "another".to_owned(), booked_us: 100, ..fixture.charge(6).clone() };
+            if let Some((kind, booked_us)) = returned {
+                let parent = Some("charge 6".to_owned());
+                fixture.ledger.push(Line { kind: kind.to_owned(), parent, booked_us, ..again.clone() });
+            }
+            fixture.ledger.push(again);
+        });
+        violations.iter().any(|violation| violation.contains("charged again while a charge stood"))
+    };
+    assert!(is_reported(None));
+    for kind in ["void", "refund"] {
+        assert!(is_reported(Some((kind, 101))) && !is_reported(Some((kind, 99))), "{kind}");
+    }
+}
+
+#[test]
+fn without_faults_everything_is_available() {
+    reports("has no response although nothing failed", |fixture| fixture.responses[0] = Some(Response::Lost));
+    reports("has no response although nothing failed", |fixture| fixture.response(0).status = 503);
+    reports("failed although nothing else did", |fixture| {
+        fixture.mismatch();
+        fixture.history.faults.clear();
+        fixture.books.sent.push(Sent { payment: id("pay", 8), at_us: 0 });
     });
 }
 

@@ -1,0 +1,81 @@
+//! docs/billing.md: once an invoice, a link or a subscription was stopped, no request that charges for it is sent. And no
+//! charge follows one that was taken and not given back.
+
+use serde_json::Value;
+
+use super::{Evidence, Line, Violations};
+use crate::client::{ReceivedResponse, Response};
+
+const SCHEDULE: &str = "POST /v1/invoices/{id}/schedule";
+
+pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
+    for (request, stopped) in evidence.responses().filter(|(_, response)| response.status == 200) {
+        let is_concerned: &dyn Fn(&Value) -> bool = match request.operation().as_str() {
+            "POST /v1/invoices/{id}/void" => &|payment| payment["invoiceId"] == stopped.json["id"],
+            "POST /v1/payment_links/{id}/cancel" => &|payment| payment["paymentLinkId"] == stopped.json["id"],
+            "POST /v1/invoices/{id}/cancel_schedule" => {
+                &|payment| payment["invoiceId"] == stopped.json["id"] && is_collection(evidence, payment, stopped)
+            }
+            "POST /v1/subscriptions/{id}/cancel" => &|payment| {
+                let invoice = payment["invoiceId"].as_str().and_then(|id| evidence.state.objects.get(id));
+                invoice.is_some_and(|invoice| invoice["subscriptionId"] == stopped.json["id"])
+                    && is_collection(evidence, payment, stopped)
+            },
+            _ => continue,
+        };
+        for sent in evidence.books.sent.iter().filter(|sent| sent.at_us > stopped.received_us.cast_signed()) {
+            let payment = evidence.state.objects.get(&sent.payment);
+            let is_late = payment.is_some_and(is_concerned);
+            violations.check(!is_late, || format!("{request} succeeded, and later a request was sent for {payment:?}"));
+        }
+    }
+    for payable in evidence.state.all("invoice").chain(evidence.state.all("payment_link")) {
+        charged_again(evidence, payable, violations);
+    }
+}
+
+/// Whether the payment is a collection that no later request of the merchant has asked for.
+fn is_collection(evidence: &Evidence<'_>, payment: &Value, stopped: &ReceivedResponse) -> bool {
+    let mut requests = evidence.history.requests.iter().zip(evidence.responses);
+    let is_scheduled_again = requests.any(|(timed, response)| {
+        timed.request.operation() == SCHEDULE
+            && match response {
+                Some(Response::Received(response)) => {
+                    response.received_us > stopped.sent_us && response.json["id"] == payment["invoiceId"]
+                }
+                Some(Response::Lost) | None => true,
+                Some(Response::Skipped) => false,
+            }
+    });
+    payment.get("paymentMethodId").is_some() && !is_scheduled_again
+}
+
+/// While a charge stands, there is no other for the same invoice or link.
+fn charged_again(evidence: &Evidence<'_>, payable: &Value, violations: &mut Violations) {
+    let is_of_payable = |line: &&Line| {
+        let payment = line.payment.as_deref().and_then(|id| evidence.state.objects.get(id));
+        line.is_charge()
+            && payment
+                .is_some_and(|payment| [&payment["invoiceId"], &payment["paymentLinkId"]].contains(&&payable["id"]))
+    };
+    let mut charges: Vec<&Line> = evidence.ledger.iter().filter(is_of_payable).collect();
+    charges.sort_by_key(|line| line.booked_us);
+    for pair in charges.windows(2) {
+        let returned = returned_us(evidence, pair[0]);
+        violations.check(returned.is_some_and(|returned| returned <= pair[1].booked_us), || {
+            format!("{payable} was charged again while a charge stood: {pair:?}")
+        });
+    }
+}
+
+/// When a charge was voided or refunded in full.
+fn returned_us(evidence: &Evidence<'_>, charge: &Line) -> Option<i64> {
+    let mut left = charge.amount;
+    let follows = |line: &&Line| line.approved && line.parent.as_ref() == Some(&charge.id) && line.kind != "capture";
+    let mut children: Vec<&Line> = evidence.ledger.iter().filter(follows).collect();
+    children.sort_by_key(|line| line.booked_us);
+    children.into_iter().find_map(|line| {
+        left -= if line.kind == "void" { charge.amount } else { line.amount };
+        (left <= 0).then_some(line.booked_us)
+    })
+}

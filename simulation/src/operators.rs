@@ -1,0 +1,106 @@
+//! Operators, who use the library behind `ctl`.
+
+use anyhow::{Context as _, Result, bail};
+use domain::operations::OperationKind;
+use domain::operations::admin::{self, Filter, OperationRow};
+use foundation::actor::Actor;
+use foundation::calendar::TimeZone;
+use foundation::clock::Clock;
+use foundation::config;
+use foundation::db::{self, Db};
+use foundation::id::AccountId;
+use foundation::time::Timestamp;
+use operator::{Resolution, ResolveOptions};
+use providers::Providers;
+use providers::card_gateway::CardGateway;
+use providers::mock::Mock;
+use queue::Publisher;
+use serde_json::Value;
+use sqlx::PgPool;
+
+use crate::clock;
+
+const ALL: Filter =
+    Filter { unknown: true, account: None, kind: None, state: None, most_handed_out: false, limit: 1_000 };
+
+/// What an operator works with.
+struct Desk {
+    db: Db,
+    providers: Providers,
+    clock: Clock,
+}
+
+impl Desk {
+    async fn open() -> Result<Self> {
+        let (url, encryption) = (config::database_url()?, config::encryption_keys()?);
+        let pool = db::pool(&url, 2, "ctl")?;
+        let clock = Clock::system();
+        clock.synchronize(&mut *pool.acquire().await?).await?;
+        let gateway = config::card_gateway_url()?.map(|url| CardGateway::new(url, pool.clone(), encryption));
+        let providers = Providers::new(Mock::new(db::pool(&url, 1, "ctl")?), gateway);
+        Ok(Self { db: Db::new(pool, Publisher::connect(&config::redis()?)), providers, clock })
+    }
+}
+
+/// Looks up each operation that waits for a manual review in the mock's ledger, and enters its outcome. Returns why one
+/// could not be entered.
+///
+/// # Errors
+/// If Postgres fails.
+pub async fn resolve() -> Result<Vec<String>> {
+    let (desk, actor) = (Desk::open().await?, Actor::new("operator")?);
+    let options = ResolveOptions { unverified: true, ..ResolveOptions::default() };
+    let mut refused = Vec::new();
+    for operation in admin::list(&desk.db, ALL).await?.iter().filter(|operation| operation.needs_manual_review()) {
+        let outcome = outcome(&desk.db, operation).await?;
+        let Desk { db, providers, clock } = &desk;
+        if let Err(error) = operator::resolve(db, providers, clock, &actor, operation.id, &outcome, options).await {
+            refused.push(format!("{outcome:?} of {} cannot be entered: {error}", operation.id));
+        }
+    }
+    if let Some(publisher) = desk.db.publisher() {
+        publisher.flush().await;
+    }
+    Ok(refused)
+}
+
+/// What the mock did.
+async fn outcome(db: &PgPool, operation: &OperationRow) -> Result<Resolution> {
+    const LINE: &str = "SELECT id, approved, decline_code, amount FROM mock.transactions WHERE reference = $1";
+    let line: Option<(String, bool, Option<String>, i64)> =
+        sqlx::query_as(LINE).bind(&operation.reference).fetch_optional(db).await?;
+    let is_charge = matches!(operation.kind, OperationKind::Sale | OperationKind::Authorize);
+    Ok(match line {
+        Some((provider_ref, true, _, amount)) if is_charge => {
+            Resolution::Charged { provider_ref, amount: Some(amount) }
+        }
+        Some((provider_ref, true, ..)) => Resolution::Done { provider_ref },
+        Some((.., Some(code), _)) => Resolution::Declined { code, kind: None },
+        Some(line) => bail!("{} cannot be read", line.0),
+        None => Resolution::Failed { reason: "the provider has no such request".to_owned() },
+    })
+}
+
+/// Compares the provider's statement of each day since the beginning with our books. Returns the differences, except
+/// charges that are recorded as anomalies. A provider that does not support references cannot be compared.
+///
+/// # Errors
+/// If Postgres fails.
+pub async fn compare(account: AccountId, supports_references: bool) -> Result<Vec<String>> {
+    const ANOMALIES: &str = "SELECT provider_ref FROM charge_anomalies";
+    let desk = Desk::open().await?;
+    let anomalies: Vec<String> = sqlx::query_scalar(ANOMALIES).fetch_all(&*desk.db).await?;
+    let utc: TimeZone = "UTC".parse().ok().context("UTC")?;
+    let mut day = utc.date_at(Timestamp::from_microsecond(clock::BEGIN_US.cast_signed()));
+    let mut differences = Vec::new();
+    while utc.beginning_of(day) <= desk.clock.now() {
+        for compared in operator::compare_books(&desk.db, &desk.providers, account, day).await? {
+            let is_known = |provider_ref: &Value| anomalies.iter().any(|anomaly| provider_ref == anomaly.as_str());
+            let unknown = compared.mismatches.iter().filter(|mismatch| !is_known(&mismatch.theirs["provider_ref"]));
+            differences.extend(unknown.map(|mismatch| format!("{mismatch:?}")));
+            differences.extend(compared.not_compared.filter(|_| supports_references));
+        }
+        day = day.plus_days(1).context("a next day")?;
+    }
+    Ok(differences)
+}
