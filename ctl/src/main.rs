@@ -193,12 +193,14 @@ async fn run(cli: Cli) -> Result<ExitCode> {
     if let Some(publisher) = ctl.db.publisher() {
         publisher.flush().await;
     }
+    // Postgres logs connections that end otherwise.
+    ctl.db.close().await;
     Ok(output?.print(cli.json))
 }
 
 impl Ctl {
     fn new(actor: Option<&str>) -> Result<Self> {
-        let pool = db::pool(&config::database_url()?, 2, "ctl")?;
+        let pool = db::pool(&config::database_url()?, 3, "ctl")?;
         Ok(Self {
             db: match config::redis_if_any()? {
                 Some(redis) => Db::new(pool, Publisher::connect(&redis)),
@@ -225,7 +227,7 @@ impl Ctl {
 
     /// The providers; the card gateway only if its URL is configured.
     fn providers(&self) -> Result<Providers> {
-        let mock = Mock::new(db::pool(&config::database_url()?, 1, "ctl")?);
+        let mock = Mock::new((*self.db).clone());
         let url = config::card_gateway_url()?;
         let gateway = url.map(|url| CardGateway::new(url, (*self.db).clone(), self.keys.encryption.clone()));
         Ok(Providers::new(mock, gateway))

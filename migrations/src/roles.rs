@@ -95,7 +95,10 @@ impl Login {
     /// statements.
     async fn ensure(&self, owner: &mut PgConnection, url: &str) -> Result<()> {
         self.require_limited_privileges(owner).await?;
-        let Err(login_error) = PgConnection::connect(url).await else { return Ok(()) };
+        let login_error = match PgConnection::connect(url).await {
+            Ok(connection) => return Ok(connection.close().await?),
+            Err(error) => error,
+        };
         let exists: bool = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)")
             .bind(&self.name)
             .fetch_one(&mut *owner)

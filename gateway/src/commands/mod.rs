@@ -114,29 +114,36 @@ pub async fn run() -> Result<()> {
 /// The command failed.
 pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
     let db = db::pool(&config::database_url()?, 2, "gateway")?;
+    let result = perform(&db, command, actor).await;
+    // Postgres logs connections that end otherwise.
+    db.close().await;
+    result
+}
+
+async fn perform(db: &PgPool, command: Operate, actor: &Actor) -> Result<Value> {
     match command {
-        Operate::Account(command) => account::run(&db, command, actor).await,
+        Operate::Account(command) => account::run(db, command, actor).await,
         Operate::Transactions(Scope { username, limit }) => {
-            Ok(json!({"transactions": inspect::unfinished(&db, username.as_deref(), limit).await?}))
+            Ok(json!({"transactions": inspect::unfinished(db, username.as_deref(), limit).await?}))
         }
-        Operate::Receipts => Ok(serde_json::to_value(inspect::receipts(&db).await?)?),
+        Operate::Receipts => Ok(serde_json::to_value(inspect::receipts(db).await?)?),
         Operate::Limits(Scope { username, limit }) => {
-            Ok(json!({"limits": inspect::limits(&db, username.as_deref(), limit).await?}))
+            Ok(json!({"limits": inspect::limits(db, username.as_deref(), limit).await?}))
         }
         Operate::Reencrypt => {
             let ring = config::card_keys()?;
             // It commits batch by batch, so record the start first.
-            record(&db, actor, &json!({"state": "begun"})).await?;
-            accounts::bind_key_hashes(&db).await?;
-            let done = serde_json::to_value(rekey::run(&db, &ring).await?)?;
-            record(&db, actor, &json!({"state": "ended", "done": done})).await?;
+            record(db, actor, &json!({"state": "begun"})).await?;
+            accounts::bind_key_hashes(db).await?;
+            let done = serde_json::to_value(rekey::run(db, &ring).await?)?;
+            record(db, actor, &json!({"state": "ended", "done": done})).await?;
             Ok(done)
         }
         Operate::Audit(Audit::List { after, username, limit }) => {
             let username = username.as_deref();
             let mut records = match after {
-                Some(after) => audit::after(&db, after, username, limit + 1).await?,
-                None => audit::list(&db, username, limit + 1).await?,
+                Some(after) => audit::after(db, after, username, limit + 1).await?,
+                None => audit::list(db, username, limit + 1).await?,
             };
             let all = records.len();
             records.truncate(usize::try_from(limit)?);
