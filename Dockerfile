@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # One image with all programs; the command selects one. docs/deploying.md lists what has not been tested.
 
 FROM rust:1.95.0-slim-bookworm AS build

@@ -1,0 +1,152 @@
+//! The Docker daemon, its files and its images. Everything is in `.dev/containers`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use testkit::tools;
+
+/// Name, Debian release and packages of a file system that is made once: the root of the daemon, the programs of the
+/// other services, and the base of our image. That one has no package lists, because its build has no network.
+const FILE_SYSTEMS: [(&str, &str, &str); 3] = [
+    ("daemon", "trixie", "docker.io,docker-cli,docker-buildx,docker-compose,iptables"),
+    ("servers.tar", "trixie", "postgresql-17,redis-server,prometheus,haproxy"),
+    ("base.tar", "bookworm", "tzdata"),
+];
+/// The services whose images are made of `servers.tar`. Grafana is not in Debian.
+const SERVERS: [&str; 4] = ["postgres", "redis", "prometheus", "balancer"];
+/// $1: the root, $2: the folder of this run. The daemon needs a root of its own, because runc calls pivot_root.
+const MOUNTS: &str = "set -e; ip link set lo up; mount --bind $1 $1; cd $1; mkdir -p project old var/lib/docker
+                      mount -t proc proc proc; mount --rbind /sys sys; mount --rbind /dev dev; mount -t tmpfs run run
+                      mount -t tmpfs tmp tmp; mkdir -p $2/data; mount --bind $2/data var/lib/docker
+                      mount --bind $2/project project";
+const DAEMON: &str = "cd $1 && pivot_root . old && umount --lazy old && \
+                      exec dockerd --storage-driver overlay2 --cgroup-parent $2";
+
+pub(crate) struct Docker {
+    root: PathBuf,
+    daemon: Child,
+}
+
+/// Runs a command and returns its stdout; a failure carries its stderr.
+pub(crate) fn run(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?} failed ({}): {}", output.status, stderr.trim());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+pub(crate) fn folder() -> PathBuf {
+    tools::project_root().join(".dev/containers")
+}
+
+/// Makes the file systems that do not exist.
+pub(crate) fn download() -> Result<()> {
+    fs::create_dir_all(folder())?;
+    for (name, release, packages) in FILE_SYSTEMS {
+        let (made, new) = (folder().join(name), folder().join(format!("new-{name}")));
+        let recipe = folder().join(format!("{name}.packages"));
+        if fs::read_to_string(&recipe).is_ok_and(|made_of| made_of == packages) {
+            continue;
+        }
+        run(Command::new("rm").args(["-rf", "--one-file-system"]).args([&made, &new]))?;
+        let mut make = Command::new("mmdebstrap");
+        make.args(["--variant=minbase", "--customize-hook=rm -f $1/etc/apt/sources.list"]);
+        run(make.arg(format!("--include={packages}")).arg(release).arg(&new).arg("http://deb.debian.org/debian"))?;
+        fs::rename(&new, &made)?;
+        fs::write(recipe, packages)?;
+    }
+    Ok(())
+}
+
+/// Removes what a run has left, when its namespaces have ended.
+pub(crate) fn remove(folder: &Path) -> Result<()> {
+    run(Command::new("rm").args(["-rf", "--one-file-system"]).arg(folder))?;
+    let groups = ["/sys/fs/cgroup", "-depth", "-type", "d", "-path", &format!("*/{}*", group(folder)?)];
+    run(Command::new("find").args(groups).args(["-exec", "rmdir", "{}", ";"])).map(drop)
+}
+
+/// The control group of a run's containers.
+fn group(folder: &Path) -> Result<String> {
+    Ok(format!("payments-{}", folder.file_name().context("a name")?.to_string_lossy()))
+}
+
+impl Docker {
+    /// Starts the daemon and makes the images.
+    pub(crate) fn start(run_folder: &Path) -> Result<Self> {
+        let root = folder().join("daemon");
+        run(Command::new("bash").args(["-c", MOUNTS, "mounts"]).args([&root, run_folder]))?;
+        let log = fs::File::create(run_folder.join("dockerd.log"))?;
+        let mut daemon = Command::new("unshare");
+        daemon.args(["--mount", "bash", "-c", DAEMON, "daemon"]).arg(&root).arg(group(run_folder)?);
+        let daemon = daemon.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        let docker = Self { root, daemon };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while let Err(error) = docker.docker(&["version"]) {
+            let log = fs::read_to_string(run_folder.join("dockerd.log"))?;
+            ensure!(Instant::now() < deadline, "the daemon does not respond: {error:#}\n{log}");
+            sleep(Duration::from_millis(100));
+        }
+        docker.make_images(run_folder)?;
+        Ok(docker)
+    }
+
+    fn make_images(&self, run_folder: &Path) -> Result<()> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/containers/images");
+        let images = run_folder.join("project/images");
+        run(Command::new("cp").arg("-R").arg(source).arg(&images))?;
+        let dockerfile = fs::read_to_string(run_folder.join("project/Dockerfile"))?;
+        let base = dockerfile.lines().filter_map(|line| line.strip_prefix("FROM ")).next_back().context("FROM")?;
+        for (file, image) in [("servers.tar", "servers"), ("base.tar", base)] {
+            let input = fs::File::open(folder().join(file))?;
+            run(self.command(&["docker", "import", "-", image]).stdin(input))?;
+        }
+        let config: Value = serde_json::from_str(&self.compose(&["config", "--format", "json"])?)?;
+        for service in SERVERS {
+            let image =
+                config["services"][service]["image"].as_str().with_context(|| format!("{service} has no image"))?;
+            self.docker(&["build", "--target", service, "--tag", image, "/project/images"])?;
+        }
+        let image = config["services"]["api"]["image"].as_str().context("the api has no image")?;
+        let programs = ["--build-context", "build=/project/built", "--file", "/project/Dockerfile", "/project/images"];
+        self.docker(&[&["build", "--tag", image][..], &programs].concat()).map(drop)
+    }
+
+    /// A program in the root of the daemon, in the project's folder.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("chroot");
+        command.arg(&self.root).args(["env", "--chdir=/project"]).args(words);
+        command
+    }
+
+    pub(crate) fn docker(&self, words: &[&str]) -> Result<String> {
+        run(&mut self.command(&[&["docker"], words].concat()))
+    }
+
+    pub(crate) fn compose(&self, words: &[&str]) -> Result<String> {
+        self.docker(&[&["compose", "--ansi", "never", "--progress", "quiet"], words].concat())
+    }
+
+    /// The ids of the running containers of a service.
+    pub(crate) fn containers(&self, service: &str) -> Result<Vec<String>> {
+        Ok(self.compose(&["ps", "--quiet", service])?.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// A fact about a container, such as `{{.State.Pid}}`.
+    pub(crate) fn inspect(&self, container: &str, format: &str) -> Result<String> {
+        Ok(self.docker(&["inspect", "--format", format, container])?.trim().to_owned())
+    }
+}
+
+impl Drop for Docker {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}

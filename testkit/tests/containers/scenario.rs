@@ -1,0 +1,187 @@
+//! The steps and checks on the running services, with the commands of docs/deploying.md.
+
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use reqwest::Method;
+use serde_json::{Value, json};
+use testkit::{Client, form};
+use tokio::time::{Instant, sleep};
+
+use crate::docker::{Docker, run as execute};
+
+const API: &str = "http://127.0.0.1:8080";
+const GATEWAY: &str = "http://127.0.0.1:8090";
+const PROMETHEUS: &str = "http://127.0.0.1:9090";
+const TIMEOUT: Duration = Duration::from_secs(75);
+const OURS: [(&str, usize); 4] = [("api", 3), ("worker", 4), ("scheduler", 2), ("gateway", 1)];
+const START: [&str; 6] = ["up", "--detach", "--wait", "--no-build", "--no-recreate", "--quiet-pull"];
+const SCALE: [&str; 6] = ["--scale", "api=3", "--scale", "worker=4", "--scale", "scheduler=2"];
+/// Grafana has no image here. The others start as their dependencies.
+const SERVICES: [&str; 4] = ["balancer", "worker", "scheduler", "prometheus"];
+/// Prints what a process of ours may do, and each folder in which it can create a file.
+const PRIVILEGES: &str = "grep -h -E '^(Uid|Gid|Groups|NoNewPrivs|Cap...):' /proc/1/status; \
+                          find / -xdev -type d -writable -print 2>/dev/null; \
+                          for at in /tmp /var/tmp /run /run/secrets /dev /dev/shm /home /usr/local/bin; do \
+                          if : > $at/new; then echo $at; fi; done 2>/dev/null; true";
+
+pub(crate) async fn run(docker: &Docker) -> Result<()> {
+    println!("{}", execute(&mut docker.command(&["deploy/check"]))?);
+    docker.compose(&[&START[..], &SERVICES].concat())?;
+    let (_, key) = account(docker, "mock")?;
+    let api = Client::new(API)?.bearer(&key)?;
+    pay(&api, "tok_ok").await?;
+    pay_through_the_gateway(docker).await?;
+    docker.compose(&[&START[..], &SCALE, &SERVICES].concat())?;
+    pay(&api, "tok_ok").await?;
+    for (service, count) in OURS {
+        let containers = docker.containers(service)?;
+        ensure!(containers.len() == count, "{service}: {containers:?}");
+        containers.iter().try_for_each(|id| check_privileges(docker, id).with_context(|| service.to_owned()))?;
+    }
+    check_postgres(docker)?;
+    await_all_targets().await?;
+    kill_one_of_each(docker, &api).await?;
+    replace_all(docker, &api).await?;
+    docker.compose(&["stop"])?;
+    for id in docker.compose(&["ps", "--all", "--quiet"])?.split_whitespace() {
+        let code = docker.inspect(id, "{{.Name}} exited with {{.State.ExitCode}}")?;
+        ensure!(code.ends_with(" 0"), "{code}");
+    }
+    docker.compose(&["down", "--volumes"]).map(drop)
+}
+
+/// Creates an account with the command of docs/deploying.md: its id and secret key.
+fn account(docker: &Docker, provider: &str) -> Result<(String, String)> {
+    let create = ["run", "--rm", "-T", "ctl", "accounts", "create", "--name", "Shop", "--mode", "test"];
+    let options = ["--provider", provider, "--rate-limit", "1000", "--burst", "1000", "--as", "operator", "--json"];
+    let created: Value = serde_json::from_str(&docker.compose(&[&create[..], &options].concat())?)?;
+    let text = |name: &str| created[name].as_str().map(str::to_owned).with_context(|| format!("{name} in {created}"));
+    Ok((text("id")?, text("secret_key")?))
+}
+
+async fn pay(api: &Client, token: &str) -> Result<()> {
+    let body = json!({"amount": 1_250, "currency": "USD", "paymentToken": token});
+    let response = api.post("/v1/payments", body).await?;
+    ensure!(response.status == 201, "{} {}", response.status, String::from_utf8_lossy(&response.bytes));
+    ensure!(response.body["status"] == "pending_settlement", "{}", response.body);
+    Ok(())
+}
+
+/// Pays through the card gateway with a card entered at the gateway.
+async fn pay_through_the_gateway(docker: &Docker) -> Result<()> {
+    let create = ["gateway", "account", "create", "--username", "shop", "--as", "operator"];
+    let keys = docker.compose(&[&["exec", "-T", "gateway"][..], &create].concat())?;
+    let app_key = serde_json::from_str::<Value>(&keys)?["app_key"].as_str().context("app_key")?.to_owned();
+    let (id, key) = account(docker, "card_gateway")?;
+    let connect = ["docker", "compose", "run", "--rm", "-T", "ctl", "accounts", "connect", &id, "--as", "operator"];
+    let mut connect = docker.command(&connect).stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+    connect.stdin.take().context("stdin")?.write_all(keys.as_bytes())?;
+    ensure!(connect.wait()?.success(), "ctl accounts connect failed");
+    let fields = [("app_key", app_key.as_str()), ("creditcard_number", "4242424242424242"), ("cvv", "123")];
+    let more = [("expire_month", "12"), ("expire_year", "2034"), ("name", "Ada Lovelace")];
+    let rest = [("zip_code", "10001"), ("country_code", "US")];
+    let form = form(fields.into_iter().chain(more).chain(rest));
+    let client = Client::new(GATEWAY)?.header("content-type", "application/x-www-form-urlencoded")?;
+    let response = client.send(Method::POST, "/services/field_token", Some(form.into_bytes())).await?.body;
+    let token = response["response"]["card_token"].as_str().with_context(|| format!("no token: {response}"))?;
+    pay(&Client::new(API)?.bearer(&key)?, token).await
+}
+
+/// Checks that a container runs as the user of the image, without rights, and can write nowhere.
+fn check_privileges(docker: &Docker, container: &str) -> Result<()> {
+    let printed = docker.docker(&["exec", container, "bash", "-c", PRIVILEGES])?;
+    let (facts, writable): (Vec<_>, Vec<_>) = printed.lines().partition(|line| !line.starts_with('/'));
+    ensure!(writable.is_empty(), "it can write in {writable:?}");
+    let none = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"].map(|set| format!("{set}:\t0000000000000000"));
+    let user = ["Uid", "Gid"].map(|id| format!("{id}:\t10001\t10001\t10001\t10001"));
+    for expected in none.iter().chain(&user).map(String::as_str).chain(["NoNewPrivs:\t1"]) {
+        ensure!(facts.contains(&expected), "{expected} is not in {facts:?}");
+    }
+    Ok(())
+}
+
+/// Checks the connections in use against the pool sizes that docs/operations.md adds up, and that `ctl` ends its own.
+fn check_postgres(docker: &Docker) -> Result<()> {
+    let number = |query: &str| -> Result<u64> {
+        let psql = ["exec", "-T", "postgres", "psql", "-U", "payments", "-d", "payments", "-h", "127.0.0.1", "-Atc"];
+        Ok(docker.compose(&[&psql[..], &[query]].concat())?.trim().parse()?)
+    };
+    let used = number("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")?;
+    let max = number("SELECT setting FROM pg_settings WHERE name = 'max_connections'")?;
+    // 3 × 17 + 4 × 26 + 2 × 9 + 21, and this connection.
+    ensure!(max == 320 && used > 9 && used <= 195, "{used} connections of {max}");
+    let log = docker.compose(&["logs", "--no-color", "postgres"])?;
+    let reset: Vec<_> = log.lines().filter(|line| line.contains("reset by peer") || line.contains("EOF")).collect();
+    ensure!(reset.is_empty(), "connections were not closed: {reset:?}");
+    Ok(())
+}
+
+async fn await_all_targets() -> Result<()> {
+    let prometheus = Client::new(PROMETHEUS)?;
+    let expected: BTreeMap<_, _> = OURS.map(|(service, count)| (service.to_owned(), count)).into();
+    let until = Instant::now() + TIMEOUT;
+    loop {
+        let response = prometheus.get("/api/v1/query?query=up").await?.body;
+        let mut up = BTreeMap::new();
+        for series in response["data"]["result"].as_array().into_iter().flatten() {
+            let job = series["metric"]["job"].as_str().unwrap_or_default().to_owned();
+            *up.entry(job).or_default() += usize::from(series["value"][1] == "1");
+        }
+        if up == expected {
+            break;
+        }
+        ensure!(Instant::now() < until, "Prometheus has {up:?} of the targets {expected:?}: {response}");
+        sleep(Duration::from_millis(250)).await;
+    }
+    let rules = prometheus.get("/api/v1/rules").await?.body.to_string();
+    ensure!(rules.contains("\"name\":\"TickMissing\""), "no rules: {rules}");
+    Ok(())
+}
+
+/// Kills one process of each program. Docker starts it again, and the ports stay where they are.
+async fn kill_one_of_each(docker: &Docker, api: &Client) -> Result<()> {
+    for service in ["api", "worker", "scheduler", "gateway", "balancer"] {
+        let id = docker.containers(service)?.into_iter().next().context("a container")?;
+        execute(Command::new("kill").args(["-KILL", &docker.inspect(&id, "{{.State.Pid}}")?]))?;
+        let until = Instant::now() + TIMEOUT;
+        while docker.inspect(&id, "{{.RestartCount}} {{.State.Health.Status}}")? != "1 healthy" {
+            ensure!(Instant::now() < until, "{service} is not running again");
+            sleep(Duration::from_millis(250)).await;
+        }
+    }
+    ensure!(Client::new(GATEWAY)?.get("/readyz").await?.status == 200, "the balancer finds no gateway");
+    pay(api, "tok_ok").await
+}
+
+/// Replaces every container while payments and reads are made. None of these fails.
+async fn replace_all(docker: &Docker, api: &Client) -> Result<()> {
+    let before: Vec<_> = OURS.iter().map(|(service, _)| docker.containers(service)).collect::<Result<_>>()?;
+    let mut replace = docker.command(&["deploy/replace", "api", "worker", "scheduler", "gateway"]).spawn()?;
+    let gateway = Client::new(GATEWAY)?;
+    let mut payments = 0;
+    let status = loop {
+        pay(api, "tok_ok").await.with_context(|| format!("after {payments} payments"))?;
+        ensure!(api.get("/v1/payments").await?.status == 200);
+        ensure!(gateway.get("/services/field.js").await?.status < 500, "the gateway");
+        payments += 1;
+        if let Some(status) = replace.try_wait()? {
+            break status;
+        }
+    };
+    ensure!(status.success() && payments > 20, "{status}, {payments} payments");
+    println!("{payments} payments during the replacement");
+    for ((service, count), before) in OURS.iter().zip(before) {
+        let after = docker.containers(service)?;
+        ensure!(
+            after.len() == *count && !after.iter().any(|id| before.contains(id)),
+            "{service}: {before:?}, {after:?}"
+        );
+    }
+    Ok(())
+}
