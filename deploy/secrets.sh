@@ -24,8 +24,9 @@ random() {
   put "$1" <<< "$value"
 }
 
+roles="api worker scheduler gateway ctl"
 for name in postgres_password programs_password gateway_password reader_password redis_password key_pepper encryption_key \
-  gateway_card_key gateway_pepper grafana_password; do
+  gateway_card_key gateway_pepper grafana_password $(printf 'redis_%s_password ' $roles); do
   random "$name"
 done
 # Optional secrets, created empty: old keys (comma-separated), and the mail server for receipts.
@@ -62,5 +63,19 @@ url database_url payments postgres_password
 url programs_database_url payments_programs programs_password
 url gateway_database_url payments_gateway gateway_password
 url reader_database_url payments_reader reader_password
-[[ -e $folder/redis_url ]] || printf 'rediss://default:%s@redis:6379\n' "$(< "$folder/redis_password")" | put redis_url
-[[ -e $folder/redis_conf ]] || printf 'requirepass %s\n' "$(< "$folder/redis_password")" | put redis_conf
+
+# Each program's user of Redis has the commands, keys and channels that it needs; `default` is for operators.
+for role in $roles; do
+  [[ -e $folder/${role}_redis_url ]] ||
+    printf 'rediss://%s:%s@redis:6379\n' "$role" "$(< "$folder/redis_${role}_password")" | put "${role}_redis_url"
+done
+user() { printf 'user %s on >%s -@all +@connection -@admin -@dangerous %s\n' "$1" "$(< "$folder/redis_$1_password")" "$2"; }
+scripts="+eval +evalsha +script|load +time +get +set +del"
+[[ -e $folder/redis_users ]] || {
+  printf 'user default on >%s ~* &* +@all\n' "$(< "$folder/redis_password")"
+  user api "~queue:* ~limit:* &reply:* +xadd +subscribe +unsubscribe $scripts"
+  user worker "~queue:* &reply:* +@stream +publish +multi +exec +eval +evalsha +script|load +time"
+  user scheduler "~queue:* +xadd +xlen +xrange +xpending +time"
+  user gateway "~limit:* $scripts"
+  user ctl "~queue:* &reply:* +xadd +xlen +xrange +xpending +publish +time"
+} | put redis_users

@@ -133,6 +133,11 @@ impl Docker {
         self.docker(&[&["compose", "--ansi", "never", "--progress", "quiet"], words].concat())
     }
 
+    /// A file of the project's folder.
+    pub(crate) fn project_file(&self, path: &str) -> Result<String> {
+        Ok(fs::read_to_string(self.root.join("project").join(path))?)
+    }
+
     /// The ids of the running containers of a service.
     pub(crate) fn containers(&self, service: &str) -> Result<Vec<String>> {
         Ok(self.compose(&["ps", "--quiet", service])?.split_whitespace().map(str::to_owned).collect())

@@ -48,6 +48,7 @@ pub(crate) async fn run(docker: &Docker) -> Result<()> {
     await_all_targets().await?;
     kill_one_of_each(docker, &api).await?;
     replace_all(docker, &api).await?;
+    check_redis_users(docker)?;
     docker.compose(&["stop"])?;
     for id in docker.compose(&["ps", "--all", "--quiet"])?.split_whitespace() {
         let code = docker.inspect(id, "{{.Name}} exited with {{.State.ExitCode}}")?;
@@ -119,6 +120,29 @@ fn check_postgres(docker: &Docker) -> Result<()> {
     let log = docker.compose(&["logs", "--no-color", "postgres"])?;
     let reset: Vec<_> = log.lines().filter(|line| line.contains("reset by peer") || line.contains("EOF")).collect();
     ensure!(reset.is_empty(), "connections were not closed: {reset:?}");
+    Ok(())
+}
+
+/// Checks that no program was refused a command by Redis, and that each is refused those of others.
+fn check_redis_users(docker: &Docker) -> Result<()> {
+    let password = docker.project_file("secrets/redis_password")?;
+    let redis = |words: &[&str]| {
+        let auth = format!("REDISCLI_AUTH={}", password.trim());
+        let cli = ["exec", "-T", "-e", &auth, "redis", "redis-cli", "--tls", "--cacert", "/run/secrets/authority"];
+        docker.compose(&[&cli[..], words].concat())
+    };
+    let refused = redis(&["ACL", "LOG"])?;
+    ensure!(refused.trim().is_empty(), "commands were refused: {refused}");
+    for (user, command) in [
+        ("gateway", &["XADD", "queue:{money}", "*", "id", "1"][..]),
+        ("scheduler", &["GET", "limit:a"]),
+        ("api", &["XLEN", "queue:{money}"]),
+        ("ctl", &["GET", "limit:a"]),
+        ("worker", &["CONFIG", "GET", "*"]),
+    ] {
+        let tried = redis(&[&["ACL", "DRYRUN", user][..], command].concat())?;
+        ensure!(tried.contains("no permissions"), "{user} may {command:?}: {tried}");
+    }
     Ok(())
 }
 

@@ -132,9 +132,11 @@ fn variable(name: &str) -> &str {
     name.strip_suffix("_FILE").unwrap_or(name)
 }
 
-/// The secret file that a variable of a program refers to. Only migrations connect as the owner of the database.
-fn secret(program: &str, variable: &str) -> String {
-    match (program, variable) {
+/// The secret file that a variable of a program refers to. Only migrations connect as the owner of the database. With
+/// Compose each program has a user of Redis.
+fn secret(launch: &Launch, variable: &str) -> String {
+    match (launch.program.as_str(), variable) {
+        (program, "REDIS_URL") if launch.place.starts_with("compose.yaml") => format!("{program}_redis_url"),
         ("migrate" | "gateway migrate", "DATABASE_URL") => "database_url".to_owned(),
         ("gateway", "DATABASE_URL") => "gateway_database_url".to_owned(),
         (_, "DATABASE_URL") => "programs_database_url".to_owned(),
@@ -175,7 +177,7 @@ fn every_referenced_secret_is_mounted_and_no_other() {
         let mut named = BTreeSet::new();
         for (name, path) in files {
             match path.strip_prefix("/run/secrets/") {
-                Some(file) if file == secret(&launch.program, variable(name)) => _ = named.insert(file.to_owned()),
+                Some(file) if file == secret(&launch, variable(name)) => _ = named.insert(file.to_owned()),
                 _ => wrong.push(format!("{}: {name} is {path}", launch.place)),
             }
         }
@@ -229,8 +231,14 @@ fn the_script_creates_every_secret_of_compose_once() {
     assert_eq!(users.len(), 4, "two roles share a user name and a password");
     assert!(roles.iter().all(|url| created[url].contains("?sslmode=verify-full&sslrootcert=/run/secrets/authority")));
     assert!(created["database_url"].contains(&format!(":{}@", created["postgres_password"].trim_end())));
-    let password = created["redis_conf"].trim_end().strip_prefix("requirepass ").expect("a password").to_owned();
-    assert_eq!(created["redis_url"].trim_end(), format!("rediss://default:{password}@redis:6379"));
+    for role in ["api", "worker", "scheduler", "gateway", "ctl"] {
+        let users = &created["redis_users"];
+        let rest =
+            users.split(&format!("\nuser {role} on >")).nth(1).unwrap_or_else(|| panic!("no user {role}: {users}"));
+        let (password, rights) = rest.split_once(' ').expect("rights");
+        assert_eq!(created[&format!("{role}_redis_url")].trim_end(), format!("rediss://{role}:{password}@redis:6379"));
+        assert!(rights.starts_with("-@all ") && users.matches(password).count() == 1, "{role}: {users}");
+    }
     assert!(read(".gitignore").contains("/secrets*\n") && read(".dockerignore").contains("/secrets*\n"));
 }
 
