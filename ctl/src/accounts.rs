@@ -115,6 +115,12 @@ pub(crate) struct Create {
     /// Test or live.
     #[arg(long, value_enum)]
     mode: ModeArg,
+    /// The merchant's display name.
+    #[arg(long)]
+    name: String,
+    /// The provider of new payments.
+    #[arg(long, value_enum)]
+    provider: ProviderArg,
     /// An existing merchant (mer_…), to add the account of its other mode. Default: a new merchant.
     #[arg(long)]
     merchant: Option<MerchantId>,
@@ -126,18 +132,18 @@ pub(crate) struct Create {
 pub(crate) struct Set {
     /// The account (acct_…).
     id: AccountId,
-    #[command(flatten)]
-    settings: Settings,
-}
-
-#[derive(Args)]
-struct Settings {
     /// The merchant's display name.
     #[arg(long)]
     name: Option<String>,
     /// The provider of new payments.
     #[arg(long, value_enum)]
     provider: Option<ProviderArg>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Args)]
+struct Settings {
     /// IANA time zone name, such as America/New_York. Default: UTC.
     #[arg(long)]
     timezone: Option<String>,
@@ -166,6 +172,9 @@ struct Settings {
     /// Requests allowed at once for each key.
     #[arg(long, requires = "rate_limit", value_parser = clap::value_parser!(i32).range(1..))]
     burst: Option<i32>,
+    /// Allow a live account at the mock, where no money moves.
+    #[arg(long)]
+    allow_mock: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -211,11 +220,11 @@ impl From<ProviderArg> for ProviderKind {
 
 impl Settings {
     /// The options that were given, for the audit log.
-    fn detail(&self) -> Value {
+    fn detail(&self, name: Option<&str>, provider: Option<ProviderArg>) -> Value {
         let on = |switch: &Switch| matches!(switch, Switch::On);
         let fields = [
-            ("name", json!(self.name)),
-            ("provider", json!(self.provider.map(|provider| ProviderKind::from(provider).name()))),
+            ("name", json!(name)),
+            ("provider", json!(provider.map(|provider| ProviderKind::from(provider).name()))),
             ("timezone", json!(self.timezone)),
             ("partial_capture", json!(self.partial_capture.as_ref().map(on))),
             ("partial_refund", json!(self.partial_refund.as_ref().map(on))),
@@ -225,25 +234,25 @@ impl Settings {
             ("burst", json!(self.burst)),
             ("email", json!(self.email)),
             ("support_contact", json!(self.support_contact)),
+            ("allow_mock", json!(self.allow_mock.then_some(true))),
         ];
         Output::new(fields.into()).into_json()
     }
-}
 
-impl From<Settings> for AccountSettings {
-    fn from(args: Settings) -> Self {
+    fn with(self, name: Option<String>, provider: Option<ProviderArg>) -> AccountSettings {
         let on = |switch| matches!(switch, Switch::On);
-        Self {
-            name: args.name,
-            timezone: args.timezone,
-            provider: args.provider.map(Into::into),
-            partial_capture: args.partial_capture.map(on),
-            partial_refund: args.partial_refund.map(on),
-            modifiers: args.modifiers,
-            allowed_origins: args.origin,
-            rate_limit: args.rate_limit.zip(args.burst),
-            email: args.email,
-            support_contact: args.support_contact,
+        AccountSettings {
+            name,
+            timezone: self.timezone,
+            provider: provider.map(Into::into),
+            partial_capture: self.partial_capture.map(on),
+            partial_refund: self.partial_refund.map(on),
+            modifiers: self.modifiers,
+            allowed_origins: self.origin,
+            rate_limit: self.rate_limit.zip(self.burst),
+            email: self.email,
+            support_contact: self.support_contact,
+            allow_mock: self.allow_mock,
         }
     }
 }
@@ -252,8 +261,9 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     match command {
         Command::Create(create) => self::create(ctl, create).await,
         Command::Set(set) => {
-            let (detail, mut tx) = (set.settings.detail(), ctl.begin().await?);
-            accounts::set(&mut **tx, ctl.clock.now(), set.id, &set.settings.into()).await?;
+            let (detail, mut tx) = (set.settings.detail(set.name.as_deref(), set.provider), ctl.begin().await?);
+            let settings = set.settings.with(set.name, set.provider);
+            accounts::set(&mut **tx, ctl.clock.now(), set.id, &settings).await?;
             tx.commit(&entry("accounts.set", set.id, set.id, detail)).await?;
             Ok(changed_account(ctl, set.id).await)
         }
@@ -308,8 +318,10 @@ async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
     }
     let now = ctl.clock.now();
     let VerifiedKeys { peppers, encryption } = ctl.verified_keys().await?;
-    let (set, mut tx) = (create.settings.detail(), ctl.begin().await?);
-    let id = accounts::create(&mut **tx, now, create.merchant, mode, &create.settings.into()).await?;
+    let (provider, mut tx) = (Some(create.provider), ctl.begin().await?);
+    let set = create.settings.detail(Some(&create.name), provider);
+    let settings = create.settings.with(Some(create.name), provider);
+    let id = accounts::create(&mut **tx, now, create.merchant, mode, &settings).await?;
     let secret = accounts::issue_secret(&mut **tx, peppers, encryption, now, id, None).await?;
     let publishable = accounts::issue_publishable(&mut **tx, peppers, now, id, None).await?;
     let detail = json!({"mode": mode, "set": set, "keys": [secret.id, publishable.id]});

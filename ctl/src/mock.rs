@@ -5,7 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use domain::accounts;
 use foundation::id::AccountId;
 use providers::capabilities::Permission;
-use providers::mock::{Faults, set_faults};
+use providers::mock::{Faults, read_faults, set_faults};
 use providers::{ProviderKind, RecoveryClass};
 use serde_json::json;
 
@@ -17,6 +17,11 @@ pub(crate) enum Command {
     /// Set the faults and unsupported operations of the mock for one account. Without their options, latency, lost
     /// responses and class keep their values, refusing and rejecting are turned off, and every operation is supported.
     Set(Set),
+    /// Show the faults and unsupported operations of the mock for one account.
+    Show {
+        /// The account (acct_…).
+        account: AccountId,
+    },
 }
 
 #[derive(Args)]
@@ -52,7 +57,10 @@ enum Class {
 }
 
 pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
-    let Command::Set(set) = command;
+    let set = match command {
+        Command::Set(set) => set,
+        Command::Show { account } => return show(ctl, account).await,
+    };
     let mut tx = ctl.begin().await?;
     let provider_account =
         accounts::set_unsupported(&mut **tx, set.account, ProviderKind::Mock, Some(&set.without)).await?;
@@ -78,9 +86,20 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         "without": set.without.iter().map(|operation| operation.name()).collect::<Vec<_>>(),
     });
     tx.commit(&entry("mock.set", set.account, provider_account, detail)).await?;
+    show(ctl, set.account).await
+}
+
+async fn show(ctl: &Ctl, account: AccountId) -> Result<Output> {
+    let (provider_account, without) = accounts::unsupported(&ctl.db, account, ProviderKind::Mock).await?;
+    let faults = read_faults(&ctl.db, provider_account).await?;
     Ok(Output::new(vec![
-        ("account", json!(set.account)),
+        ("account", json!(account)),
         ("provider_account", json!(provider_account)),
-        ("without", json!(set.without.iter().map(|operation| operation.name()).collect::<Vec<_>>())),
+        ("latency_ms", json!(faults.latency_ms)),
+        ("lose_answer", json!(faults.lose_answers)),
+        ("refuse", json!(faults.refuse)),
+        ("reject", json!(faults.reject)),
+        ("class", json!(faults.recovery.letter())),
+        ("without", json!(without)),
     ]))
 }

@@ -1,9 +1,9 @@
 //! `ctl reconcile`: compares a provider's statement for a day with our books. Changes nothing. Exits with 0 if they
 //! agree, with 1 if they differ, and with 2 if they could not be compared.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
-use foundation::calendar::Date;
+use foundation::calendar::{Date, TimeZone};
 use foundation::id::AccountId;
 use operator::AccountComparison;
 use operator::BookMismatch;
@@ -39,10 +39,14 @@ pub(crate) async fn run(ctl: &Ctl, args: Reconcile) -> Result<Output> {
         (false, _) => ("they differ", 1),
         (true, false) => ("not all could be compared", 2),
     };
-    let lines = comparisons.iter().flat_map(table).chain([verdict.to_owned()]).collect();
+    let utc: TimeZone = "UTC".parse().context("this machine has no time zone data for UTC")?;
+    let is_over = args.day < utc.date_at(ctl.clock.now());
+    let verdict = if is_over { verdict.to_owned() } else { format!("{verdict} so far: the day is not over in UTC") };
+    let lines = comparisons.iter().flat_map(table).chain([verdict]).collect();
     let output = Output::new(vec![
         ("account", json!(args.account)),
         ("day", json!(args.day.to_string())),
+        ("day_is_over", json!(is_over)),
         ("agree", json!(agree && complete)),
         ("providers", comparisons.iter().map(|comparison| provider(comparison).into_json()).collect::<Value>()),
     ]);

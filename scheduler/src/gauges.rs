@@ -1,6 +1,7 @@
 //! Gauges of the whole system, for dashboards and alerts. They are read from the tables, so the end of a process
 //! loses none.
 
+use domain::accounts::Mode;
 use domain::invoices;
 use domain::operations::{self, State};
 use domain::payment_links;
@@ -36,18 +37,19 @@ pub(crate) async fn publish(db: &Db, publisher: &Publisher) -> Result<()> {
 
 async fn publish_operations(db: &Db) -> Result<()> {
     let backlog = operations::backlog(db).await?;
-    for state in [State::Ready, State::Claimed, State::Sending, State::Unknown] {
-        let row = backlog.iter().find(|row| row.state == state);
+    let states = [State::Ready, State::Claimed, State::Sending, State::Unknown];
+    for (mode, state) in Mode::ALL.into_iter().flat_map(|mode| states.map(|state| (mode, state))) {
+        let row = backlog.iter().find(|row| row.mode == mode && row.state == state);
         let or_zero = |value: Option<f64>| value.unwrap_or(0.0);
-        metrics::gauge!("payments_operations_unfinished", "state" => state.name())
-            .set(or_zero(row.map(|row| row.count as f64)));
-        metrics::gauge!("payments_operations_oldest_age_seconds", "state" => state.name())
+        let labels = [("mode", mode.name()), ("state", state.name())];
+        metrics::gauge!("payments_operations_unfinished", &labels).set(or_zero(row.map(|row| row.count as f64)));
+        metrics::gauge!("payments_operations_oldest_age_seconds", &labels)
             .set(or_zero(row.map(|row| row.oldest_seconds)));
         if state == State::Unknown {
-            metrics::gauge!("payments_operations_in_manual_review")
+            metrics::gauge!("payments_operations_in_manual_review", "mode" => mode.name())
                 .set(or_zero(row.map(|row| row.in_manual_review as f64)));
         } else {
-            metrics::gauge!("payments_background_operations_oldest_age_seconds", "state" => state.name())
+            metrics::gauge!("payments_background_operations_oldest_age_seconds", &labels)
                 .set(or_zero(row.map(|row| row.oldest_in_background_seconds)));
         }
     }
@@ -55,31 +57,35 @@ async fn publish_operations(db: &Db) -> Result<()> {
 }
 
 async fn publish_anomalies(db: &Db) -> Result<()> {
-    let charges = engine::second_charges_last_hour(db).await?;
-    for provider in ProviderKind::ALL {
-        let row = charges.iter().find(|row| row.provider == provider);
-        metrics::gauge!("payments_duplicate_charges_last_hour", "provider" => provider.name())
-            .set(row.map_or(0, |row| row.found) as f64);
-        metrics::gauge!("payments_amount_mismatches_last_hour", "provider" => provider.name())
-            .set(row.map_or(0, |row| row.mismatched) as f64);
-        metrics::gauge!("payments_reversals_refused_last_hour", "provider" => provider.name())
-            .set(row.map_or(0, |row| row.kept) as f64);
+    let (charges, orphans) = (engine::second_charges_last_hour(db).await?, engine::orphans_last_hour(db).await?);
+    for mode in Mode::ALL {
+        for provider in ProviderKind::ALL {
+            let row = charges.iter().find(|row| row.mode == mode && row.provider == provider);
+            let labels = [("mode", mode.name()), ("provider", provider.name())];
+            metrics::gauge!("payments_duplicate_charges_last_hour", &labels).set(row.map_or(0, |row| row.found) as f64);
+            metrics::gauge!("payments_amount_mismatches_last_hour", &labels)
+                .set(row.map_or(0, |row| row.mismatched) as f64);
+            metrics::gauge!("payments_reversals_refused_last_hour", &labels).set(row.map_or(0, |row| row.kept) as f64);
+        }
+        let found = orphans.iter().find(|(found, _)| *found == mode).map_or(0, |(_, count)| *count);
+        metrics::gauge!("payments_orphans_last_hour", "mode" => mode.name()).set(found as f64);
     }
-    metrics::gauge!("payments_orphans_last_hour").set(engine::orphans_last_hour(db).await? as f64);
-    for (difference, count) in engine::open_differences(db).await? {
-        metrics::gauge!("payments_book_differences_unresolved", "difference" => difference.name()).set(count as f64);
+    for (mode, difference, count) in engine::open_differences(db).await? {
+        let labels = [("mode", mode.name()), ("difference", difference.name())];
+        metrics::gauge!("payments_book_differences_unresolved", &labels).set(count as f64);
     }
     Ok(())
 }
 
-/// Open breakers by provider. Accounts are not labels, because their number is unbounded.
+/// Open breakers by mode and provider. Accounts are not labels, because their number is unbounded.
 async fn publish_breakers(db: &Db) -> Result<()> {
     let open = operations::breakers(db, BREAKER_LIMIT).await?;
-    for provider in ProviderKind::ALL {
-        let ages = open.iter().filter(|breaker| breaker.provider == provider).map(|breaker| breaker.seconds);
-        metrics::gauge!("provider_breakers_open", "provider" => provider.name()).set(ages.clone().count() as f64);
-        metrics::gauge!("provider_breakers_oldest_seconds", "provider" => provider.name())
-            .set(ages.fold(0.0, f64::max));
+    for (mode, provider) in Mode::ALL.into_iter().flat_map(|mode| ProviderKind::ALL.map(|provider| (mode, provider))) {
+        let ages = open.iter().filter(|breaker| breaker.mode == mode && breaker.provider == provider);
+        let ages = ages.map(|breaker| breaker.seconds);
+        let labels = [("mode", mode.name()), ("provider", provider.name())];
+        metrics::gauge!("provider_breakers_open", &labels).set(ages.clone().count() as f64);
+        metrics::gauge!("provider_breakers_oldest_seconds", &labels).set(ages.fold(0.0, f64::max));
     }
     Ok(())
 }

@@ -139,7 +139,7 @@ async fn unauthenticated_requests_are_limited_by_address() -> Result<()> {
     let cluster = builder.api(1).worker(1).scheduler(1).start().await?;
     let authenticated = cluster.client(&cluster.account().await?)?;
     ok(&authenticated.get("/v1/payments").await?);
-    let live = cluster.account_with(&["--mode", "live", "--provider", "mock"]).await?;
+    let live = cluster.account_with(&["--mode", "live", "--provider", "mock", "--allow-mock"]).await?;
     let (bare, forged) = (Client::new(&cluster.api_url(0))?, at(&cluster, 0, "svc_sk_test_nonsense")?);
     let unauthenticated = [bare, forged, cluster.client(&live)?];
     let began = Instant::now();

@@ -91,7 +91,7 @@ async fn origins_are_stored_as_browsers_send_them_or_refused() -> Result<()> {
 async fn live_accounts_need_an_https_public_url() -> Result<()> {
     const HTTP_URL: &str = "http://pay.example";
     let mut cluster = Cluster::builder().env("PUBLIC_URL", HTTP_URL).api(1).start().await?;
-    let live = ["accounts", "create", "--name", "Live", "--mode", "live", "--provider", "mock"];
+    let live = ["accounts", "create", "--name", "Live", "--mode", "live", "--provider", "mock", "--allow-mock"];
     let output = cluster.ctl_output(&live).await?;
     assert!(output.code == 1 && output.stderr.contains("PUBLIC_URL must begin with https://"), "{output:?}");
     cluster.account().await?;

@@ -43,13 +43,20 @@ pub struct AccountSettings {
     pub email: Option<String>,
     /// The contact for cardholders' questions; empty for none.
     pub support_contact: Option<String>,
+    /// Whether a live account may be at the mock, where no money moves.
+    pub allow_mock: bool,
 }
 
 /// Maximum length of a support contact.
 const MAX_CONTACT: usize = 200;
 
 impl AccountSettings {
-    fn check(&self) -> Result<()> {
+    fn check(&self, mode: Mode) -> Result<()> {
+        if mode == Mode::Live && self.provider == Some(ProviderKind::Mock) && !self.allow_mock {
+            let problem =
+                "a live account cannot be at the mock, where no money moves; --allow-mock permits it for tests";
+            return Err(Error::invalid("provider", problem));
+        }
         if let Some(name) = &self.name
             && name.trim().is_empty()
         {
@@ -119,7 +126,7 @@ pub async fn create(
     mode: Mode,
     settings: &AccountSettings,
 ) -> Result<AccountId> {
-    settings.check()?;
+    settings.check(mode)?;
     let name = settings.name.as_deref().ok_or_else(|| Error::invalid("name", "name is required"))?;
     let provider = settings.provider.ok_or_else(|| Error::invalid("provider", "provider is required"))?;
     let (id, provider_account) = (AccountId::new(now), ProviderAccountId::new(now));
@@ -167,8 +174,10 @@ pub async fn set(
     id: AccountId,
     settings: &AccountSettings,
 ) -> Result<()> {
-    settings.check()?;
     let mut tx = db.begin().await?;
+    let mode = sqlx::query_scalar!(r#"SELECT mode AS "mode: Mode" FROM accounts WHERE id = $1"#, id.uuid());
+    let mode = mode.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("account", id))?;
+    settings.check(mode)?;
     apply(&mut tx, id, settings).await?;
     if let Some(provider) = settings.provider {
         let provider_account = find_or_create_provider_account(&mut tx, id, provider, now).await?;
@@ -367,6 +376,24 @@ pub async fn set_unsupported(
     .fetch_optional(db)
     .await?
     .ok_or_else(|| Error::no_such("account at this provider", account))
+}
+
+/// Returns an account's provider account, and the operations that it does not support.
+///
+/// # Errors
+/// [`Error::NotFound`] if the account has never been at this provider.
+pub async fn unsupported(
+    db: &PgPool,
+    account: AccountId,
+    provider: ProviderKind,
+) -> Result<(ProviderAccountId, Vec<String>)> {
+    let row = sqlx::query!(
+        "SELECT id, unsupported FROM provider_accounts WHERE account_id = $1 AND provider = $2",
+        account.uuid(),
+        provider as ProviderKind,
+    );
+    let row = row.fetch_optional(db).await?.ok_or_else(|| Error::no_such("account at this provider", account))?;
+    Ok((row.id, row.unsupported))
 }
 
 #[cfg(test)]

@@ -11,7 +11,9 @@ mod settlement;
 mod time;
 mod usage;
 
-pub use admin::{AccountRow, AccountSettings, connect, create, list, set, set_reconciliation, set_unsupported};
+pub use admin::{
+    AccountRow, AccountSettings, connect, create, list, set, set_reconciliation, set_unsupported, unsupported,
+};
 pub use authentication::{AuthError, Keys};
 pub use gateway_accounts::shared as sharing_a_gateway_account;
 pub use keys::{
@@ -64,6 +66,9 @@ pub enum Mode {
 }
 
 impl Mode {
+    pub const ALL: [Self; 2] = [Self::Test, Self::Live];
+
+    /// The label of metrics too.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Test => "test",

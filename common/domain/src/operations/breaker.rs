@@ -9,6 +9,7 @@ use std::time::Duration;
 use sqlx::{PgConnection, PgPool};
 
 use super::claim::Claimed;
+use crate::accounts::Mode;
 use foundation::db::Db;
 use foundation::error::Result;
 use foundation::id::{AccountId, ProviderAccountId};
@@ -197,6 +198,7 @@ pub async fn close_breaker(db: &PgPool, account: ProviderAccountId) -> Result<()
 pub struct Breaker {
     pub provider_account_id: ProviderAccountId,
     pub account_id: AccountId,
+    pub mode: Mode,
     pub provider: ProviderKind,
     /// When the first request was not processed.
     pub since: Timestamp,
@@ -213,9 +215,10 @@ pub struct Breaker {
 pub async fn breakers(db: &PgPool, limit: i64) -> Result<Vec<Breaker>> {
     let rows = sqlx::query_as!(
         Breaker,
-        r#"SELECT b.provider_account_id, b.account_id, p.provider, b.since, b.reason,
+        r#"SELECT b.provider_account_id, b.account_id, a.mode AS "mode: Mode", p.provider, b.since, b.reason,
                   extract(epoch FROM clock_timestamp() - b.since)::float8 AS "seconds!"
            FROM provider_breakers b JOIN provider_accounts p ON p.id = b.provider_account_id
+               JOIN accounts a ON a.id = b.account_id
            WHERE b.failures >= $1 ORDER BY b.since LIMIT $2"#,
         OPENS_AFTER,
         limit,

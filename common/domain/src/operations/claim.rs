@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgPool};
 
 use super::result::state;
 use super::types::{FIRST_PUSH_AFTER, LEASE, Origin, REQUEST_LIFETIME, State, Subject};
-use crate::accounts::AccountTime;
+use crate::accounts::{AccountTime, Mode};
 use foundation::clock::Clock;
 use foundation::crypto::Secret;
 use foundation::db::{self, Batcher, column};
@@ -24,6 +24,7 @@ use providers::{Action, OperationKind, PROVIDER_TIMEOUT, Payer, ProviderKind, Re
 pub struct Claimed {
     pub id: OperationId,
     pub account_id: AccountId,
+    pub mode: Mode,
     pub time: AccountTime,
     pub provider_account_id: ProviderAccountId,
     pub provider: ProviderKind,
@@ -59,6 +60,7 @@ pub struct Claimed {
 struct ClaimedRow {
     id: OperationId,
     account_id: AccountId,
+    mode: Mode,
     payment_id: Option<PaymentId>,
     payment_method_id: Option<PaymentMethodId>,
     refund_id: Option<RefundId>,
@@ -121,6 +123,7 @@ impl ClaimedRow {
         Ok(Claimed {
             id: self.id,
             account_id: self.account_id,
+            mode: self.mode,
             time: AccountTime::new(self.account_id, self.has_clock),
             provider_account_id: self.provider_account_id,
             provider: self.provider,
@@ -228,7 +231,7 @@ async fn claim_rows(
                last_sent_at = CASE WHEN c.sent_before THEN o.last_sent_at ELSE clock_timestamp() END
            FROM candidate c
            WHERE o.id = c.id
-           RETURNING o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, c.provider, o.kind,
+           RETURNING o.id, o.account_id, (SELECT a.mode FROM accounts a WHERE a.id = o.account_id) AS "mode!: Mode", o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, c.provider, o.kind,
                o.reference, o.amount, o.currency AS "currency: String", o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
                o.payer_address,
                o.action_token, o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_expired AS "last_request_expired!",
@@ -260,7 +263,7 @@ async fn claim_rows(
 pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claimed> {
     sqlx::query_as!(
         ClaimedRow,
-        r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
+        r#"SELECT o.id, o.account_id, (SELECT a.mode FROM accounts a WHERE a.id = o.account_id) AS "mode!: Mode", o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency AS "currency: String", CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS upstream_token, o.card_ref, o.target_ref,
                o.reply_to, o.request_id, o.payer_address, o.action_token, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_expired!",
                clock_timestamp() AS "valid_until!",

@@ -1,5 +1,6 @@
 //! Operations that have not ended.
 
+use crate::accounts::Mode;
 use sqlx::PgPool;
 
 use super::types::State;
@@ -34,9 +35,10 @@ pub async fn unfinished(db: &PgPool, account: AccountId) -> Result<Vec<Unfinishe
     .await?)
 }
 
-/// The number of unfinished operations in one state, and the age of the oldest.
+/// The number of unfinished operations of test or live accounts in one state, and the age of the oldest.
 #[derive(Debug)]
 pub struct Backlog {
+    pub mode: Mode,
     pub state: State,
     pub count: i64,
     /// Age in seconds of the oldest operation that does not need manual review and is unknown or not in the background.
@@ -47,7 +49,7 @@ pub struct Backlog {
     pub in_manual_review: i64,
 }
 
-/// Returns the unfinished operations by state. The cost depends on their number, not on the size of the table.
+/// Returns the unfinished operations by mode and state. The cost depends on their number, not on the size of the table.
 ///
 /// # Errors
 /// Database errors only.
@@ -56,15 +58,16 @@ pub async fn backlog(db: &PgPool) -> Result<Vec<Backlog>> {
         Backlog,
         // A refund that waits for another refund of its payment with an unknown outcome is not late on its own.
         // Operations that the provider does not process are not late: the breaker reports them.
-        r#"SELECT state, count(*) AS "count!",
-                  coalesce(extract(epoch FROM clock_timestamp() - min(created_at) FILTER (
+        r#"SELECT a.mode AS "mode: Mode", state, count(*) AS "count!",
+                  coalesce(extract(epoch FROM clock_timestamp() - min(o.created_at) FILTER (
                       WHERE background AND next_push_at IS NOT NULL AND not_processed = 0)), 0)::float8 AS "oldest_in_background_seconds!",
-                  coalesce(extract(epoch FROM clock_timestamp() - min(created_at) FILTER (WHERE next_push_at IS NOT NULL
+                  coalesce(extract(epoch FROM clock_timestamp() - min(o.created_at) FILTER (WHERE next_push_at IS NOT NULL
                       AND not_processed = 0 AND (NOT background OR state = 'unknown') AND NOT (kind = 'refund' AND state = 'ready' AND EXISTS (
                           SELECT FROM operations b WHERE b.account_id = o.account_id AND b.payment_id = o.payment_id
                               AND b.state::text = 'unknown')))), 0)::float8 AS "oldest_seconds!",
                   count(*) FILTER (WHERE next_push_at IS NULL) AS "in_manual_review!"
-           FROM operations o WHERE next_push_at IS NOT NULL OR state = 'unknown' GROUP BY state"#
+           FROM operations o JOIN accounts a ON a.id = o.account_id
+           WHERE next_push_at IS NOT NULL OR state = 'unknown' GROUP BY a.mode, state"#
     )
     .fetch_all(db)
     .await?)

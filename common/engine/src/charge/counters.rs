@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use domain::accounts::Mode;
 use domain::operations::{Claimed, OperationKind};
 use foundation::id::AccountId;
 use providers::{Action, ProviderKind, ProviderResponse, card_gateway};
@@ -81,35 +82,46 @@ fn is_reported(account: AccountId) -> bool {
 
 /// Counts a request to a provider by its outcome.
 pub fn count_request(claimed: &Claimed, outcome: RequestOutcome) {
-    let labels = [("provider", claimed.provider.name()), ("kind", claimed.kind.name()), ("outcome", outcome.label())];
+    let (mode, provider) = (claimed.mode.name(), claimed.provider.name());
+    let labels = [("mode", mode), ("provider", provider), ("kind", claimed.kind.name()), ("outcome", outcome.label())];
     metrics::counter!("payments_operations_total", &labels).increment(1);
     let is_charge = matches!(claimed.kind, OperationKind::Sale | OperationKind::Authorize);
     if is_charge && is_reported(claimed.account_id) {
         count_charge_of(claimed.account_id, outcome, 1);
     }
     if claimed.sent_before {
-        let labels = [("provider", claimed.provider.name()), ("outcome", outcome.label())];
+        let labels = [("mode", mode), ("provider", provider), ("outcome", outcome.label())];
         metrics::counter!("payments_operations_recovered_total", &labels).increment(1);
     }
+}
+
+/// Counts an event of an operation by its mode and provider.
+pub(super) fn count(counter: &'static str, claimed: &Claimed) {
+    metrics::counter!(counter, "mode" => claimed.mode.name(), "provider" => claimed.provider.name()).increment(1);
 }
 
 /// Registers the counters of processes that call providers and read their statements.
 pub fn register_payments_metrics() {
     for provider in ProviderKind::ALL.map(ProviderKind::name) {
-        for kind in OperationKind::ALL.map(OperationKind::name) {
-            for outcome in RequestOutcome::ALL {
-                let labels = [("provider", provider), ("kind", kind), ("outcome", outcome.label())];
-                metrics::counter!("payments_operations_total", &labels).increment(0);
-            }
-        }
-        for outcome in RequestOutcome::ALL {
-            let labels = [("provider", provider), ("outcome", outcome.label())];
-            metrics::counter!("payments_operations_recovered_total", &labels).increment(0);
-        }
         for currency in card_gateway::CURRENCIES {
             for counter in [CAPTURED, REFUNDED] {
                 metrics::counter!(counter, "provider" => provider, "currency" => currency).increment(0);
             }
+        }
+    }
+    let all = Mode::ALL.into_iter().flat_map(|mode| ProviderKind::ALL.map(|provider| (mode, provider)));
+    // Live accounts are at the mock in tests only.
+    for (mode, provider) in all.filter(|pair| *pair != (Mode::Live, ProviderKind::Mock)) {
+        let (mode, provider) = (mode.name(), provider.name());
+        for kind in OperationKind::ALL.map(OperationKind::name) {
+            for outcome in RequestOutcome::ALL {
+                let labels = [("mode", mode), ("provider", provider), ("kind", kind), ("outcome", outcome.label())];
+                metrics::counter!("payments_operations_total", &labels).increment(0);
+            }
+        }
+        for outcome in RequestOutcome::ALL {
+            let labels = [("mode", mode), ("provider", provider), ("outcome", outcome.label())];
+            metrics::counter!("payments_operations_recovered_total", &labels).increment(0);
         }
         for counter in [
             "payments_duplicate_charges_total",
@@ -118,7 +130,7 @@ pub fn register_payments_metrics() {
             "payments_not_processed_given_up_total",
             "payments_late_changes_total",
         ] {
-            metrics::counter!(counter, "provider" => provider).increment(0);
+            metrics::counter!(counter, "mode" => mode, "provider" => provider).increment(0);
         }
     }
 }

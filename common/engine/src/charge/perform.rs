@@ -222,8 +222,7 @@ impl SendResult {
             WhenNotProcessed::RetryUntilLimit if claimed.age < limit => Self::NotProcessed { cause, reason, reference },
             WhenNotProcessed::RetryUntilLimit => {
                 tracing::error!(operation = %claimed.id, %reason, ?limit, "not processed within the retry limit; given up");
-                metrics::counter!("payments_not_processed_given_up_total", "provider" => claimed.provider.name())
-                    .increment(1);
+                counters::count("payments_not_processed_given_up_total", claimed);
                 Self::Known(ProviderResponse::Refused { code, reason })
             }
             WhenNotProcessed::Fail => Self::Known(ProviderResponse::Refused { code, reason }),
@@ -364,7 +363,7 @@ fn count(claimed: &Claimed, result: &SendResult) {
         | SendResult::Unknown { .. } => None,
     };
     if refused == Some(FailureCode::Configuration) {
-        metrics::counter!("payments_configuration_errors_total", "provider" => claimed.provider.name()).increment(1);
+        counters::count("payments_configuration_errors_total", claimed);
     }
     counters::count_request(claimed, outcome);
     if let SendResult::Known(response) = result {

@@ -1,6 +1,7 @@
 //! Late outcomes: the operation has already ended, or another worker has claimed it. A charge that no payment can use
 //! is recorded and reversed, never dropped; a request without effect counts only while its claim is the latest.
 
+use crate::charge::counters;
 use domain::operations::{self, Claimed, Locked, NewOperation, OperationKind, Origin, Subject};
 use domain::payments::Payment;
 use foundation::db::Tx;
@@ -107,7 +108,7 @@ pub fn stale_change(claimed: &Claimed, operation: &Locked, response: &ProviderRe
             operation = %claimed.id, kind = claimed.kind.name(), recorded = operation.provider_ref, provider_ref,
             "the provider executed this although the operation has ended otherwise; an operator must correct it"
         );
-        metrics::counter!("payments_late_changes_total", "provider" => claimed.provider.name()).increment(1);
+        counters::count("payments_late_changes_total", claimed);
     }
     no_outcome(claimed, operation, response)
 }
@@ -192,7 +193,7 @@ pub async fn reverse(
             operation = %claimed.id, payment = %payment.id, provider_ref, amount, pays = %paid,
             "the provider reports a second charge with the reference of another payment's charge; nothing is reversed, an operator must ask the provider"
         );
-        metrics::counter!("payments_late_changes_total", "provider" => claimed.provider.name()).increment(1);
+        counters::count("payments_late_changes_total", claimed);
         return Ok(());
     }
     tracing::error!(
@@ -203,7 +204,7 @@ pub async fn reverse(
         Anomaly::SecondCharge => "payments_duplicate_charges_total",
         Anomaly::AmountMismatch => "payments_amount_mismatches_total",
     };
-    metrics::counter!(counter, "provider" => claimed.provider.name()).increment(1);
+    counters::count(counter, claimed);
     let reversal = begin_reversal(tx, claimed, payment, OperationKind::Reverse, provider_ref, amount, now).await?;
     sqlx::query!(
         "INSERT INTO charge_anomalies

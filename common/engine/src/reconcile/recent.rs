@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sqlx::PgPool;
 
+use domain::accounts::Mode;
 use foundation::error::Result;
 use providers::ProviderKind;
 
@@ -15,9 +16,10 @@ const MAX_AGE: Duration = Duration::from_secs(30 * 86400);
 /// Maximum number of anomalies read.
 const MAX_ROWS: i64 = 10_000;
 
-/// Charges of one provider in the last hour that belong to no payment.
+/// Charges of test or live accounts at one provider in the last hour that belong to no payment.
 #[derive(Clone, Copy, Debug)]
 pub struct SecondCharges {
+    pub mode: Mode,
     pub provider: ProviderKind,
     /// Second charges found.
     pub found: i64,
@@ -27,7 +29,7 @@ pub struct SecondCharges {
     pub kept: i64,
 }
 
-/// Returns the unwanted charges of the last hour by provider; providers without any are left out.
+/// Returns the unwanted charges of the last hour by mode and provider; those without any are left out.
 ///
 /// # Errors
 /// Database errors only.
@@ -35,14 +37,15 @@ pub async fn second_charges_last_hour(db: &PgPool) -> Result<Vec<SecondCharges>>
     // An anomaly has its account's time, whose clock may be ahead; its reversal has the database's.
     let rows = sqlx::query_as!(
         SecondCharges,
-        r#"SELECT p.provider, count(*) FILTER (WHERE a.kind = 'second_charge' AND o.created_at > l.since) AS "found!",
+        r#"SELECT m.mode AS "mode: Mode", p.provider, count(*) FILTER (WHERE a.kind = 'second_charge' AND o.created_at > l.since) AS "found!",
                   count(*) FILTER (WHERE a.kind = 'amount_mismatch' AND o.created_at > l.since) AS "mismatched!",
                   count(*) FILTER (WHERE o.state IN ('failed', 'declined') AND o.finished_at > l.since) AS "kept!"
            FROM (SELECT clock_timestamp() - make_interval(secs => $1) AS since) l,
                 (SELECT reversal_operation_id, kind FROM charge_anomalies
                  WHERE id >= ulid_floor((SELECT clock_timestamp()) - make_interval(secs => $2)) ORDER BY id DESC LIMIT $3) a
            JOIN operations o ON o.id = a.reversal_operation_id
-           JOIN provider_accounts p ON p.id = o.provider_account_id GROUP BY p.provider"#,
+           JOIN provider_accounts p ON p.id = o.provider_account_id
+           JOIN accounts m ON m.id = o.account_id GROUP BY m.mode, p.provider"#,
         PERIOD.as_secs_f64(),
         MAX_AGE.as_secs_f64(),
         MAX_ROWS,
@@ -52,17 +55,18 @@ pub async fn second_charges_last_hour(db: &PgPool) -> Result<Vec<SecondCharges>>
     Ok(rows)
 }
 
-/// Returns the number of transactions found in the last hour whose references match no operation.
+/// Returns the number of transactions found in the last hour whose references match no operation, by mode; modes
+/// without any are left out.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn orphans_last_hour(db: &PgPool) -> Result<i64> {
-    let count = sqlx::query_scalar!(
-        r#"SELECT count(*) AS "count!" FROM orphans
-           WHERE found_at > (SELECT clock_timestamp() - make_interval(secs => $1))"#,
+pub async fn orphans_last_hour(db: &PgPool) -> Result<Vec<(Mode, i64)>> {
+    let counts = sqlx::query!(
+        r#"SELECT a.mode AS "mode: Mode", count(*) AS "count!" FROM orphans o JOIN accounts a ON a.id = o.account_id
+           WHERE o.found_at > (SELECT clock_timestamp() - make_interval(secs => $1)) GROUP BY a.mode"#,
         PERIOD.as_secs_f64(),
     )
-    .fetch_one(db)
+    .fetch_all(db)
     .await?;
-    Ok(count)
+    Ok(counts.into_iter().map(|row| (row.mode, row.count)).collect())
 }

@@ -256,7 +256,7 @@ async fn unwanted_charges(db: &PgPool) -> Result<Finding> {
 }
 
 async fn differences(db: &PgPool) -> Result<Finding> {
-    let open: i64 = open_differences(db).await?.into_iter().map(|(_, count)| count).sum();
+    let open: i64 = open_differences(db).await?.into_iter().map(|(.., count)| count).sum();
     Ok(match open {
         0 => Finding::ok("book differences", "none is unresolved"),
         open => Finding::of(

@@ -22,7 +22,7 @@ pub struct Volume {
     approved: i64,
     declined: i64,
     failed: i64,
-    /// Share of approvals among approvals and declines.
+    /// Share of approvals among approvals and declines, rounded to four digits.
     approval_rate: Option<f64>,
     captured: i64,
     refunded: i64,
@@ -41,8 +41,8 @@ pub async fn volume_of(db: &PgPool, clock: &Clock, account: AccountId, last: Dur
         r#"SELECT currency AS "currency: Currency", count(*) AS "payments!",
                   count(*) FILTER (WHERE approved) AS "approved!",
                   count(*) FILTER (WHERE status = 'declined') AS "declined!", count(*) FILTER (WHERE status = 'failed') AS "failed!",
-                  (count(*) FILTER (WHERE approved))::float8
-                      / nullif(count(*) FILTER (WHERE approved OR status = 'declined'), 0) AS approval_rate,
+                  round(count(*) FILTER (WHERE approved)
+                      / nullif(count(*) FILTER (WHERE approved OR status = 'declined'), 0)::numeric, 4)::float8 AS approval_rate,
                   sum(amount_captured)::bigint AS "captured!", sum(amount_refunded)::bigint AS "refunded!"
            FROM (SELECT currency, status, amount_captured, amount_refunded,
                         status NOT IN ('processing', 'requires_action', 'declined', 'failed') AS approved

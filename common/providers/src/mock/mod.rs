@@ -19,7 +19,7 @@ use sqlx::PgPool;
 
 pub use card::CardBehavior;
 use ledger::ApprovedCharge;
-pub use settings::{Faults, set_faults};
+pub use settings::{ActiveFaults, Faults, read as read_faults, set_faults};
 
 use super::{
     Action, Booked, ChargeInquiry, ChargeReport, Found, Provider, ProviderError, ProviderResponse, RecoveryClass,

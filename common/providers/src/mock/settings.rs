@@ -7,12 +7,12 @@ use foundation::id::ProviderAccountId;
 
 /// The configured faults of an account; all off by default.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ActiveFaults {
-    pub(super) latency_ms: i32,
-    pub(super) lose_answers: i32,
-    pub(super) refuse: bool,
-    pub(super) reject: bool,
-    pub(super) recovery: RecoveryClass,
+pub struct ActiveFaults {
+    pub latency_ms: i32,
+    pub lose_answers: i32,
+    pub refuse: bool,
+    pub reject: bool,
+    pub recovery: RecoveryClass,
 }
 
 /// Faults to configure; `None` leaves a setting unchanged.
@@ -38,7 +38,11 @@ fn class(letter: &str) -> RecoveryClass {
     }
 }
 
-pub(super) async fn read(db: &PgPool, account: ProviderAccountId) -> Result<ActiveFaults, sqlx::Error> {
+/// Reads the faults of a provider account.
+///
+/// # Errors
+/// Database errors only.
+pub async fn read(db: &PgPool, account: ProviderAccountId) -> Result<ActiveFaults, sqlx::Error> {
     let row = sqlx::query!(
         "SELECT latency_ms, lose_answers, refuse, reject, recovery_class FROM mock.accounts WHERE id = $1",
         account.uuid()

@@ -72,7 +72,7 @@ impl Setup {
     }
 
     async fn wait_for_metric(&self, difference: &str, count: f64) -> Result<()> {
-        let name = format!("payments_book_differences_unresolved{{difference=\"{difference}\"}}");
+        let name = format!("payments_book_differences_unresolved{{mode=\"test\",difference=\"{difference}\"}}");
         let has_count = async || {
             Ok(metric(&self.cluster, ProcessKind::Scheduler, &name)
                 .await

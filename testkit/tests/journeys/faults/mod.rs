@@ -61,7 +61,7 @@ async fn wait_until_held(cluster: &mut Cluster, point: &str) -> Result<()> {
 pub(crate) async fn in_manual_review(metrics_url: &str) -> Result<f64> {
     let metrics = Client::new(metrics_url)?.get("/metrics").await?;
     let text = String::from_utf8(metrics.bytes)?;
-    let line = text.lines().find_map(|line| line.strip_prefix("payments_operations_in_manual_review "));
+    let line = text.lines().find_map(|line| line.strip_prefix("payments_operations_in_manual_review{mode=\"test\"} "));
     Ok(line.context("the metric does not exist yet")?.parse()?)
 }
 

@@ -93,7 +93,8 @@ async fn a_gateway_outage_uses_up_no_collection_attempt() -> Result<()> {
     assert_ne!(current["status"], "past_due");
     eventually("the open breaker", async || {
         let open =
-            metric(&cluster, ProcessKind::Scheduler, "provider_breakers_open{provider=\"card_gateway\"}").await?;
+            metric(&cluster, ProcessKind::Scheduler, "provider_breakers_open{mode=\"test\",provider=\"card_gateway\"}")
+                .await?;
         Ok((open == 1.0).then_some(()))
     })
     .await?;
@@ -143,7 +144,8 @@ async fn an_open_breaker_sends_probes_and_then_a_bounded_backlog() -> Result<()>
     due_invoices(&merchant, &customer, 300).await?;
     eventually("all operations to wait", async || Ok((waiting(&merchant).await?.0 == 300).then_some(()))).await?;
     let not_processed = async || {
-        let outcome = "payments_operations_total{provider=\"mock\",kind=\"sale\",outcome=\"not_processed\"}";
+        let outcome =
+            "payments_operations_total{mode=\"test\",provider=\"mock\",kind=\"sale\",outcome=\"not_processed\"}";
         metric(&cluster, ProcessKind::Worker, outcome).await
     };
     assert!(not_processed().await? >= 300.0);
@@ -210,7 +212,8 @@ async fn unprocessed_operations_are_given_up_with_a_reason() -> Result<()> {
         sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
     assert_eq!(refund_id.as_deref(), refund["id"].as_str(), "the event names the refund");
     let given_up =
-        metric(&cluster, ProcessKind::Worker, "payments_not_processed_given_up_total{provider=\"mock\"}").await?;
+        metric(&cluster, ProcessKind::Worker, "payments_not_processed_given_up_total{mode=\"test\",provider=\"mock\"}")
+            .await?;
     assert_eq!(given_up, 2.0);
     Ok(())
 }
@@ -261,8 +264,12 @@ async fn configuration_errors_do_not_count_against_cards() -> Result<()> {
     let due = id(created(&merchant.api.post("/v1/invoices", invoice_body).await?))?;
     ok(&merchant.api.post(&format!("/v1/invoices/{due}/schedule"), json!({"collectAt": LONG_AGO})).await?);
     eventually("the operation to wait", async || Ok((waiting(merchant).await?.0 == 1).then_some(()))).await?;
-    let errors =
-        metric(&cluster, ProcessKind::Worker, "payments_configuration_errors_total{provider=\"card_gateway\"}").await?;
+    let errors = metric(
+        &cluster,
+        ProcessKind::Worker,
+        "payments_configuration_errors_total{mode=\"test\",provider=\"card_gateway\"}",
+    )
+    .await?;
     assert!(errors >= 2.0, "{errors}");
     // Dollars are still processed: an error in one currency does not affect the whole account.
     let body = json!({"paymentMethodId": card, "amount": 500, "currency": "USD"});
@@ -331,13 +338,19 @@ async fn a_gateway_fee_is_reversed_as_an_amount_mismatch() -> Result<()> {
         Ok((attempt["declineCode"] == "amount_mismatch" && attempt["declineType"] == "soft").then_some(()))
     })
     .await?;
-    let mismatches =
-        metric(&cluster, ProcessKind::Scheduler, "payments_amount_mismatches_last_hour{provider=\"card_gateway\"}");
+    let mismatches = metric(
+        &cluster,
+        ProcessKind::Scheduler,
+        "payments_amount_mismatches_last_hour{mode=\"test\",provider=\"card_gateway\"}",
+    );
     let _ = mismatches.await.context("the metric does not exist")?;
     eventually("two mismatches in the metric", async || {
-        let count =
-            metric(&cluster, ProcessKind::Scheduler, "payments_amount_mismatches_last_hour{provider=\"card_gateway\"}")
-                .await?;
+        let count = metric(
+            &cluster,
+            ProcessKind::Scheduler,
+            "payments_amount_mismatches_last_hour{mode=\"test\",provider=\"card_gateway\"}",
+        )
+        .await?;
         Ok((count == 2.0).then_some(()))
     })
     .await

@@ -109,7 +109,7 @@ async fn a_charge_that_pays_another_payment_is_not_reversed() -> Result<()> {
     let counted = async || {
         // The metric exists only after it was first counted.
         let late_changes =
-            metric(&cluster, ProcessKind::Worker, "payments_late_changes_total{provider=\"mock\"}").await;
+            metric(&cluster, ProcessKind::Worker, "payments_late_changes_total{mode=\"test\",provider=\"mock\"}").await;
         Ok(late_changes.is_ok_and(|count| count == 1.0).then_some(()))
     };
     eventually("the metric of late changes", counted).await?;

@@ -73,7 +73,7 @@ async fn cached_keys_are_rejected_within_a_second_of_their_revocation() -> Resul
 
 #[tokio::test]
 async fn live_keys_must_sign_requests() -> Result<()> {
-    let live = Merchant::with(cluster().await?, &["--mode", "live", "--provider", "mock"]).await?;
+    let live = Merchant::with(cluster().await?, &["--mode", "live", "--provider", "mock", "--allow-mock"]).await?;
     assert!(live.account.secret_key.starts_with("svc_sk_live_"));
     assert!(live.account.signing_secret.is_some());
     for response in [live.pay(100).await?, live.api.get("/v1/payments").await?, live.api.get("/v1/capabilities").await?]

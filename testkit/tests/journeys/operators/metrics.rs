@@ -27,10 +27,10 @@ async fn charge_anomalies_are_counted_for_an_hour() -> Result<()> {
     let merchant = Merchant::new(&cluster).await?;
     merchant.charge(700).await?;
     let (duplicates, refused_reversals) = (
-        "payments_duplicate_charges_last_hour{provider=\"mock\"}",
-        "payments_reversals_refused_last_hour{provider=\"mock\"}",
+        "payments_duplicate_charges_last_hour{mode=\"test\",provider=\"mock\"}",
+        "payments_reversals_refused_last_hour{mode=\"test\",provider=\"mock\"}",
     );
-    for name in [duplicates, refused_reversals, "payments_orphans_last_hour"] {
+    for name in [duplicates, refused_reversals, "payments_orphans_last_hour{mode=\"test\"}"] {
         wait_for_metric(&cluster, name, |value| value == 0.0).await?;
     }
 
@@ -50,9 +50,9 @@ async fn charge_anomalies_are_counted_for_an_hour() -> Result<()> {
     let orphan = "INSERT INTO orphans (provider_account_id, provider_ref, account_id, reference, occurred_at)
                   SELECT id, 'theirs', account_id, 'op_nobody', now() FROM provider_accounts";
     execute(&merchant, orphan).await?;
-    wait_for_metric(&cluster, "payments_orphans_last_hour", |value| value == 1.0).await?;
+    wait_for_metric(&cluster, "payments_orphans_last_hour{mode=\"test\"}", |value| value == 1.0).await?;
     execute(&merchant, "UPDATE orphans SET found_at = now() - interval '2 hours'").await?;
-    wait_for_metric(&cluster, "payments_orphans_last_hour", |value| value == 0.0).await
+    wait_for_metric(&cluster, "payments_orphans_last_hour{mode=\"test\"}", |value| value == 0.0).await
 }
 
 #[tokio::test]
@@ -71,9 +71,14 @@ async fn queued_collections_do_not_count_as_late_payments() -> Result<()> {
         Ok((sqlx::query(age).execute(&merchant.books.db).await?.rows_affected() == 1).then_some(()))
     })
     .await?;
-    wait_for_metric(&cluster, "payments_background_operations_oldest_age_seconds{state=\"ready\"}", |age| age >= 600.0)
-        .await?;
-    wait_for_metric(&cluster, "payments_operations_oldest_age_seconds{state=\"ready\"}", |age| age == 0.0).await
+    wait_for_metric(
+        &cluster,
+        "payments_background_operations_oldest_age_seconds{mode=\"test\",state=\"ready\"}",
+        |age| age >= 600.0,
+    )
+    .await?;
+    wait_for_metric(&cluster, "payments_operations_oldest_age_seconds{mode=\"test\",state=\"ready\"}", |age| age == 0.0)
+        .await
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod audit;
 mod capacity;
 mod doctor;
 mod metrics;
+mod mistakes;
 mod output;
 mod reconciliation;
 mod replay;

@@ -56,7 +56,7 @@ fn head(key: &str, request: &str, length: usize) -> String {
 #[tokio::test]
 async fn unfinished_bodies_return_408() -> Result<()> {
     let merchant = merchant().await?;
-    let live = Merchant::with(cluster().await?, &["--mode", "live", "--provider", "mock"]).await?;
+    let live = Merchant::with(cluster().await?, &["--mode", "live", "--provider", "mock", "--allow-mock"]).await?;
     let (test_key, live_key) = (&merchant.account.secret_key, &live.account.secret_key);
     let post = |key: &str| head(key, "POST /v1/payments", 1000) + "{\"amount\":";
     // With a live key, the body is read before the signature is checked.

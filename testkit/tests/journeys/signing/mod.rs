@@ -24,7 +24,7 @@ static NONCES: AtomicU64 = AtomicU64::new(1);
 
 /// A live account, whose requests the tests sign.
 pub(crate) async fn live(cluster: &Cluster) -> Result<Merchant> {
-    Merchant::with(cluster, &["--mode", "live", "--provider", "mock", "--origin", ORIGIN]).await
+    Merchant::with(cluster, &["--mode", "live", "--provider", "mock", "--allow-mock", "--origin", ORIGIN]).await
 }
 
 /// A request and its signature parameters. Each test changes one of them, before or after signing.

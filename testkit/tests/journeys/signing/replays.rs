@@ -68,7 +68,7 @@ async fn rejected_signatures_leave_the_nonce_unused() -> Result<()> {
 #[tokio::test]
 async fn rate_limited_requests_leave_the_nonce_unused() -> Result<()> {
     let cluster = cluster().await?;
-    let options = ["--mode", "live", "--provider", "mock", "--rate-limit", "1", "--burst", "3"];
+    let options = ["--mode", "live", "--provider", "mock", "--allow-mock", "--rate-limit", "1", "--burst", "3"];
     let merchant = Merchant::for_account(cluster, cluster.account_with(&options).await?)?;
     let requests = (0..20)
         .map(|_| Ok(Signed::new(&merchant, Method::GET, "/v1/payments", None)?.sign()))

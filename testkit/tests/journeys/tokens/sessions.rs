@@ -74,7 +74,7 @@ async fn expired_sessions_return_409() -> Result<()> {
 
 #[tokio::test]
 async fn test_cards_are_for_test_accounts() -> Result<()> {
-    let options = ["--mode", "live", "--provider", "mock", "--origin", ORIGIN];
+    let options = ["--mode", "live", "--provider", "mock", "--allow-mock", "--origin", ORIGIN];
     let live = Merchant::with(cluster().await?, &options).await?;
     let browser = Browser::for_account(cluster().await?, &live.account)?;
     let session = browser.session().await?;

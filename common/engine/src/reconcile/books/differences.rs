@@ -3,6 +3,7 @@
 use serde_json::Value;
 use sqlx::PgPool;
 
+use domain::accounts::Mode;
 use domain::operations::books::RecordedOperation;
 use foundation::error::Result;
 use foundation::id::{AccountId, PaymentId, ProviderAccountId};
@@ -95,16 +96,20 @@ pub async fn record_difference(db: &PgPool, new: &NewDifference<'_>) -> Result<b
     Ok(is_new)
 }
 
-/// Counts the unresolved differences by kind, up to 10,000 in total.
+/// Counts the unresolved differences by mode and kind, up to 10,000 in total.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn open_differences(db: &PgPool) -> Result<Vec<(Difference, i64)>> {
+pub async fn open_differences(db: &PgPool) -> Result<Vec<(Mode, Difference, i64)>> {
     let rows = sqlx::query!(
-        r#"SELECT difference, count(*) AS "count!"
-           FROM (SELECT difference FROM book_differences WHERE resolved_at IS NULL LIMIT 10000) open GROUP BY difference"#
+        r#"SELECT a.mode AS "mode: Mode", difference, count(*) AS "count!"
+           FROM (SELECT account_id, difference FROM book_differences WHERE resolved_at IS NULL LIMIT 10000) open
+               JOIN accounts a ON a.id = open.account_id GROUP BY a.mode, difference"#
     );
     let rows = rows.fetch_all(db).await?;
-    let count = |kind: Difference| rows.iter().find(|row| row.difference == kind.name()).map_or(0, |row| row.count);
-    Ok(Difference::ALL.map(|kind| (kind, count(kind))).to_vec())
+    let count = |mode: Mode, kind: Difference| {
+        rows.iter().find(|row| row.mode == mode && row.difference == kind.name()).map_or(0, |row| row.count)
+    };
+    let kinds = |mode| Difference::ALL.map(|kind| (mode, kind, count(mode, kind)));
+    Ok(Mode::ALL.into_iter().flat_map(kinds).collect())
 }
