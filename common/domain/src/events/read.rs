@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 use sqlx::{PgConnection, PgPool};
 use utoipa::ToSchema;
 use utoipa::openapi::{Object, ObjectBuilder, Type};
-use uuid::Uuid;
 
 use super::EventType;
 use foundation::db;
@@ -56,18 +55,15 @@ foundation::filters! {
 }
 
 /// An event in the API.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Event, description = "Something that happened: the fields of its webhook.")]
 pub struct EventView {
-    #[serde(skip_deserializing, default = "unknown")]
     pub id: EventId,
-    #[serde(skip_deserializing, default = "object")]
     #[schema(schema_with = schema::event)]
     object: &'static str,
     livemode: bool,
     /// As `timestamp`.
-    #[serde(skip_deserializing)]
     #[schema(schema_with = timestamp)]
     created_at: String,
     #[serde(rename = "type")]
@@ -78,6 +74,16 @@ pub struct EventView {
     timestamp: String,
     /// `object` is the object as it was then.
     #[schema(schema_with = data)]
+    data: Box<RawValue>,
+}
+
+/// The stored bytes of a webhook.
+#[derive(Deserialize)]
+struct Payload {
+    livemode: bool,
+    #[serde(rename = "type")]
+    kind: String,
+    timestamp: String,
     data: Box<RawValue>,
 }
 
@@ -93,14 +99,6 @@ fn data() -> schema::Field {
     ObjectBuilder::new().schema_type(Type::Object).build().into()
 }
 
-const fn unknown() -> EventId {
-    EventId::from_uuid(Uuid::nil())
-}
-
-const fn object() -> &'static str {
-    "event"
-}
-
 /// An event as stored.
 struct Row {
     id: EventId,
@@ -109,9 +107,9 @@ struct Row {
 
 impl Row {
     fn view(self) -> Result<EventView> {
-        let view: EventView = serde_json::from_str(&self.payload)
+        let Payload { livemode, kind, timestamp, data } = serde_json::from_str(&self.payload)
             .map_err(|error| Error::internal(format!("the payload of {}: {error}", self.id)))?;
-        Ok(EventView { id: self.id, created_at: view.timestamp.clone(), ..view })
+        Ok(EventView { id: self.id, object: "event", livemode, created_at: timestamp.clone(), kind, timestamp, data })
     }
 }
 

@@ -203,7 +203,9 @@ async fn bad_plans(
     for (statement, parameters) in statements()? {
         let words = ["SELECT", "WITH", "INSERT", "UPDATE", "DELETE"];
         let is_query = words.iter().any(|word| statement.trim_start().starts_with(word));
-        if !is_query || is_filtered_list(&statement) || !selected(&statement) {
+        // Who follows events of some types reads past the others once.
+        let follows = statement.contains("pg_snapshot_xmin");
+        if !is_query || follows || is_filtered_list(&statement) || !selected(&statement) {
             continue;
         }
         sqlx::raw_sql(AssertSqlSafe(format!("PREPARE checked AS {statement}")))

@@ -51,7 +51,22 @@ const ID_FIELDS: &[(&str, &str)] = &[
 ];
 
 /// Parameters that are not ids.
-const NOT_ID_PARAMETERS: &[&str] = &["limit", "status", "Origin", "Idempotency-Key"];
+const NOT_ID_PARAMETERS: &[&str] = &[
+    "limit",
+    "wait",
+    "Origin",
+    "Idempotency-Key",
+    // Filters of an account's own rows.
+    "status",
+    "type",
+    "email",
+    "currency",
+    "last4",
+    "amountFrom",
+    "amountTo",
+    "createdFrom",
+    "createdTo",
+];
 
 /// Where a request holds an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,6 +197,10 @@ fn text(value: &Value, field: &str) -> String {
 fn kind_of_parameter(parameter: &Value) -> Option<String> {
     if parameter["name"] == "externalId" {
         return Some("externalId".to_owned());
+    }
+    // Of any kind.
+    if parameter["name"] == "objectId" {
+        return Some("pay".to_owned());
     }
     let (kind, _) = parameter["schema"]["pattern"].as_str()?.strip_prefix('^')?.split_once("_[")?;
     Some(kind.to_owned())

@@ -54,7 +54,8 @@ impl Tenant {
         tenant.recurring(&customer).await?;
         tenant.make("plink", "/v1/payment_links", json!({"amount": 500, "currency": "USD"})).await?;
         let (authorized, captured) = (tenant.merchant.hold(100).await?, tenant.merchant.charge(200).await?);
-        accepted(&tenant.merchant.refund(&captured, Some(50)).await?);
+        let refund = id(accepted(&tenant.merchant.refund(&captured, Some(50)).await?))?;
+        tenant.add("ref", refund);
         tenant.add("pay", authorized);
         tenant.add("pay", captured);
         tenant.invoices(&customer).await?;
@@ -111,6 +112,8 @@ impl Tenant {
         .await?;
         let page = ids(&self.merchant.api.get("/v1/webhook_deliveries").await?);
         self.add("whd", page.into_iter().next().context("a delivery")?);
+        let page = ids(&self.merchant.api.get("/v1/events").await?);
+        self.add("evt", page.into_iter().nth(1).context("two events")?);
         Ok(())
     }
 

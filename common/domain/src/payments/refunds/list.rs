@@ -76,8 +76,10 @@ macro_rules! select_refunds {
         sqlx::query_as!(
             Row,
             r#"SELECT r.id, r.payment_id, r.amount, r.amount_asked, r.external_id, r.status, r.created_at, r.failure_code,
-                      r.requested_by_key AS "requested_by: KeyId", p.currency
-               FROM refunds r JOIN payments p ON p.account_id = r.account_id AND p.id = r.payment_id "# + $rest,
+                      r.requested_by_key AS "requested_by: KeyId",
+                      (SELECT p.currency FROM payments p WHERE p.account_id = r.account_id AND p.id = r.payment_id)
+                          AS "currency!: Currency"
+               FROM refunds r "# + $rest,
             $($arg),*
         )
     };
