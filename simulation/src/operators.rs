@@ -1,5 +1,7 @@
 //! Operators, who use the library behind `ctl`.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, bail};
 use domain::operations::OperationKind;
 use domain::operations::admin::{self, Filter, OperationRow};
@@ -17,11 +19,15 @@ use providers::mock::Mock;
 use queue::Publisher;
 use serde_json::Value;
 use sqlx::PgPool;
+use tokio::time::sleep;
 
 use crate::clock;
 
 const ALL: Filter =
     Filter { unknown: true, account: None, kind: None, state: None, most_handed_out: false, limit: 1_000 };
+
+/// How long a request may still arrive.
+const REQUEST_LIFETIME: Duration = Duration::from_secs(30);
 
 /// What an operator works with.
 struct Desk {
@@ -51,7 +57,11 @@ pub async fn resolve() -> Result<Vec<String>> {
     let (desk, actor) = (Desk::open().await?, Actor::new("operator")?);
     let options = ResolveOptions { unverified: true, ..ResolveOptions::default() };
     let mut refused = Vec::new();
-    for operation in admin::list(&desk.db, ALL).await?.iter().filter(|operation| operation.needs_manual_review()) {
+    let waiting = admin::list(&desk.db, ALL).await?;
+    if !waiting.is_empty() {
+        sleep(REQUEST_LIFETIME).await;
+    }
+    for operation in waiting.iter().filter(|operation| operation.needs_manual_review()) {
         let outcome = outcome(&desk.db, operation).await?;
         let Desk { db, providers, clock } = &desk;
         if let Err(error) = operator::resolve(db, providers, clock, &actor, operation.id, &outcome, options).await {

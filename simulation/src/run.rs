@@ -131,14 +131,16 @@ pub fn run(
     Ok((report, trace.lines.unwrap_or_default()))
 }
 
-/// Reads what the API shows, again if an event was written meanwhile.
+/// Reads what the API shows, again if an event was written meanwhile or work has begun.
 fn read_state(system: &mut System, agenda: &mut Agenda, key: &str, responses: &Responses) -> Result<State> {
     let named = check::named(&responses.lock().unwrap_or_else(PoisonError::into_inner));
     loop {
         let before = system.world.observer.query(check::EVENTS)?;
         let (key, named) = (key.to_owned(), named.clone());
         let state = system.complete("auditor", || async move { Ok(auditor::read(&key, &named).await) })?;
-        if system.world.observer.query(check::EVENTS)? == before || !agenda.wait_until_quiet(system)? {
+        let observer = &mut system.world.observer;
+        let is_unchanged = observer.query(check::EVENTS)? == before && observer.query(check::UNFINISHED)? == ["0"];
+        if is_unchanged || !agenda.wait_until_quiet(system)? {
             return Ok(state);
         }
     }

@@ -86,7 +86,7 @@ pub unsafe fn configure(servers: &Servers) {
         ("GATEWAY_PEPPER", &"44".repeat(32)),
         ("GATEWAY_BIND", "127.0.0.1:8090"),
         // A process that is killed or paused meanwhile may have asked its acquirer or not.
-        ("GATEWAY_ACQUIRER_DELAY_MS", "300"),
+        ("GATEWAY_ACQUIRER_DELAY_MS", "1000"),
         ("REDIS_URL", &at(&servers.redis_url(), redis, REDIS)),
         ("PUBLIC_URL", "http://127.0.0.1:8080"),
         ("KEY_PEPPER", &"11".repeat(32)),

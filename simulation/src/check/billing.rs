@@ -21,7 +21,7 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
         let failed = |invoice: &&Value| {
             let is_unpaid = ["open", "scheduled"].contains(&invoice["status"].as_str().unwrap_or_default());
             let attempts = invoice["id"].as_str().and_then(|id| evidence.state.attempts.get(id));
-            is_unpaid && attempts.into_iter().flatten().any(|attempt| attempt["status"] == "failed")
+            is_unpaid && attempts.into_iter().flatten().any(|attempt| evidence.has_failed(attempt))
         };
         let is_past_due = invoices.iter().any(failed);
         let status = subscription["status"].as_str().unwrap_or_default();

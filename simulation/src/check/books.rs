@@ -117,6 +117,8 @@ pub struct Books {
     pub sent: Vec<Sent>,
     /// The failed refunds and collections.
     pub given_up: Vec<GivenUp>,
+    /// The payments of collections that a request of the merchant has stopped before they were sent.
+    pub stopped: BTreeSet<String>,
     /// The payments whose outcome an operator has entered.
     pub resolved: BTreeSet<String>,
     /// What operators noticed: differences that `ctl reconcile` reports, and outcomes that they could not enter.
@@ -157,7 +159,9 @@ const ANOMALIES: &str = "SELECT c.payment_id::text AS payment, c.provider_ref AS
 const SENT: &str = "SELECT o.payment_id::text AS payment, (extract(epoch FROM s.sent_at) * 1000000)::bigint AS at_us
     FROM simulation.sent s JOIN operations o ON o.id = s.operation_id WHERE o.kind IN ('sale', 'authorize')";
 
-/// Without collections that were ended before they were sent, because a request of the merchant stopped them.
+const STOPPED: &str = "SELECT payment_id::text FROM operations
+    WHERE state = 'failed' AND failure = 'its invoice is no longer to be charged'";
+
 const GIVEN_UP: &str = "SELECT o.payment_id::text AS payment, o.kind::text,
         (extract(epoch FROM o.finished_at - o.created_at) * 1000)::bigint AS tried_ms,
         o.failure_code = 'provider_refused' AND NOT EXISTS (
@@ -167,7 +171,7 @@ const GIVEN_UP: &str = "SELECT o.payment_id::text AS payment, o.kind::text,
     FROM operations o
     WHERE o.state = 'failed' AND (o.kind = 'refund' OR o.background) AND o.payment_id IS NOT NULL
         AND o.failure_code IN ('provider_refused', 'provider_unavailable')
-        AND o.failure <> 'its invoice is no longer to be charged' ORDER BY o.id";
+    ORDER BY o.id";
 
 const RESOLVED: &str = "SELECT detail->>'payment' FROM audit_log
     WHERE action = 'operations.resolve' AND detail->>'payment' IS NOT NULL";
@@ -207,6 +211,9 @@ pub async fn read_books(database_url: &str, noticed: Vec<String>) -> Result<(Vec
     for given_up in &mut given_up {
         given_up.payment = payment_id(&given_up.payment)?;
     }
+    let stopped: Vec<String> = sqlx::query_scalar(STOPPED).fetch_all(&mut db).await?;
+    let stopped: BTreeSet<String> = stopped.iter().map(|id| payment_id(id)).collect::<Result<_>>()?;
+    given_up.retain(|given_up| !stopped.contains(&given_up.payment));
     let resolved: Vec<String> = sqlx::query_scalar(RESOLVED).fetch_all(&mut db).await?;
     let resolved = resolved.into_iter().collect();
     let differences = sqlx::query_scalar(DIFFERENCES).fetch_one(&mut db).await?;
@@ -214,8 +221,9 @@ pub async fn read_books(database_url: &str, noticed: Vec<String>) -> Result<(Vec
     let in_review: Vec<String> = sqlx::query_scalar(IN_REVIEW).fetch_all(&mut db).await?;
     let in_review = in_review.iter().map(|id| payment_id(id)).collect::<Result<_>>()?;
     #[rustfmt::skip]
-    let books =
-        Books { events, anomalies, differences, acquirer_differences, sent, given_up, resolved, noticed, in_review };
+    let books = Books {
+        events, anomalies, differences, acquirer_differences, sent, given_up, stopped, resolved, noticed, in_review,
+    };
     Ok((ledger, books))
 }
 

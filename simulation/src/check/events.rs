@@ -123,7 +123,7 @@ fn expected(evidence: &Evidence<'_>, object: &Value) -> Expected {
                 ("invoice.issued", has("number")),
                 ("invoice.paid", has("paidAt")),
                 ("invoice.voided", is("voided")),
-                ("invoice.payment_failed", attempts.filter(|attempt| attempt["status"] == "failed").count()),
+                ("invoice.payment_failed", attempts.filter(|attempt| evidence.has_failed(attempt)).count()),
             ]
         }
         Some("subscription") => {

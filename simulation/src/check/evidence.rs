@@ -41,6 +41,17 @@ impl Evidence<'_> {
         payment["id"].as_str().is_some_and(|id| self.books.in_review.contains(id))
     }
 
+    /// Whether the payment is a collection that a request of the merchant has stopped before it was sent.
+    pub fn was_stopped(&self, payment: &Value) -> bool {
+        payment["id"].as_str().is_some_and(|id| self.books.stopped.contains(id))
+    }
+
+    /// Whether a collection attempt has failed, and no request of the merchant has stopped it.
+    pub fn has_failed(&self, attempt: &Value) -> bool {
+        let payment = attempt["paymentId"].as_str();
+        attempt["status"] == "failed" && payment.is_none_or(|id| !self.books.stopped.contains(id))
+    }
+
     /// Whether an invoice or a payment link has a payment in review.
     pub fn awaits_review(&self, payable: &Value) -> bool {
         self.state.all("payment").any(|payment| {

@@ -252,7 +252,10 @@ fn requested(evidence: &Evidence<'_>, violations: &mut Violations) {
             // The provider cannot be reached while Postgres, which contains it, is away.
             Some("failed") => {
                 let code = &payment["failureCode"];
-                code == "provider_unavailable" || (code == "amount_mismatch" && evidence.has_fee())
+                let is_entered = evidence.books.resolved.contains(id);
+                code == "provider_unavailable"
+                    || (code == "amount_mismatch" && evidence.has_fee())
+                    || (code == "provider_refused" && is_entered)
             }
             _ => payment["declineCode"].as_str() == decline && number(payment, "amount") == amount,
         };

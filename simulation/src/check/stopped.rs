@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Evidence, Line, Violations};
+use super::{Evidence, Line, Sent, Violations};
 use crate::client::{ReceivedResponse, Response};
 
 const SCHEDULE: &str = "POST /v1/invoices/{id}/schedule";
@@ -50,7 +50,7 @@ fn is_collection(evidence: &Evidence<'_>, payment: &Value, stopped: &ReceivedRes
     payment.get("paymentMethodId").is_some() && !is_scheduled_again
 }
 
-/// While a charge stands, there is no other for the same invoice or link.
+/// While a charge stands, no other is sent for the same invoice or link.
 fn charged_again(evidence: &Evidence<'_>, payable: &Value, violations: &mut Violations) {
     let is_of_payable = |line: &&Line| {
         let payment = line.payment.as_deref().and_then(|id| evidence.state.objects.get(id));
@@ -62,7 +62,9 @@ fn charged_again(evidence: &Evidence<'_>, payable: &Value, violations: &mut Viol
     charges.sort_by_key(|line| line.booked_us);
     for pair in charges.windows(2) {
         let returned = returned_us(evidence, pair[0]);
-        violations.check(returned.is_some_and(|returned| returned <= pair[1].booked_us), || {
+        let of_payment = |sent: &&Sent| pair[1].payment.as_ref() == Some(&sent.payment);
+        let sent_us = evidence.books.sent.iter().filter(of_payment).map(|sent| sent.at_us).min();
+        violations.check(returned.is_some_and(|returned| returned <= sent_us.unwrap_or(pair[1].booked_us)), || {
             format!("{payable} was charged again while a charge stood: {pair:?}")
         });
     }

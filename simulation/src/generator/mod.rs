@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::history::{Content, Fault, History, Request, SECOND, TimedFault, TimedRequest, get, post, roles};
 use crate::random::Random;
+use crate::system::Role;
 use crate::world::StatementFault;
 
 /// The tokens of the mock provider: three approved ones for each declined one.
@@ -48,10 +49,21 @@ pub fn generate(seed: u64) -> History {
         let is_form = matches!(request.content, Content::Form(_));
         let copies = if generator.random.one_in(if is_form { 3 } else { 10 }) { BURST - 1 } else { 0 };
         let copy = TimedRequest { at, request: Request { creates: None, ..request.clone() } };
+        // A payer who is told that nothing was charged tries again.
+        if is_form && generator.random.one_in(2) {
+            let later = SECOND / 2 + generator.random.below(2 * SECOND);
+            requests.push(TimedRequest { at: at + later, request: request.clone() });
+        }
+        // At the card gateway payments take longer: most could not be refunded yet.
+        if card_gateway && request.creates.as_deref() == Some("payment") && generator.random.one_in(2) {
+            let later = 3 * SECOND / 2 + generator.random.below(3 * SECOND);
+            requests.push(TimedRequest { at: at + later, request: generator.refund_of_latest() });
+        }
         requests.push(TimedRequest { at, request });
         requests.extend(std::iter::repeat_n(copy, copies));
         requests.extend((at + 1..).zip(generator.attack.drain(..)).map(|(at, request)| TimedRequest { at, request }));
     }
+    requests.sort_by_key(|timed| timed.at);
     let mut faults: Vec<TimedFault> = (0..if is_calm { 0 } else { FAULTS })
         .map(|_| TimedFault { at: random.below(DURATION), fault: fault(&mut random, card_gateway) })
         .collect();
@@ -60,7 +72,7 @@ pub fn generate(seed: u64) -> History {
 }
 
 fn fault(random: &mut Random, card_gateway: bool) -> Fault {
-    let role = random.of(roles(card_gateway));
+    let role = if card_gateway && random.one_in(3) { Role::Gateway } else { random.of(roles(card_gateway)) };
     let duration = random.of(&[SECOND / 10, SECOND / 2, 2 * SECOND, 6 * SECOND]);
     match random.below(if card_gateway { 12 } else { 11 }) {
         0 => Fault::Kill { role, restart: duration },

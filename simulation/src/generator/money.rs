@@ -49,6 +49,12 @@ impl Generator {
         post(path, body)
     }
 
+    /// A part of the latest payment.
+    pub(super) fn refund_of_latest(&mut self) -> Request {
+        let latest = self.created.get("payment").map_or(0, |count| count - 1);
+        post(format!("/v1/payments/{{payment.{latest}}}/refund"), json!({"amount": 1 + self.random.below(700)}))
+    }
+
     pub(super) fn link(&mut self) -> Request {
         let mut body = json!({"amount": self.amount(), "currency": "USD", "description": "A ticket"});
         if self.random.one_in(3) {

@@ -33,8 +33,8 @@ pub(crate) fn runbooks() -> Result<BTreeMap<String, String>> {
     Ok(runbooks)
 }
 
-/// The severity of an alert that pages for live accounts only, up to its first brace.
-const BY_MODE: &str = "'{{ if eq $labels.mode \"live\" ";
+/// The severity of an alert that does not page for test accounts, up to its first brace.
+const BY_MODE: &str = "'{{ if eq $labels.mode \"test\" ";
 
 /// The link of every alert to its runbook. An external label of Prometheus has the base URL.
 const RUNBOOK_URL: &str = "runbook_url: '{{ $externalLabels.runbooks }}/";

@@ -348,7 +348,8 @@ fn nothing_is_sent_after_a_stop() {
 fn no_charge_follows_one_that_stands() {
     let is_reported = |returned: Option<(&str, i64)>| {
         let violations = violations(|fixture| {
-            let again = Line { id: "another".to_owned(), booked_us: 100, ..fixture.charge(6).clone() };
+            fixture.books.sent.push(Sent { payment: id("pay", 6), at_us: 100 });
+            let again = Line { id: "another".to_owned(), booked_us: 200, ..fixture.charge(6).clone() };
             if let Some((kind, booked_us)) = returned {
                 let parent = Some("charge 6".to_owned());
                 fixture.ledger.push(Line { kind: kind.to_owned(), parent, booked_us, ..again.clone() });
@@ -364,13 +365,19 @@ fn no_charge_follows_one_that_stands() {
 }
 
 #[test]
+fn collections_that_were_stopped_announce_nothing() {
+    reports("events invoice.payment_failed instead of 0", |fixture| {
+        fixture.books.stopped.insert(id("pay", 5));
+    });
+}
+
+#[test]
 fn without_faults_everything_is_available() {
     reports("has no response although nothing failed", |fixture| fixture.responses[0] = Some(Response::Lost));
     reports("has no response although nothing failed", |fixture| fixture.response(0).status = 503);
     reports("failed although nothing else did", |fixture| {
         fixture.mismatch();
         fixture.history.faults.clear();
-        fixture.books.sent.push(Sent { payment: id("pay", 8), at_us: 0 });
     });
 }
 
