@@ -35,7 +35,7 @@ pub(crate) fn get<T: 'static>(
 
 /// A list, with the documentation of its description.
 pub(crate) fn list<L: Listed>(path: &'static str, access: Access) -> Endpoint {
-    get(path, access, listing::respond::<L>, L::doc().list::<L>())
+    get(path, access, listing::respond::<L>, listing::doc::<L>())
 }
 
 pub(crate) fn post<T: 'static>(

@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::error::{ApiResult, ok};
 use crate::guard::Authenticated;
-use crate::openapi::operation_doc::OperationDoc;
+use crate::openapi::operation_doc::{OperationDoc, id};
 use request::{Format, ListRequest};
 
 /// A list of the API.
@@ -53,6 +53,15 @@ pub(crate) trait Listed: Sized + Send + Sync + 'static {
     fn doc() -> OperationDoc {
         OperationDoc::new(Self::SUMMARY, Self::DESCRIPTION).errors(Self::ERRORS)
     }
+}
+
+/// The documentation of a list.
+pub(crate) fn doc<L: Listed>() -> OperationDoc {
+    let doc = L::doc().list_response::<L::View<'static>>(id::<L::Id>());
+    L::Filter::docs().into_iter().fold(doc, |doc, filter| {
+        let schema = serde_json::to_value(filter.schema).unwrap_or_default();
+        doc.parameter("query", filter.name, L::REQUIRED.contains(&filter.name), filter.description, schema)
+    })
 }
 
 /// What a list is read from.

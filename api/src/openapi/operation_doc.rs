@@ -1,14 +1,12 @@
 //! The documentation of one operation; `operations.rs` has one for each.
 
 use domain::idempotency::MAX_KEY;
-use foundation::filter::Filters as _;
 use foundation::page::{DEFAULT_LIMIT, ListView, MAX_LIMIT};
 use serde_json::{Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::schemas::{Schemas, of_body};
-use crate::listing::Listed;
 
 /// The request body of an operation.
 pub(crate) struct BodyDoc {
@@ -83,24 +81,20 @@ impl OperationDoc {
         self
     }
 
-    /// Adds a response with a page of objects, and the parameters of the list.
-    pub(crate) fn list<L: Listed>(mut self) -> Self {
-        let name = format!("{}List", L::View::<'static>::name());
-        self = self.response::<L::View<'static>>(200, "A page of the list, or all of it as CSV.");
-        self.response_schemas.push((name.clone(), ListView::<L::View<'static>>::schema()));
+    /// Adds a response with a page of objects, and the two pagination parameters.
+    pub(crate) fn list_response<T: ToSchema>(mut self, cursor: Value) -> Self {
+        let name = format!("{}List", T::name());
+        self = self.response::<T>(200, "");
+        self.response_schemas.push((name.clone(), ListView::<T>::schema()));
         self.response = Some(ResponseDoc { status: 200, description: "A page of the list.", schema: name });
         let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
-        self = self.parameter("query", "limit", false, "The page size.", limit).parameter(
+        self.parameter("query", "limit", false, "The page size.", limit).parameter(
             "query",
             "startingAfter",
             false,
             "`nextCursor` of the previous page. A cursor that is not in the list returns 422.",
-            id::<L::Id>(),
-        );
-        L::Filter::docs().into_iter().fold(self, |doc, filter| {
-            let schema = serde_json::to_value(filter.schema).unwrap_or_default();
-            doc.parameter("query", filter.name, L::REQUIRED.contains(&filter.name), filter.description, schema)
-        })
+            cursor,
+        )
     }
 
     pub(crate) fn parameter(
@@ -152,6 +146,6 @@ impl OperationDoc {
 }
 
 /// The schema of an id.
-pub(super) fn id<T: PartialSchema>() -> Value {
+pub(crate) fn id<T: PartialSchema>() -> Value {
     serde_json::to_value(T::schema()).unwrap_or_default()
 }

@@ -4,11 +4,11 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
+use ulid::Ulid;
 use utoipa::openapi::{ArrayBuilder, Object, Schema};
 
 use crate::error::{Error, Result};
 use crate::form::whole_number;
-use crate::id::is_ulid;
 use crate::money::{Currency, MAX_AMOUNT};
 use crate::schema;
 use crate::time::Timestamp;
@@ -288,7 +288,7 @@ impl FilterValue for ObjectId {
     fn parse(text: &str) -> Option<Self> {
         let (kind, id) = text.split_once('_')?;
         let is_kind = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_lowercase());
-        (is_kind && is_ulid(id)).then(|| Self(text.to_owned()))
+        (is_kind && Ulid::from_string(id).is_ok()).then(|| Self(text.to_owned()))
     }
 
     fn schema() -> Object {

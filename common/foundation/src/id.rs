@@ -164,11 +164,6 @@ fn new_ulid(now: Timestamp) -> Uuid {
     Uuid::from_bytes(ulid.to_bytes())
 }
 
-/// Whether a text is a ULID.
-pub fn is_ulid(text: &str) -> bool {
-    parse_ulid(text).is_some()
-}
-
 /// The smallest ULID of an instant, of which a fraction of a millisecond is rounded up: smaller ones are older.
 pub fn first_id(at: Timestamp) -> Uuid {
     let ms = u64::try_from(at.as_millisecond_rounded_up()).unwrap_or(0);

@@ -71,6 +71,19 @@ pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, result: *mut libc
     0
 }
 
+/// A timer of Postgres, which is not shorter than a millisecond. Postgres sets it for what is left until a timeout by the
+/// virtual time, which stands still while it computes: a timer of microseconds would interrupt it again and again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setitimer(which: c_int, new: *const libc::itimerval, old: *mut libc::itimerval) -> c_int {
+    // SAFETY: as for the function of the C library.
+    let mut timer = unsafe { new.read() };
+    if timer.it_value.tv_sec == 0 && timer.it_value.tv_usec > 0 {
+        timer.it_value.tv_usec = timer.it_value.tv_usec.max(1_000);
+    }
+    // SAFETY: the system call that this function replaces.
+    unsafe { libc::syscall(libc::SYS_setitimer, which, &raw const timer, old) as c_int }
+}
+
 /// Postgres takes its random bytes from OpenSSL.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
