@@ -193,8 +193,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
     if let Some(publisher) = ctl.db.publisher() {
         publisher.flush().await;
     }
-    // Postgres logs connections that end otherwise.
-    ctl.db.close().await;
+    db::close(&ctl.db).await;
     Ok(output?.print(cli.json))
 }
 

@@ -31,6 +31,9 @@ use crate::crypto::Secret;
 /// How long a request waits for a connection. Shorter than any client's timeout.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a command that ends waits for its connections.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A connection that was idle for longer is pinged before use.
 const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
 
@@ -49,6 +52,12 @@ pub fn pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<Pg
 /// The URL is malformed.
 pub fn async_commit_pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<PgPool, sqlx::Error> {
     Ok(with_options(max_connections, options(url, name)?.options([("synchronous_commit", "off")])))
+}
+
+/// Closes the connections of a command that ends; Postgres logs those that end otherwise. Does not wait for one whose
+/// statement hangs, as commits do without the synchronous standby.
+pub async fn close(pool: &PgPool) {
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, pool.close()).await;
 }
 
 fn options(url: &Secret<String>, name: &str) -> Result<PgConnectOptions, sqlx::Error> {

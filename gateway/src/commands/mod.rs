@@ -115,8 +115,7 @@ pub async fn run() -> Result<()> {
 pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
     let db = db::pool(&config::database_url()?, 2, "gateway")?;
     let result = perform(&db, command, actor).await;
-    // Postgres logs connections that end otherwise.
-    db.close().await;
+    db::close(&db).await;
     result
 }
 
