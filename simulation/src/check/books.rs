@@ -20,7 +20,8 @@ pub const UNFINISHED: &str = "WITH review AS (
 
 /// Counts what may be sent to the provider soon.
 pub const SENDING: &str = "SELECT (SELECT count(*) FROM test_clocks WHERE target IS NOT NULL)
-    + (SELECT count(*) FROM operations WHERE state NOT IN ('succeeded', 'failed', 'declined') AND next_push_at IS NOT NULL)";
+    + (SELECT count(*) FROM operations
+        WHERE state NOT IN ('succeeded', 'failed', 'declined') AND next_push_at IS NOT NULL)";
 
 /// Counts the events.
 pub const EVENTS: &str = "SELECT count(*) FROM events";
@@ -137,13 +138,15 @@ const MOCK_LEDGER: &str =
 
 /// A transaction that was not processed has moved no money and is left out.
 const GATEWAY_LEDGER: &str = "SELECT t.id::text, t.kind, t.parent_id::text AS parent, o.payment_id::text AS payment,
-        t.state = 'approved' AS approved, CASE t.state WHEN 'declined' THEN replace(t.reason, ' ', '_') END AS decline_code,
+        t.state = 'approved' AS approved,
+        CASE t.state WHEN 'declined' THEN replace(t.reason, ' ', '_') END AS decline_code,
         t.amount, t.currency, coalesce(NOT t.voided AND t.settles_at <= clock_timestamp(), false) AS settled,
         coalesce(NOT t.voided AND t.captured = 0 AND t.lapses_at <= clock_timestamp(), false) AS expired, t.voided,
         (extract(epoch FROM t.ended_at) * 1000)::bigint AS occurred_ms,
         coalesce((extract(epoch FROM a.created_at) * 1000000)::bigint, 0) AS booked_us, o.state::text,
         o.provider_ref AS recorded
-    FROM gateway.transactions t LEFT JOIN gateway.acquirer_books a ON a.reference = t.id LEFT JOIN gateway.child_references c ON c.transaction_id = t.id
+    FROM gateway.transactions t LEFT JOIN gateway.acquirer_books a ON a.reference = t.id
+    LEFT JOIN gateway.child_references c ON c.transaction_id = t.id
     LEFT JOIN operations o ON o.reference = CASE WHEN t.parent_id IS NULL THEN t.reference_id ELSE c.reference_id END
     WHERE t.state IN ('approved', 'declined') ORDER BY t.created_at, t.id";
 
@@ -153,10 +156,12 @@ const ACQUIRER_DIFFERENCES: &str = "SELECT count(*) FROM gateway.transactions t
         <> coalesce(CASE WHEN a.answer IN ('approved', 'declined') THEN a.answer END, 'none')";
 
 const ANOMALIES: &str = "SELECT c.payment_id::text AS payment, c.provider_ref AS charge,
-        c.kind::text = 'amount_mismatch' AS is_mismatch, c.returned_at IS NOT NULL OR o.state = 'succeeded' AS is_returned
+        c.kind::text = 'amount_mismatch' AS is_mismatch,
+        c.returned_at IS NOT NULL OR o.state = 'succeeded' AS is_returned
     FROM charge_anomalies c JOIN operations o ON o.id = c.reversal_operation_id ORDER BY c.id";
 
-const SENT: &str = "SELECT o.payment_id::text AS payment, (extract(epoch FROM s.sent_at) * 1000000)::bigint AS at_us
+const SENT: &str = "SELECT o.payment_id::text AS payment,
+        (extract(epoch FROM s.sent_at) * 1000000)::bigint AS at_us
     FROM simulation.sent s JOIN operations o ON o.id = s.operation_id WHERE o.kind IN ('sale', 'authorize')";
 
 const STOPPED: &str = "SELECT payment_id::text FROM operations
