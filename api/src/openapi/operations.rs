@@ -14,6 +14,7 @@ use domain::plans::PlanView;
 use domain::webhooks::{DeletedEndpointView, DeliveryStatus, DeliveryView, EndpointView};
 use foundation::id::{AddressId, CustomerId, PaymentId, PaymentMethodId, PlanId, WebhookDeliveryId, WebhookEndpointId};
 use serde_json::json;
+use utoipa::{PartialSchema, ToSchema};
 
 pub(crate) use self::invoices::*;
 pub(crate) use self::payment_links::*;
@@ -25,10 +26,21 @@ use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;
 use crate::routes::checkout::{ExchangeFields, SessionFields, SessionView, TokenView};
 use crate::routes::customers::CustomerFields;
+use crate::routes::own_data::OwnDataFields;
 use crate::routes::payment_methods::NewCardFields;
 use crate::routes::payments::{AmountField, PaymentFields, RefundFields};
 use crate::routes::plans::PlanFields;
 use crate::routes::webhook_endpoints::{EndpointFields, NewEndpointFields};
+
+/// An update of `metadata` and `externalId` alone.
+fn own_data_update<Id: PartialSchema, View: ToSchema>(summary: &'static str, returned: &'static str) -> OperationDoc {
+    let description = "Changes `metadata` and `externalId`, whatever the status. There is no event.";
+    OperationDoc::new(summary, description)
+        .path_id::<Id>()
+        .request_body::<OwnDataFields>("OwnDataUpdate", &[], json!({"metadata": {"order": "1042", "note": null}}))
+        .response::<View>(200, returned)
+        .errors(&[404, 422])
+}
 
 pub(crate) fn capabilities() -> OperationDoc {
     OperationDoc::new(
@@ -96,6 +108,10 @@ pub(crate) fn payment_methods_create() -> OperationDoc {
     .links(&["payment_methods.default"])
 }
 
+pub(crate) fn payment_methods_update() -> OperationDoc {
+    own_data_update::<PaymentMethodId, PaymentMethodView<'_>>("Change your own data on a card", "The card.")
+}
+
 pub(crate) fn payment_methods_list() -> OperationDoc {
     OperationDoc::new("List a customer's cards", "Active cards: the default card first, then newest first.")
         .parameter("query", "customerId", true, "The customer.", id::<CustomerId>())
@@ -140,6 +156,10 @@ pub(crate) fn payments_retrieve() -> OperationDoc {
         .path_id::<PaymentId>()
         .response::<PaymentView<'_>>(200, "The payment.")
         .errors(&[404])
+}
+
+pub(crate) fn payments_update() -> OperationDoc {
+    own_data_update::<PaymentId, PaymentView<'_>>("Change your own data on a payment", "The payment.")
 }
 
 pub(crate) fn payments_capture() -> OperationDoc {
@@ -357,6 +377,10 @@ pub(crate) fn plans_retrieve() -> OperationDoc {
         .path_id::<PlanId>()
         .response::<PlanView<'_>>(200, "The plan.")
         .errors(&[404])
+}
+
+pub(crate) fn plans_update() -> OperationDoc {
+    own_data_update::<PlanId, PlanView<'_>>("Change your own data on a plan", "The plan.")
 }
 
 pub(crate) fn checkout_sessions_create() -> OperationDoc {

@@ -8,8 +8,9 @@ use foundation::page::ListView;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::own_data::OwnDataFields;
 use crate::app::App;
-use crate::body::{Body, Day, Reference, Zone, required};
+use crate::body::{Body, Day, Description, ExternalId, Metadata, Reference, Zone, own_data, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
@@ -29,6 +30,12 @@ pub(crate) struct SubscriptionFields {
     start_at: Option<Day>,
     /// The IANA name of the time zone in which days start; `UTC` by default.
     timezone: Option<Zone>,
+    /// Shown on its invoices instead of the plan's name.
+    description: Option<Description>,
+    /// Your own data, copied to its invoices and their payments.
+    metadata: Option<Metadata>,
+    /// Your own id. It need not be unique.
+    external_id: Option<ExternalId>,
 }
 
 pub(super) async fn create(
@@ -44,6 +51,8 @@ pub(super) async fn create(
         payment_method_id: fields.payment_method_id.map(|card| PaymentMethodId::from_request(&card.0)).transpose()?,
         start_at: fields.start_at.map(|day| day.0),
         timezone: fields.timezone.map_or(TimeZone::UTC, |zone| zone.0),
+        description: fields.description.map(|text| text.0),
+        own: own_data(fields.metadata, fields.external_id)?,
     };
     let creation =
         engine::create_subscription(&app.db, &caller, &new, idempotent.key(), app.now(&caller).await?).await?;
@@ -55,7 +64,7 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> ApiResult {
-    let subscription = subscriptions::retrieve(&app.db, caller.account_id, SubscriptionId::from_request(&id)?).await?;
+    let subscription = subscriptions::retrieve(&*app.db, caller.account_id, SubscriptionId::from_request(&id)?).await?;
     Ok(ok(SubscriptionView::new(&subscription)))
 }
 
@@ -67,6 +76,17 @@ pub(super) async fn cancel(
     let id = SubscriptionId::from_request(&id)?;
     let subscription = engine::cancel_subscription(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(SubscriptionView::new(&subscription)))
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<OwnDataFields>,
+) -> ApiResult {
+    let (id, change) = (SubscriptionId::from_request(&id)?, fields.into_change());
+    let updated = subscriptions::update(&app.db, caller.account_id, id, change).await?;
+    Ok(ok(SubscriptionView::new(&updated)))
 }
 
 pub(super) async fn list(State(app): State<App>, Authenticated(caller): Authenticated, params: Params) -> ApiResult {

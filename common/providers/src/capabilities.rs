@@ -35,6 +35,7 @@ operations! {
     CustomersUpdate = "customers.update",
     CustomersList = "customers.list",
     PaymentMethodsCreate = "payment_methods.create",
+    PaymentMethodsUpdate = "payment_methods.update",
     PaymentMethodsList = "payment_methods.list",
     PaymentMethodsDefault = "payment_methods.default",
     CheckoutSessionsCreate = "checkout_sessions.create",
@@ -42,6 +43,7 @@ operations! {
     PaymentsCreate = "payments.create",
     PaymentsAuthorize = "payments.authorize",
     PaymentsRetrieve = "payments.retrieve",
+    PaymentsUpdate = "payments.update",
     PaymentsList = "payments.list",
     PaymentsCapture = "payments.capture",
     PaymentsPartialCapture = "payments.partial_capture",
@@ -64,13 +66,16 @@ operations! {
     AddressesDefault = "addresses.default",
     PlansCreate = "plans.create",
     PlansRetrieve = "plans.retrieve",
+    PlansUpdate = "plans.update",
     PlansList = "plans.list",
     SubscriptionsCreate = "subscriptions.create",
     SubscriptionsRetrieve = "subscriptions.retrieve",
+    SubscriptionsUpdate = "subscriptions.update",
     SubscriptionsList = "subscriptions.list",
     SubscriptionsCancel = "subscriptions.cancel",
     InvoicesCreate = "invoices.create",
     InvoicesRetrieve = "invoices.retrieve",
+    InvoicesUpdate = "invoices.update",
     InvoicesList = "invoices.list",
     InvoicesIssue = "invoices.issue",
     InvoicesVoid = "invoices.void",
@@ -89,6 +94,7 @@ operations! {
     RecurringInvoicesCancel = "recurring_invoices.cancel",
     PaymentLinksCreate = "payment_links.create",
     PaymentLinksRetrieve = "payment_links.retrieve",
+    PaymentLinksUpdate = "payment_links.update",
     PaymentLinksList = "payment_links.list",
     PaymentLinksCancel = "payment_links.cancel",
 }
@@ -144,9 +150,11 @@ impl Permission {
             | Self::CustomersRetrieve
             | Self::CustomersUpdate
             | Self::CustomersList
+            | Self::PaymentMethodsUpdate
             | Self::PaymentMethodsList
             | Self::PaymentMethodsDefault
             | Self::PaymentsRetrieve
+            | Self::PaymentsUpdate
             | Self::PaymentsList
             | Self::WebhookEndpointsCreate
             | Self::WebhookEndpointsRetrieve
@@ -164,12 +172,15 @@ impl Permission {
             | Self::AddressesDefault
             | Self::PlansCreate
             | Self::PlansRetrieve
+            | Self::PlansUpdate
             | Self::PlansList
             | Self::SubscriptionsRetrieve
+            | Self::SubscriptionsUpdate
             | Self::SubscriptionsList
             | Self::SubscriptionsCancel
             | Self::InvoicesCreate
             | Self::InvoicesRetrieve
+            | Self::InvoicesUpdate
             | Self::InvoicesList
             | Self::InvoicesIssue
             | Self::InvoicesVoid
@@ -186,6 +197,7 @@ impl Permission {
             | Self::RecurringInvoicesResume
             | Self::RecurringInvoicesCancel
             | Self::PaymentLinksRetrieve
+            | Self::PaymentLinksUpdate
             | Self::PaymentLinksList
             | Self::PaymentLinksCancel => Connection::None,
         }

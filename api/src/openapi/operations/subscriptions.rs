@@ -4,6 +4,7 @@ use domain::subscriptions::SubscriptionView;
 use foundation::id::SubscriptionId;
 use serde_json::json;
 
+use super::own_data_update;
 use crate::openapi::operation_doc::{OperationDoc, id};
 use crate::routes::subscriptions::SubscriptionFields;
 
@@ -40,6 +41,13 @@ pub(crate) fn subscriptions_retrieve() -> OperationDoc {
         .path_id::<SubscriptionId>()
         .response::<SubscriptionView<'_>>(200, "The subscription.")
         .errors(&[404])
+}
+
+pub(crate) fn subscriptions_update() -> OperationDoc {
+    own_data_update::<SubscriptionId, SubscriptionView<'_>>(
+        "Change your own data on a subscription",
+        "The subscription.",
+    )
 }
 
 pub(crate) fn subscriptions_cancel() -> OperationDoc {

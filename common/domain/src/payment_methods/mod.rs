@@ -8,9 +8,11 @@ use sqlx::{PgConnection, PgPool};
 pub use view::PaymentMethodView;
 
 use crate::accounts::{Caller, Mode};
-use foundation::db::{Reader, column};
+use crate::own_data::change_own_data;
+use foundation::db::{self, Reader, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, PaymentMethodId, ProviderAccountId};
+use foundation::own_data::{ExternalId, Metadata, OwnData, OwnDataChange};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
 use providers::Card;
@@ -58,6 +60,10 @@ pub struct PaymentMethod {
     pub exp_month: Option<i16>,
     /// Four digits.
     pub exp_year: Option<i16>,
+    pub metadata: Option<Metadata>,
+    pub external_id: Option<ExternalId>,
+    /// Rises with each change that the API shows.
+    pub version: i64,
     pub created_at: Timestamp,
     /// Whether the card is charged if a request names no card.
     pub is_default: bool,
@@ -65,7 +71,13 @@ pub struct PaymentMethod {
 
 impl PaymentMethod {
     /// Builds a card whose request to the provider is pending.
-    pub fn processing(id: PaymentMethodId, caller: &Caller, customer_id: CustomerId, now: Timestamp) -> Self {
+    pub fn processing(
+        id: PaymentMethodId,
+        caller: &Caller,
+        customer_id: CustomerId,
+        own: OwnData,
+        now: Timestamp,
+    ) -> Self {
         Self {
             id,
             account_id: caller.account_id,
@@ -78,6 +90,9 @@ impl PaymentMethod {
             last4: None,
             exp_month: None,
             exp_year: None,
+            metadata: own.metadata,
+            external_id: own.external_id,
+            version: 1,
             created_at: now,
             is_default: false,
         }
@@ -100,7 +115,7 @@ macro_rules! select_payment_methods {
         sqlx::query_as!(
             PaymentMethod,
             r#"SELECT m.id, m.account_id, a.mode, m.customer_id, m.provider_account_id, m.status, m.provider_ref, m.brand,
-                      m.last4, m.exp_month, m.exp_year, m.created_at,
+                      m.last4, m.exp_month, m.exp_year, m.metadata, m.external_id, m.version, m.created_at,
                       (c.default_payment_method_id IS NOT DISTINCT FROM m.id) AS "is_default!"
                FROM payment_methods m JOIN customers c ON c.id = m.customer_id
                     JOIN accounts a ON a.id = m.account_id "# + $rest,
@@ -137,16 +152,20 @@ pub async fn insert_processing(
     account: AccountId,
     customer: CustomerId,
     provider_account: ProviderAccountId,
+    own: &OwnData,
     now: Timestamp,
 ) -> Result<()> {
     sqlx::query!(
-        "INSERT INTO payment_methods (id, account_id, customer_id, provider_account_id, status, created_at)
-         VALUES ($1, $2, $3, $4, 'processing', $5)",
+        "INSERT INTO payment_methods (id, account_id, customer_id, provider_account_id, status, created_at,
+                metadata, external_id)
+         VALUES ($1, $2, $3, $4, 'processing', $5, $6, $7)",
         id.uuid(),
         account.uuid(),
         customer.uuid(),
         provider_account.uuid(),
         now,
+        own.metadata.as_ref() as Option<&Metadata>,
+        own.external_id.as_deref(),
     )
     .execute(tx)
     .await?;
@@ -181,6 +200,23 @@ pub async fn finish_saving(tx: &mut PgConnection, id: PaymentMethodId, saved: Op
 pub async fn retrieve(db: &mut PgConnection, account: AccountId, id: PaymentMethodId) -> Result<PaymentMethod> {
     let query = select_payment_methods!("WHERE m.account_id = $1 AND m.id = $2", account.uuid(), id.uuid());
     query.fetch_optional(db).await?.ok_or_else(|| Error::no_such("payment method", id))
+}
+
+/// Changes the merchant's own data. This has no event.
+///
+/// # Errors
+/// [`Error::NotFound`]; 422 `metadata` if it becomes too large.
+pub async fn update(
+    db: &PgPool,
+    account: AccountId,
+    id: PaymentMethodId,
+    change: OwnDataChange,
+) -> Result<PaymentMethod> {
+    let mut tx = db::begin(db).await?;
+    change_own_data!(tx, "payment_methods", "payment method", account, id, change);
+    let updated = retrieve(&mut tx, account, id).await?;
+    tx.commit().await?;
+    Ok(updated)
 }
 
 /// Returns a page of a customer's active cards: the default card first, then the others, newest first. The following

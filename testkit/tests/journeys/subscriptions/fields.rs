@@ -31,9 +31,9 @@ async fn subscriptions_store_the_sent_fields_and_bill_immediately() -> Result<()
         assert!(made[field].is_string(), "{field}: {made}");
     }
     assert_eq!(made["nextBillingAt"], made["currentPeriodEnd"]);
-    let generated = ["id", "createdAt", "currentPeriodStart", "currentPeriodEnd", "nextBillingAt"];
+    let generated = ["id", "createdAt", "currentPeriodStart", "currentPeriodEnd", "nextBillingAt", "latestInvoiceId"];
     let expected = json!({
-        "object": "subscription", "livemode": false, "customerId": customer, "planId": plan, "status": "active",
+        "object": "subscription", "livemode": false, "version": 1, "customerId": customer, "planId": plan, "status": "active",
         "startAt": today, "timezone": zone,
     });
     assert_eq!(generated.into_iter().fold(made.clone(), without), expected);
@@ -50,6 +50,7 @@ async fn subscriptions_store_the_sent_fields_and_bill_immediately() -> Result<()
     .await?;
     assert!(is_correct, "{made}");
     let [invoice] = &invoices(&merchant, &id(&made)?).await?[..] else { panic!("one invoice") };
+    assert_eq!(made["latestInvoiceId"], invoice["id"]);
     for (field, expected) in [
         ("customerId", json!(customer)),
         ("subscriptionId", made["id"].clone()),
