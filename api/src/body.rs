@@ -39,7 +39,7 @@ use utoipa::openapi::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 
 pub(crate) use self::cadence::{CadenceInterval, CadenceUnit, DayOfMonth, InvoiceMode};
 pub(crate) use self::calendar::{Day, Zone};
-pub(crate) use self::json::field;
+pub(crate) use self::json::{field, paths};
 pub(crate) use self::nested::{Nested, optional_list};
 pub(crate) use self::own_data::{ExternalId, Metadata, own_data};
 use self::strict::strict;

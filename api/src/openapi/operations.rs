@@ -171,6 +171,7 @@ pub(crate) fn payments_capture() -> OperationDoc {
     .path_id::<PaymentId>()
     .request_body::<AmountField>("PaymentCapture", &[], json!({"amount": 1000}))
     .response::<PaymentView<'_>>(200, "The payment.")
+    .ignored_key_header()
     .errors(&[404, 409, 422])
 }
 
@@ -178,6 +179,7 @@ pub(crate) fn payments_void() -> OperationDoc {
     OperationDoc::new("Void a payment", "Cancels a payment that has not settled. It takes no body.")
         .path_id::<PaymentId>()
         .response::<PaymentView<'_>>(200, "The payment.")
+        .ignored_key_header()
         .errors(&[404, 409])
 }
 
@@ -193,6 +195,7 @@ pub(crate) fn payments_refund() -> OperationDoc {
     .request_body::<RefundFields>("PaymentRefund", &[], json!({"amount": 250, "externalId": "return-1042"}))
     .response::<RefundView>(202, "The refund, accepted.")
     .replayed_header()
+    .ignored_key_header()
     .errors(&[404, 409, 422])
 }
 
