@@ -1,11 +1,17 @@
 //! /v1/subscriptions
 
+use std::time::Duration;
+
 use axum::extract::State;
-use domain::subscriptions::{self, NewSubscription, SubscriptionView};
+use domain::idempotency::{CreationKey, CreationResult};
+use domain::invoices::{self, Status as InvoiceStatus};
+use domain::subscriptions::{self, NewSubscription, Status, Subscription, SubscriptionView};
 use foundation::calendar::TimeZone;
-use foundation::id::{CustomerId, PaymentMethodId, PlanId, SubscriptionId};
+use foundation::error::Error;
+use foundation::id::{CustomerId, InvoiceId, PaymentMethodId, PlanId, SubscriptionId};
 use foundation::page::ListView;
 use serde::Deserialize;
+use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
 
 use super::own_data::OwnDataFields;
@@ -16,6 +22,10 @@ use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
 use crate::query::Params;
+use crate::waiting::TIMEOUT;
+
+/// The scheduler begins the collection within a second.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -54,9 +64,43 @@ pub(super) async fn create(
         description: fields.description.map(|text| text.0),
         own: own_data(fields.metadata, fields.external_id)?,
     };
-    let creation =
+    let mut creation =
         engine::create_subscription(&app.db, &caller, &new, idempotent.key(), app.now(&caller).await?).await?;
+    if let CreationResult::New(subscription) = &mut creation {
+        wait_for_collection(&app, subscription, idempotent.key()).await;
+    }
     respond(&app, creation, |subscription| created(SubscriptionView::new(subscription)))
+}
+
+/// Waits until the invoice of the first cycle, if it was billed, is paid or could not be collected. The subscription is
+/// committed, so an error is only logged.
+async fn wait_for_collection(app: &App, subscription: &mut Subscription, key: Option<&CreationKey>) {
+    let Some(invoice) = subscription.latest_invoice_id else { return };
+    let end = Instant::now() + TIMEOUT;
+    while Instant::now() < end {
+        sleep(POLL_INTERVAL).await;
+        match collected(app, subscription, invoice).await {
+            Ok(Some(collected)) => {
+                *subscription = collected;
+                break;
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, %invoice, "the first collection could not be read; retrying"),
+        }
+    }
+    if let Some(key) = key
+        && let Err(error) = key.replace_response(&app.db, &SubscriptionView::new(subscription)).await
+    {
+        tracing::warn!(%error, subscription = %subscription.id, "the response was not stored; a replay returns the former one");
+    }
+}
+
+/// The subscription after the first attempt to collect the invoice; `None` before its outcome.
+async fn collected(app: &App, created: &Subscription, invoice: InvoiceId) -> Result<Option<Subscription>, Error> {
+    let invoice = invoices::retrieve(&*app.db, created.account_id, invoice).await?;
+    let current = subscriptions::retrieve(&*app.db, created.account_id, created.id).await?;
+    let is_waiting = invoice.status == InvoiceStatus::Scheduled && current.status == Status::Active;
+    Ok((!is_waiting).then_some(current))
 }
 
 pub(super) async fn retrieve(
