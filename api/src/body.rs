@@ -6,6 +6,7 @@ mod cadence;
 mod calendar;
 mod json;
 mod nested;
+mod own_data;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -38,8 +39,9 @@ use utoipa::openapi::{Object, ObjectBuilder, SchemaFormat, Type};
 
 pub(crate) use self::cadence::{CadenceInterval, CadenceUnit, DayOfMonth, InvoiceMode};
 pub(crate) use self::calendar::{Day, Zone};
-pub(crate) use self::json::field;
+pub(crate) use self::json::{field, paths};
 pub(crate) use self::nested::{Nested, optional_list};
+pub(crate) use self::own_data::{ExternalId, Metadata, own_data};
 use self::strict::strict;
 use crate::error::ApiError;
 
@@ -364,38 +366,40 @@ schema_is!(Instant, schema::instant());
 #[derive(Clone, Debug)]
 pub(crate) struct Text(pub(crate) String);
 
-fn text(value: &Value) -> Option<&str> {
+fn bounded_text(value: &Value, max: usize) -> Option<&str> {
     let text = value.as_str()?;
     let length = text.chars().count();
-    ((1..=domain::customers::MAX_TEXT).contains(&length) && !text.chars().any(char::is_control)).then_some(text)
+    ((1..=max).contains(&length) && !text.chars().any(char::is_control)).then_some(text)
 }
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let expected = "a string of 1 to 255 characters without control characters";
-        strict(from, expected, |value| text(value).map(|text| Self(text.to_owned())))
+        strict(from, expected, |value| {
+            bounded_text(value, domain::customers::MAX_TEXT).map(|text| Self(text.to_owned()))
+        })
     }
 }
 
 schema_is!(Text, bounded(schema::NO_CONTROL).build());
 
-/// The merchant's own id: 1 to 128 characters without control characters.
+/// A string of 1 to 500 characters without control characters.
 #[derive(Clone, Debug)]
-pub(crate) struct ExternalId(pub(crate) String);
+pub(crate) struct Description(pub(crate) String);
 
-impl ExternalId {
-    const MAX: usize = 128;
+impl Description {
+    const MAX: usize = 500;
 }
 
-impl<'de> Deserialize<'de> for ExternalId {
+impl<'de> Deserialize<'de> for Description {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let expected = "a string of 1 to 128 characters without control characters";
-        let fits = |text: &&str| text.chars().count() <= Self::MAX;
-        strict(from, expected, |value| text(value).filter(fits).map(|text| Self(text.to_owned())))
+        strict(from, "a string of 1 to 500 characters without control characters", |value| {
+            bounded_text(value, Self::MAX).map(|text| Self(text.to_owned()))
+        })
     }
 }
 
-schema_is!(ExternalId, bounded(schema::NO_CONTROL).max_length(Some(ExternalId::MAX)).build());
+schema_is!(Description, bounded(schema::NO_CONTROL).max_length(Some(Description::MAX)).build());
 
 /// The schema of a [`Text`] with this pattern.
 fn bounded(pattern: &str) -> ObjectBuilder {

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use domain::accounts::Caller;
 use domain::idempotency::{CreationKey, CreationResult, EarlierRequest, IdempotencyKey, StoredResponse};
 use foundation::error::Error;
+use providers::capabilities::Permission;
 
 use crate::app::App;
 use crate::body::ValidatedBody;
@@ -18,6 +19,7 @@ use crate::error::{ApiError, ApiResult};
 
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+const KEY_STATUS: HeaderName = HeaderName::from_static("idempotency-key-status");
 
 /// The key of a request, with the fingerprint of its body.
 ///
@@ -108,6 +110,17 @@ fn stored_response(app: &App, stored: StoredResponse) -> ApiResult {
 /// A response whose body is already serialized.
 pub(crate) fn json_response(status: StatusCode, body: String) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// Whether an operation has no effect on repeated requests with one key, although it changes money.
+pub(crate) const fn ignores_key(operation: Permission) -> bool {
+    matches!(operation, Permission::PaymentsCapture | Permission::PaymentsVoid | Permission::PaymentsRefund)
+}
+
+/// Tells a client that its key had no effect.
+pub(crate) fn mark_not_honoured(mut response: Response) -> Response {
+    response.headers_mut().insert(KEY_STATUS, HeaderValue::from_static("not-honoured"));
+    response
 }
 
 /// Marks a response that was stored by an earlier request.

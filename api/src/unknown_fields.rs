@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use foundation::error::Error;
 use foundation::form::{self, NotUtf8};
 use providers::capabilities::Permission;
@@ -17,11 +18,14 @@ use serde_json::Value;
 
 use crate::body::{self, MAX_BODY, ValidatedBody, field};
 use crate::error::ApiResult;
+use crate::idempotency;
 use crate::openapi::operation_doc::OperationDoc;
 use crate::retry::read_body;
 
 /// The largest edit distance at which a name is suggested.
 const MAX_EDIT_DISTANCE: usize = 2;
+/// Unknown fields that one message names.
+const MAX_NAMED: usize = 50;
 
 /// The input that a route accepts.
 pub(crate) struct InputSpec {
@@ -41,14 +45,21 @@ enum Shape {
 }
 
 /// Parses and checks the query and the body before the handler runs.
-pub(crate) async fn read(State(spec): State<Arc<InputSpec>>, request: Request, next: Next) -> ApiResult {
+pub(crate) async fn read(State(spec): State<Arc<InputSpec>>, request: Request, next: Next) -> Response {
+    let has_ignored_key = spec.operation.is_some_and(idempotency::ignores_key)
+        && request.headers().contains_key(&idempotency::IDEMPOTENCY_KEY);
+    let response = read_and_run(&spec, request, next).await.into_response();
+    if has_ignored_key { idempotency::mark_not_honoured(response) } else { response }
+}
+
+async fn read_and_run(spec: &InputSpec, request: Request, next: Next) -> ApiResult {
     let (mut parts, body) = request.into_parts();
     spec.check_query(parts.uri.query().unwrap_or_default())?;
     body::single_header(&parts.headers, "Idempotency-Key")?;
     let content_type = body::single_header(&parts.headers, "Content-Type")?;
     let bytes = read_body(&parts.extensions, body, MAX_BODY).await?;
     let json = body::parse(content_type.map(HeaderValue::as_bytes), &bytes)?;
-    spec.body.check(&json, "")?;
+    spec.check_body(&json, &bytes)?;
     body::reject_nul(&json)?;
     parts.extensions.insert(ValidatedBody { json: Arc::new(json), operation: spec.operation });
     Ok(next.run(Request::from_parts(parts, Body::empty())).await)
@@ -79,8 +90,8 @@ impl InputSpec {
                 }
             };
             let Some(repeated) = self.parameters.get(&name) else {
-                let known = self.parameters.keys().map(String::as_str);
-                return Err(unknown_name(field("", &name), &name, "query parameter", known));
+                let known = self.parameters.keys().map(String::as_str).collect();
+                return Err(Unknown::new(field("", &name), &name, known).error("query parameter"));
             };
             if !seen.insert(name.clone()) && !repeated {
                 let message = format!("{name} must be sent once");
@@ -88,6 +99,31 @@ impl InputSpec {
             }
         }
         Ok(())
+    }
+
+    /// Names all unknown fields at once, in the order of the body.
+    fn check_body(&self, json: &Value, bytes: &[u8]) -> Result<(), Error> {
+        let mut unknown = Vec::new();
+        self.body.find_unknown(json, "", &mut unknown);
+        if unknown.len() > 1 {
+            let paths = body::paths(bytes);
+            let places: BTreeMap<_, _> = paths.iter().enumerate().rev().map(|(i, path)| (path, i)).collect();
+            unknown.sort_by_key(|unknown| places.get(&unknown.param).copied().unwrap_or(usize::MAX));
+        }
+        let mut unknown = unknown.into_iter();
+        let Some(first) = unknown.next() else { return Ok(()) };
+        let others: Vec<_> = unknown.collect();
+        if others.is_empty() {
+            return Err(first.error("field"));
+        }
+        let more = (others.len() + 1).saturating_sub(MAX_NAMED);
+        let named = [&first].into_iter().chain(&others).take(MAX_NAMED).map(Unknown::with_suggestion);
+        let mut names = named.collect::<Vec<_>>().join(", ");
+        if more > 0 {
+            names = format!("{names} and {more} more");
+        }
+        let message = format!("{names} are not fields of this operation");
+        Err(Error::invalid(first.param, message))
     }
 }
 
@@ -115,40 +151,61 @@ impl Shape {
         }
     }
 
-    /// Rejects an unknown field. Values of the wrong type are rejected when the handler deserializes the body.
-    fn check(&self, value: &Value, path: &str) -> Result<(), Error> {
+    /// Finds unknown fields. Values of the wrong type are rejected when the handler deserializes the body.
+    fn find_unknown<'a>(&'a self, value: &Value, path: &str, unknown: &mut Vec<Unknown<'a>>) {
         match (self, value) {
-            (Self::Object(known), Value::Object(fields)) => fields.iter().try_for_each(|(name, value)| {
-                let path = field(path, name);
-                match known.get(name) {
-                    Some(shape) => shape.check(value, &path),
-                    None => Err(unknown_name(path, name, "field", known.keys().map(String::as_str))),
+            (Self::Object(known), Value::Object(fields)) => {
+                for (name, value) in fields {
+                    let path = field(path, name);
+                    match known.get(name) {
+                        Some(shape) => shape.find_unknown(value, &path, unknown),
+                        None => unknown.push(Unknown::new(path, name, known.keys().map(String::as_str).collect())),
+                    }
                 }
-            }),
-            (Self::List(items), Value::Array(values)) => {
-                values.iter().enumerate().try_for_each(|(i, value)| items.check(value, &format!("{path}[{i}]")))
             }
-            (Self::Any | Self::List(_) | Self::Object(_), _) => Ok(()),
+            (Self::List(items), Value::Array(values)) => {
+                for (i, value) in values.iter().enumerate() {
+                    items.find_unknown(value, &format!("{path}[{i}]"), unknown);
+                }
+            }
+            (Self::Any | Self::List(_) | Self::Object(_), _) => {}
         }
     }
 }
 
-/// The error for an unknown name; it suggests the nearest known one, or lists them all.
-fn unknown_name<'a>(param: String, name: &str, what: &str, known: impl Iterator<Item = &'a str>) -> Error {
-    let known: Vec<_> = known.collect();
-    let plain = |name: &str| name.replace(['_', '-', ' '], "").to_lowercase();
-    let sent = plain(name);
-    let distance = |known: &&str| strsim::osa_distance(&plain(known), &sent);
-    let nearest = known.iter().copied().map(|known| (distance(&known), known)).min();
-    // Any name is within two edits of a very short one.
-    let near = nearest.filter(|(distance, known)| *distance <= MAX_EDIT_DISTANCE.min(known.len() / 3));
-    let hint = match (near, known.is_empty()) {
-        (Some((_, name)), _) => format!("did you mean {name}?"),
-        (None, true) => "it has none".to_owned(),
-        (None, false) => format!("expected one of {}", known.join(", ")),
-    };
-    let message = format!("{param} is not a {what} of this operation: {hint}");
-    Error::invalid(param, message)
+/// A name that an operation does not have.
+struct Unknown<'a> {
+    param: String,
+    known: Vec<&'a str>,
+    /// The nearest known name, if one is near.
+    meant: Option<&'a str>,
+}
+
+impl<'a> Unknown<'a> {
+    fn new(param: String, name: &str, known: Vec<&'a str>) -> Self {
+        let plain = |name: &str| name.replace(['_', '-', ' '], "").to_lowercase();
+        let sent = plain(name);
+        let distance = |known: &&str| strsim::osa_distance(&plain(known), &sent);
+        let nearest = known.iter().copied().map(|known| (distance(&known), known)).min();
+        // Any name is within two edits of a very short one.
+        let near = nearest.filter(|(distance, known)| *distance <= MAX_EDIT_DISTANCE.min(known.len() / 3));
+        Self { param, meant: near.map(|(_, known)| known), known }
+    }
+
+    fn with_suggestion(&self) -> String {
+        self.meant.map_or_else(|| self.param.clone(), |meant| format!("{} (did you mean {meant}?)", self.param))
+    }
+
+    /// The error for this name alone; it suggests the nearest known one, or lists them all.
+    fn error(self, what: &str) -> Error {
+        let hint = match (self.meant, self.known.is_empty()) {
+            (Some(meant), _) => format!("did you mean {meant}?"),
+            (None, true) => "it has none".to_owned(),
+            (None, false) => format!("expected one of {}", self.known.join(", ")),
+        };
+        let message = format!("{} is not a {what} of this operation: {hint}", self.param);
+        Error::invalid(self.param, message)
+    }
 }
 
 #[cfg(test)]
@@ -174,8 +231,8 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_rejected_with_a_suggestion() {
-        let payments = spec("post", "/v1/payments").body;
-        let sent = |body: Value| rejection(payments.check(&body, ""));
+        let payments = spec("post", "/v1/payments");
+        let sent = |body: Value| rejection(payments.check_body(&body, body.to_string().as_bytes()));
         for (name, meant) in
             [("capure", "capture"), ("Amount", "amount"), ("payment_token", "paymentToken"), ("amuont", "amount")]
         {
@@ -188,20 +245,36 @@ mod tests {
         assert!(!param.contains("42") && !message.contains("42"), "{message}");
         let (param, message) = sent(json!({"x".repeat(60_000): 1}));
         assert!(param.chars().count() < 70 && message.len() < 400, "{message}");
-        assert!(payments.check(&json!({"amount": 1, "currency": null}), "").is_ok());
+        assert!(payments.check_body(&json!({"amount": 1, "currency": null}), b"").is_ok());
+    }
+
+    #[test]
+    fn all_unknown_fields_are_named_in_the_order_of_the_body() {
+        let invoices = spec("post", "/v1/invoices");
+        let sent = |body: &str| {
+            let json = serde_json::from_str(body).expect("JSON");
+            rejection(invoices.check_body(&json, body.as_bytes()))
+        };
+        let body = r#"{"zzz": 1, "amount": 1, "items": [{"quantity": 1}, {"quantitty": 1, "b": 1}], "aaa": {"c": 1}}"#;
+        let (param, message) = sent(body);
+        assert_eq!(param, "zzz");
+        let names = "zzz, items[1].quantitty (did you mean quantity?), items[1].b, aaa";
+        assert_eq!(message, format!("{names} are not fields of this operation"));
+        let many: String = (0..9000).map(|i| format!("\"{}\": 1,", 99_999 - i)).collect();
+        let (param, message) = sent(&format!("{{{many}\"amount\": 1}}"));
+        assert_eq!(param, "99999");
+        assert!(message.contains("99950 and 8950 more are not") && message.len() < 1000, "{message}");
     }
 
     #[test]
     fn unknown_fields_of_nested_objects_are_rejected() {
-        let invoices = spec("post", "/v1/invoices").body;
-        let (param, _) = rejection(invoices.check(&json!({"items": [{"quantity": 1}, {"quantitty": 1}]}), ""));
+        let check = |path: &str, body: &Value| spec("post", path).check_body(body, b"");
+        let (param, _) = rejection(check("/v1/invoices", &json!({"items": [{"quantity": 1}, {"quantitty": 1}]})));
         assert_eq!(param, "items[1].quantitty");
-        let recurring = spec("post", "/v1/recurring_invoices").body;
-        let of = |body: Value| rejection(recurring.check(&body, "")).0;
+        let of = |body: Value| rejection(check("/v1/recurring_invoices", &body)).0;
         assert_eq!(of(json!({"cadence": {"units": 1}})), "cadence.units");
         assert_eq!(of(json!({"template": {"items": [{"a": 1}]}})), "template.items[0].a");
-        let customers = spec("post", "/v1/customers").body;
-        let row = |row: Value| customers.check(&json!({"customFields": [row]}), "");
+        let row = |row: Value| check("/v1/customers", &json!({"customFields": [row]}));
         assert_eq!(rejection(row(json!({"name": "a", "label": "b"}))).0, "customFields[0].label");
         assert!(row(json!({"name": "a", "type": "text", "value": "b"})).is_ok() && row(json!(1)).is_ok());
     }

@@ -15,18 +15,27 @@ const MAX_PATH: usize = 100;
 /// # Errors
 /// 422 without a field if it is not JSON, or naming the first value that cannot be read or the first duplicate key.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, Error> {
-    let (mut path, mut failed, mut duplicate) = (String::new(), None, None);
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read = Reader { path: &mut path, failed: &mut failed, duplicate: &mut duplicate }.deserialize(&mut reader);
-    let value =
-        read.and_then(|value| reader.end().map(|()| value)).map_err(|error| unreadable(bytes, failed, &error))?;
-    match duplicate {
+    let mut found = Found::default();
+    let value = read(bytes, &mut found).map_err(|error| unreadable(bytes, found.failed.take(), &error))?;
+    match found.duplicate {
         Some(param) => {
             let message = format!("{param} must be sent once");
             Err(Error::invalid(param, message))
         }
         None => Ok(value),
     }
+}
+
+/// The paths of all fields of a document, in its order.
+pub(crate) fn paths(bytes: &[u8]) -> Vec<String> {
+    let mut found = Found { paths: Some(Vec::new()), ..Found::default() };
+    read(bytes, &mut found).map_or_else(|_| Vec::new(), |_| found.paths.unwrap_or_default())
+}
+
+fn read(bytes: &[u8], found: &mut Found) -> serde_json::Result<Value> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = Reader { path: &mut String::new(), found }.deserialize(&mut reader)?;
+    reader.end().map(|()| value)
 }
 
 /// The error for a body with an unreadable value at the path `failed`. JSON in which only the values are unreadable
@@ -48,12 +57,21 @@ pub(crate) fn field(path: &str, name: &str) -> String {
     if path.is_empty() { name } else { format!("{path}.{name}") }
 }
 
-/// Builds a value and records the path of the first duplicate key.
+/// What a reader has found in a document.
+#[derive(Default)]
+struct Found {
+    /// The path of the first value that could not be read.
+    failed: Option<String>,
+    /// The path of the first duplicate key.
+    duplicate: Option<String>,
+    /// The paths of the fields, if they are wanted.
+    paths: Option<Vec<String>>,
+}
+
+/// Builds a value and records what it finds.
 struct Reader<'a> {
     path: &'a mut String,
-    /// The path of the first value that could not be read.
-    failed: &'a mut Option<String>,
-    duplicate: &'a mut Option<String>,
+    found: &'a mut Found,
 }
 
 impl Reader<'_> {
@@ -62,11 +80,10 @@ impl Reader<'_> {
         let is_short = self.path.is_empty() || path.len() <= MAX_PATH;
         let path = if is_short { path } else { self.path.clone() };
         let outer = std::mem::replace(self.path, path);
-        let nested = Reader { path: &mut *self.path, failed: &mut *self.failed, duplicate: &mut *self.duplicate };
-        let result = read(nested);
+        let result = read(Reader { path: &mut *self.path, found: &mut *self.found });
         let path = std::mem::replace(self.path, outer);
         if result.is_err() {
-            self.failed.get_or_insert(path);
+            self.found.failed.get_or_insert(path);
         }
         result
     }
@@ -130,9 +147,12 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let mut read = Map::new();
         while let Some(key) = fields.next_key::<String>()? {
             let path = field(self.path, &key);
+            if let Some(paths) = &mut self.found.paths {
+                paths.push(path.clone());
+            }
             let value = self.nested(path, |reader| fields.next_value_seed(reader))?;
             if read.contains_key(&key) {
-                self.duplicate.get_or_insert_with(|| field(self.path, &key));
+                self.found.duplicate.get_or_insert_with(|| field(self.path, &key));
             }
             read.insert(key, value);
         }

@@ -81,6 +81,8 @@ fn the_last_instant_is_named_in_the_error() {
 fn strings_are_unchanged_and_bounded() {
     let plain = |text: &str| (1..=255).contains(&text.chars().count()) && !text.chars().any(char::is_control);
     field::<Text>(&["Ada Lovelace"], |read, value| *value == read.0 && plain(&read.0));
+    field::<ExternalId>(&["crm-7"], |read, value| *value == *read.0 && read.0.chars().count() <= 128);
+    field::<Description>(&["A ticket"], |read, value| *value == read.0 && read.0.chars().count() <= 500);
     field::<Email>(&["ada@example.com"], |read, value| {
         *value == read.0 && plain(&read.0) && email::is_email(&read.0) && read.0.chars().count() <= 254
     });

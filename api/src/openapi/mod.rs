@@ -154,7 +154,7 @@ fn operation(endpoint: &Endpoint, all: &[Endpoint]) -> Value {
     let mut responses = errors::of(endpoint);
     if let Some(success) = &doc.response {
         let mut headers = errors::headers(true);
-        headers.extend(doc.header.iter().map(|(name, header)| ((*name).to_owned(), header.clone())));
+        headers.extend(doc.headers.iter().map(|(name, header)| ((*name).to_owned(), header.clone())));
         let schema = json!({"$ref": format!("#/components/schemas/{}", success.schema)});
         for (status, description) in [(success.status, success.description)].into_iter().chain(doc.other_status) {
             let mut response = json!({

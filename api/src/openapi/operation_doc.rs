@@ -37,8 +37,8 @@ pub(crate) struct OperationDoc {
     pub(crate) errors: &'static [u16],
     /// Operations that take the id of the returned object.
     pub(crate) links: &'static [&'static str],
-    /// The header of the success response, in addition to those of every response.
-    pub(crate) header: Option<(&'static str, Value)>,
+    /// Headers of the success response, in addition to those of every response.
+    pub(crate) headers: Vec<(&'static str, Value)>,
     /// Schemas that the request body refers to.
     pub(crate) request_schemas: Schemas,
     /// Schemas of the responses.
@@ -140,7 +140,18 @@ impl OperationDoc {
             "description": "`true` if this is the stored response of an earlier request; absent otherwise.",
             "schema": {"type": "string", "enum": ["true"]},
         });
-        self.header = Some(("Idempotent-Replayed", header));
+        self.headers.push(("Idempotent-Replayed", header));
+        self
+    }
+
+    /// Adds the header that tells a client that its `Idempotency-Key` had no effect.
+    pub(crate) fn ignored_key_header(mut self) -> Self {
+        let header = json!({
+            "description": "`not-honoured` if the request had an `Idempotency-Key`, which has no effect here; absent \
+                            otherwise.",
+            "schema": {"type": "string", "enum": ["not-honoured"]},
+        });
+        self.headers.push(("Idempotency-Key-Status", header));
         self
     }
 }

@@ -17,6 +17,7 @@ use foundation::id::{
     AddressId, CustomerId, EventId, PaymentId, PaymentMethodId, PlanId, RefundId, WebhookDeliveryId, WebhookEndpointId,
 };
 use serde_json::json;
+use utoipa::{PartialSchema, ToSchema};
 
 pub(crate) use self::invoices::*;
 pub(crate) use self::payment_links::*;
@@ -28,10 +29,21 @@ use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;
 use crate::routes::checkout::{ExchangeFields, SessionFields, SessionView, TokenView};
 use crate::routes::customers::CustomerFields;
+use crate::routes::own_data::OwnDataFields;
 use crate::routes::payment_methods::NewCardFields;
 use crate::routes::payments::{AmountField, PaymentFields, RefundFields};
 use crate::routes::plans::PlanFields;
 use crate::routes::webhook_endpoints::{EndpointFields, NewEndpointFields};
+
+/// An update of `metadata` and `externalId` alone.
+fn own_data_update<Id: PartialSchema, View: ToSchema>(summary: &'static str, returned: &'static str) -> OperationDoc {
+    let description = "Changes `metadata` and `externalId`, whatever the status. There is no event.";
+    OperationDoc::new(summary, description)
+        .path_id::<Id>()
+        .request_body::<OwnDataFields>("OwnDataUpdate", &[], json!({"metadata": {"order": "1042", "note": null}}))
+        .response::<View>(200, returned)
+        .errors(&[404, 422])
+}
 
 pub(crate) fn capabilities() -> OperationDoc {
     OperationDoc::new(
@@ -109,6 +121,10 @@ pub(crate) fn payment_methods_delete() -> OperationDoc {
     .errors(&[404, 409])
 }
 
+pub(crate) fn payment_methods_update() -> OperationDoc {
+    own_data_update::<PaymentMethodId, PaymentMethodView<'_>>("Change your own data on a card", "The card.")
+}
+
 pub(crate) fn payment_methods_default() -> OperationDoc {
     OperationDoc::new("Make a card the default", "The default card is charged when no other card is specified.")
         .path_id::<PaymentMethodId>()
@@ -142,6 +158,10 @@ pub(crate) fn payments_retrieve() -> OperationDoc {
         .errors(&[404])
 }
 
+pub(crate) fn payments_update() -> OperationDoc {
+    own_data_update::<PaymentId, PaymentView<'_>>("Change your own data on a payment", "The payment.")
+}
+
 pub(crate) fn payments_capture() -> OperationDoc {
     OperationDoc::new(
         "Capture a payment",
@@ -151,6 +171,7 @@ pub(crate) fn payments_capture() -> OperationDoc {
     .path_id::<PaymentId>()
     .request_body::<AmountField>("PaymentCapture", &[], json!({"amount": 1000}))
     .response::<PaymentView<'_>>(200, "The payment.")
+    .ignored_key_header()
     .errors(&[404, 409, 422])
 }
 
@@ -158,6 +179,7 @@ pub(crate) fn payments_void() -> OperationDoc {
     OperationDoc::new("Void a payment", "Cancels a payment that has not settled. It takes no body.")
         .path_id::<PaymentId>()
         .response::<PaymentView<'_>>(200, "The payment.")
+        .ignored_key_header()
         .errors(&[404, 409])
 }
 
@@ -173,6 +195,7 @@ pub(crate) fn payments_refund() -> OperationDoc {
     .request_body::<RefundFields>("PaymentRefund", &[], json!({"amount": 250, "externalId": "return-1042"}))
     .response::<RefundView>(202, "The refund, accepted.")
     .replayed_header()
+    .ignored_key_header()
     .errors(&[404, 409, 422])
 }
 
@@ -342,6 +365,10 @@ pub(crate) fn plans_retrieve() -> OperationDoc {
         .path_id::<PlanId>()
         .response::<PlanView<'_>>(200, "The plan.")
         .errors(&[404])
+}
+
+pub(crate) fn plans_update() -> OperationDoc {
+    own_data_update::<PlanId, PlanView<'_>>("Change your own data on a plan", "The plan.")
 }
 
 pub(crate) fn checkout_sessions_create() -> OperationDoc {

@@ -12,7 +12,7 @@ use utoipa::openapi::schema::OneOfBuilder;
 use utoipa::openapi::{ObjectBuilder, Type};
 
 use crate::app::App;
-use crate::body::{Body, Email, Text, nullable, required};
+use crate::body::{Body, Email, ExternalId, Metadata, Text, nullable, own_data, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
@@ -29,8 +29,10 @@ pub(crate) struct CustomerFields {
     phone: Option<Text>,
     /// Your own id, unique among your customers. It can be set only once.
     #[serde(default, deserialize_with = "nullable")]
-    #[schema(value_type = Option<Text>)]
-    external_id: Option<Option<Text>>,
+    #[schema(value_type = Option<ExternalId>)]
+    external_id: Option<Option<ExternalId>>,
+    /// Your own data. In an update: pairs to set; `null` removes a pair, and the others stay.
+    metadata: Option<Metadata>,
     /// Replaces the whole list; `null` and `[]` clear it.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(schema_with = custom_fields_schema)]
@@ -59,7 +61,7 @@ pub(super) async fn create(
         email: required("email", fields.email)?.0,
         name: fields.name.map(|text| text.0),
         phone: fields.phone.map(|text| text.0),
-        external_id: fields.external_id.flatten().map(|text| text.0),
+        own: own_data(fields.metadata, fields.external_id.flatten())?,
         custom_fields: custom_fields(fields.custom_fields)?.unwrap_or_default(),
     };
     let creation = engine::create_customer(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
@@ -77,6 +79,7 @@ pub(super) async fn update(
         name: fields.name.map(|text| text.0),
         phone: fields.phone.map(|text| text.0),
         external_id: fields.external_id.map(|id| id.map(|text| text.0)),
+        metadata: fields.metadata.map(|metadata| metadata.0),
         custom_fields: custom_fields(fields.custom_fields)?,
     };
     let customer =

@@ -8,10 +8,11 @@ use foundation::id::{CustomerId, InvoiceId, PaymentMethodId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::own_data::OwnDataFields;
 use crate::app::App;
 use crate::body::{
-    Amount, Body, CurrencyCode, Instant, Nested, NonNegativeAmount, Quantity, Reference, Terms, Text, optional_list,
-    required,
+    Amount, Body, CurrencyCode, ExternalId, Instant, Metadata, Nested, NonNegativeAmount, Quantity, Reference, Terms,
+    Text, optional_list, own_data, required,
 };
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
@@ -41,6 +42,10 @@ pub(crate) struct InvoiceFields {
     due_at: Option<Instant>,
     /// The time from issue to the due date, instead of `dueAt`. `due_on_receipt` if neither is sent.
     payment_terms: Option<Terms>,
+    /// Your own data, copied to its payments.
+    metadata: Option<Metadata>,
+    /// Your own id. It need not be unique.
+    external_id: Option<ExternalId>,
 }
 
 /// A line item of an invoice. Every field is required.
@@ -104,6 +109,7 @@ pub(super) async fn create(
         // Parsed last: errors in the other fields take precedence over an unknown customer.
         customer_id: CustomerId::from_request(&customer)?,
         cycle: None,
+        own: own_data(fields.metadata, fields.external_id)?,
     };
     let creation = engine::create_invoice(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
     respond(&app, creation, |invoice| created(InvoiceView::new(invoice)))
@@ -170,4 +176,15 @@ pub(super) async fn cancel_schedule(
     let id = InvoiceId::from_request(&id)?;
     let invoice = engine::cancel_schedule(&app.db, &caller, id, app.now(&caller).await?).await?;
     Ok(ok(InvoiceView::new(&invoice)))
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<OwnDataFields>,
+) -> ApiResult {
+    let (id, change) = (InvoiceId::from_request(&id)?, fields.into_change());
+    let updated = invoices::update(&app.db, caller.account_id, id, change).await?;
+    Ok(ok(InvoiceView::new(&updated)))
 }

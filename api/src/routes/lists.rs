@@ -14,13 +14,14 @@ use domain::webhooks::deliveries::{self, Delivery};
 use domain::webhooks::endpoints::{self, Endpoint};
 use domain::webhooks::{DeliveryView, EndpointView};
 use foundation::error::Result;
-use foundation::filter::{NoFilter, Reference};
+use foundation::filter::{NoFilter, OwnId, Reference};
 use foundation::id::{
-    AddressId, CollectionAttemptId, CustomerId, EventId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, PlanId,
-    RecurringInvoiceId, RefundId, SubscriptionId, WebhookDeliveryId, WebhookEndpointId,
+    AccountId, AddressId, CollectionAttemptId, CustomerId, EventId, InvoiceId, PaymentId, PaymentLinkId,
+    PaymentMethodId, PlanId, RecurringInvoiceId, RefundId, SubscriptionId, WebhookDeliveryId, WebhookEndpointId,
 };
 use foundation::page::{Page, PageRequest};
 
+use crate::app::App;
 use crate::listing::{Listed, Source};
 use crate::openapi::operation_doc::OperationDoc;
 
@@ -62,17 +63,26 @@ macro_rules! lists {
 }
 
 foundation::filters! {
-    /// The customer whose cards or addresses are listed.
-    pub(crate) struct OfCustomer {
+    /// The cards that are listed.
+    pub(crate) struct CardFilter {
+        /// The customer.
+        customer_id("customerId"): Option<Reference<CustomerId>>,
+        /// Your own id, matched exactly.
+        external_id("externalId"): Option<OwnId>,
+    }
+}
+
+foundation::filters! {
+    /// The addresses that are listed.
+    pub(crate) struct AddressFilter {
         /// The customer.
         customer_id("customerId"): Option<Reference<CustomerId>>,
     }
 }
 
-impl OfCustomer {
-    fn id(&self) -> Result<CustomerId> {
-        CustomerId::from_request(self.customer_id.as_ref().map_or("", |id| id.text()))
-    }
+async fn customer_of(app: &App, account: AccountId, id: Option<&Reference<CustomerId>>) -> Result<Customer> {
+    let id = CustomerId::from_request(id.map_or("", |id| id.text()))?;
+    customers::retrieve(&app.db, account, id).await
 }
 
 lists! {
@@ -81,7 +91,7 @@ lists! {
     id(row) row.id,
     view(row, livemode) CustomerView::new(row, livemode),
 
-    PaymentMethods("List a customer's cards"): OfCustomer, PaymentMethodId, PaymentMethod => PaymentMethodView<'a>,
+    PaymentMethods("List a customer's cards"): CardFilter, PaymentMethodId, PaymentMethod => PaymentMethodView<'a>,
     read(source, page) cards(source, page),
     id(row) row.id,
     view(row, livemode) PaymentMethodView::new(row),
@@ -101,7 +111,7 @@ lists! {
     id(row) row.refund.id,
     view(row, livemode) RefundView::new(&row.refund, row.currency, livemode),
 
-    Addresses("List a customer's addresses"): OfCustomer, AddressId, Address => AddressView<'a>,
+    Addresses("List a customer's addresses"): AddressFilter, AddressId, Address => AddressView<'a>,
     read(source, page) addresses_of(source, page),
     id(row) row.id,
     view(row, livemode) AddressView::new(row, livemode),
@@ -116,8 +126,8 @@ lists! {
     view(row, livemode) row.clone(),
     { const DESCRIPTION: &'static str = "Newest first, or with `after` oldest first."; }
 
-    Plans("List plans"): NoFilter, PlanId, Plan => PlanView<'a>,
-    read(source, page) plans::list(&source.app.db, source.caller.account_id, page),
+    Plans("List plans"): plans::Filter, PlanId, Plan => PlanView<'a>,
+    read(source, page) plans::list(&source.app.db, source.caller.account_id, source.filter, page),
     id(row) row.id,
     view(row, livemode) PlanView::new(row, livemode),
 
@@ -172,16 +182,18 @@ lists! {
     }
 }
 
-async fn cards(source: &Source<'_, OfCustomer>, page: PageRequest<PaymentMethodId>) -> Result<Page<PaymentMethod>> {
-    let account = source.caller.account_id;
-    let customer = customers::retrieve(&source.app.db, account, source.filter.id()?).await?;
-    payment_methods::list(&source.app.db, account, customer.id, customer.default_payment_method_id, page).await
+async fn cards(source: &Source<'_, CardFilter>, page: PageRequest<PaymentMethodId>) -> Result<Page<PaymentMethod>> {
+    let Source { app, caller, filter, .. } = source;
+    let customer = customer_of(app, caller.account_id, filter.customer_id.as_ref()).await?;
+    let default = customer.default_payment_method_id;
+    let external_id = filter.external_id.as_ref().map(|id| id.0.as_str());
+    payment_methods::list(&app.db, caller.account_id, customer.id, default, external_id, page).await
 }
 
-async fn addresses_of(source: &Source<'_, OfCustomer>, page: PageRequest<AddressId>) -> Result<Page<Address>> {
-    let account = source.caller.account_id;
-    let customer = customers::retrieve(&source.app.db, account, source.filter.id()?).await?;
-    addresses::list(&source.app.db, account, customer.id, page).await
+async fn addresses_of(source: &Source<'_, AddressFilter>, page: PageRequest<AddressId>) -> Result<Page<Address>> {
+    let Source { app, caller, filter, .. } = source;
+    let customer = customer_of(app, caller.account_id, filter.customer_id.as_ref()).await?;
+    addresses::list(&app.db, caller.account_id, customer.id, page).await
 }
 
 async fn attempts_of(

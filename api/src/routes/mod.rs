@@ -8,6 +8,7 @@ pub(crate) mod customers;
 pub(crate) mod events;
 pub(crate) mod invoices;
 pub(crate) mod lists;
+pub(crate) mod own_data;
 pub(crate) mod payment_links;
 pub(crate) mod payment_methods;
 pub(crate) mod payments;
@@ -49,10 +50,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         list::<lists::PaymentMethods>("/v1/payment_methods", Secret(Op::PaymentMethodsList)),
         get("/v1/payment_methods/{id}", Secret(Op::PaymentMethodsRetrieve), payment_methods::retrieve, docs::payment_methods_retrieve()),
         delete("/v1/payment_methods/{id}", Secret(Op::PaymentMethodsDelete), payment_methods::delete, docs::payment_methods_delete()),
+        post("/v1/payment_methods/{id}", Secret(Op::PaymentMethodsUpdate), payment_methods::update, docs::payment_methods_update()),
         post("/v1/payment_methods/{id}/default", Secret(Op::PaymentMethodsDefault), payment_methods::set_default, docs::payment_methods_default()),
         post("/v1/payments", Secret(Op::PaymentsCreate), payments::create, docs::payments_create()),
         list::<lists::Payments>("/v1/payments", Secret(Op::PaymentsList)),
         get("/v1/payments/{id}", Secret(Op::PaymentsRetrieve), payments::retrieve, docs::payments_retrieve()),
+        post("/v1/payments/{id}", Secret(Op::PaymentsUpdate), payments::update, docs::payments_update()),
         post("/v1/payments/{id}/capture", Secret(Op::PaymentsCapture), payments::capture, docs::payments_capture()),
         post("/v1/payments/{id}/void", Secret(Op::PaymentsVoid), payments::void, docs::payments_void()),
         post("/v1/payments/{id}/refund", Secret(Op::PaymentsRefund), payments::refund, docs::payments_refund()),
@@ -66,13 +69,16 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         post("/v1/plans", Secret(Op::PlansCreate), plans::create, docs::plans_create()),
         list::<lists::Plans>("/v1/plans", Secret(Op::PlansList)),
         get("/v1/plans/{id}", Secret(Op::PlansRetrieve), plans::retrieve, docs::plans_retrieve()),
+        post("/v1/plans/{id}", Secret(Op::PlansUpdate), plans::update, docs::plans_update()),
         post("/v1/subscriptions", Secret(Op::SubscriptionsCreate), subscriptions::create, docs::subscriptions_create()),
         list::<lists::Subscriptions>("/v1/subscriptions", Secret(Op::SubscriptionsList)),
         get("/v1/subscriptions/{id}", Secret(Op::SubscriptionsRetrieve), subscriptions::retrieve, docs::subscriptions_retrieve()),
+        post("/v1/subscriptions/{id}", Secret(Op::SubscriptionsUpdate), subscriptions::update, docs::subscriptions_update()),
         post("/v1/subscriptions/{id}/cancel", Secret(Op::SubscriptionsCancel), subscriptions::cancel, docs::subscriptions_cancel()),
         post("/v1/invoices", Secret(Op::InvoicesCreate), invoices::create, docs::invoices_create()),
         list::<lists::Invoices>("/v1/invoices", Secret(Op::InvoicesList)),
         get("/v1/invoices/{id}", Secret(Op::InvoicesRetrieve), invoices::retrieve, docs::invoices_retrieve()),
+        post("/v1/invoices/{id}", Secret(Op::InvoicesUpdate), invoices::update, docs::invoices_update()),
         post("/v1/invoices/{id}/issue", Secret(Op::InvoicesIssue), invoices::issue, docs::invoices_issue()),
         post("/v1/invoices/{id}/void", Secret(Op::InvoicesVoid), invoices::void, docs::invoices_void()),
         post("/v1/invoices/{id}/schedule", Secret(Op::InvoicesSchedule), invoices::schedule, docs::invoices_schedule()),
@@ -89,6 +95,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         post("/v1/payment_links", Secret(Op::PaymentLinksCreate), payment_links::create, docs::payment_links_create()),
         list::<lists::PaymentLinks>("/v1/payment_links", Secret(Op::PaymentLinksList)),
         get("/v1/payment_links/{id}", Secret(Op::PaymentLinksRetrieve), payment_links::retrieve, docs::payment_links_retrieve()),
+        post("/v1/payment_links/{id}", Secret(Op::PaymentLinksUpdate), payment_links::update, docs::payment_links_update()),
         post("/v1/payment_links/{id}/cancel", Secret(Op::PaymentLinksCancel), payment_links::cancel, docs::payment_links_cancel()),
         post("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsCreate), webhook_endpoints::create, docs::webhook_endpoints_create()),
         list::<lists::WebhookEndpoints>("/v1/webhook_endpoints", Secret(Op::WebhookEndpointsList)),

@@ -8,8 +8,9 @@ use foundation::money::Money;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::own_data::OwnDataFields;
 use crate::app::App;
-use crate::body::{Amount, Body, CurrencyCode, Instant, Text, required};
+use crate::body::{Amount, Body, CurrencyCode, ExternalId, Instant, Metadata, Text, own_data, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
@@ -26,6 +27,10 @@ pub(crate) struct PaymentLinkFields {
     description: Option<Text>,
     /// When the link expires, by default in 30 days. It must be in the future.
     expires_at: Option<Instant>,
+    /// Your own data, copied to its payments.
+    metadata: Option<Metadata>,
+    /// Your own id. It need not be unique.
+    external_id: Option<ExternalId>,
 }
 
 pub(super) async fn create(
@@ -42,6 +47,7 @@ pub(super) async fn create(
         money: Money { minor, currency },
         description: fields.description.map(|text| text.0),
         expires_at: fields.expires_at.map(|instant| instant.0),
+        own: own_data(fields.metadata, fields.external_id)?,
     };
     let creation =
         engine::create_payment_link(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
@@ -53,9 +59,13 @@ pub(super) async fn retrieve(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> ApiResult {
-    let link =
-        payment_links::retrieve(&app.db, caller.account_id, PaymentLinkId::from_request(&id)?, app.now(&caller).await?)
-            .await?;
+    let link = payment_links::retrieve(
+        &*app.db,
+        caller.account_id,
+        PaymentLinkId::from_request(&id)?,
+        app.now(&caller).await?,
+    )
+    .await?;
     Ok(ok(PaymentLinkView::new(&link)))
 }
 
@@ -68,4 +78,16 @@ pub(super) async fn cancel(
         payment_links::cancel(&app.db, caller.account_id, PaymentLinkId::from_request(&id)?, app.now(&caller).await?)
             .await?;
     Ok(ok(PaymentLinkView::new(&link)))
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<OwnDataFields>,
+) -> ApiResult {
+    let (id, change) = (PaymentLinkId::from_request(&id)?, fields.into_change());
+    let now = app.now(&caller).await?;
+    let updated = payment_links::update(&app.db, caller.account_id, id, change, now).await?;
+    Ok(ok(PaymentLinkView::new(&updated)))
 }

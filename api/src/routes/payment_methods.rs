@@ -14,8 +14,9 @@ use queue::Wake;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::own_data::OwnDataFields;
 use crate::app::App;
-use crate::body::{Body, Reference, required};
+use crate::body::{Body, ExternalId, Metadata, Reference, own_data, required};
 use crate::error::{ApiError, ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, mark_replayed, respond};
@@ -29,6 +30,10 @@ pub(crate) struct NewCardFields {
     customer_id: Option<Reference>,
     /// A payment token, or in test accounts a test token. It can be used only once.
     payment_token: Option<Reference>,
+    /// Your own data.
+    metadata: Option<Metadata>,
+    /// Your own id. It need not be unique.
+    external_id: Option<ExternalId>,
 }
 
 pub(super) async fn create(
@@ -39,7 +44,8 @@ pub(super) async fn create(
 ) -> ApiResult {
     let customer = required("customerId", fields.customer_id)?.0;
     let payment_token = required("paymentToken", fields.payment_token)?.0;
-    let new = NewCard { customer_id: CustomerId::from_request(&customer)?, payment_token };
+    let own = own_data(fields.metadata, fields.external_id)?;
+    let new = NewCard { customer_id: CustomerId::from_request(&customer)?, payment_token, own };
     let origin = app.origin(Some(caller.key_id));
     let now = app.now(&caller).await?;
     let creation = engine::save_card(&app.db, &caller, &new, &origin, &app.encryption, idempotent.key(), now).await?;
@@ -54,7 +60,7 @@ pub(super) async fn create(
     if let CreationResult::New((_, operation)) = creation {
         app.publisher.post(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
     }
-    let processing = PaymentMethod::processing(id, &caller, new.customer_id, now);
+    let processing = PaymentMethod::processing(id, &caller, new.customer_id, new.own, now);
     let card = outcome(&app, Waiting::new(waiter), processing).await;
     if card.status == Status::Failed {
         let code = operations::store_card_failure(&app.db, caller.account_id, id).await?;
@@ -92,6 +98,17 @@ fn failure_message(code: Option<FailureCode>) -> &'static str {
             "the provider declined to save this card; a retry needs a new token"
         }
     }
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<OwnDataFields>,
+) -> ApiResult {
+    let (id, change) = (PaymentMethodId::from_request(&id)?, fields.into_change());
+    let updated = payment_methods::update(&app.db, caller.account_id, id, change).await?;
+    Ok(ok(PaymentMethodView::new(&updated)))
 }
 
 pub(super) async fn set_default(

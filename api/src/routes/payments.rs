@@ -20,8 +20,11 @@ use queue::Wake;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::own_data::OwnDataFields;
 use crate::app::App;
-use crate::body::{Amount, Body, CurrencyCode, ExternalId, Flag, Reference, WebUrl, required};
+use crate::body::{
+    Amount, Body, CurrencyCode, Description, ExternalId, Flag, Metadata, Reference, WebUrl, own_data, required,
+};
 use crate::error::{ApiResult, accepted, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{PaymentKey, json_response, mark_replayed};
@@ -43,6 +46,14 @@ pub(crate) struct PaymentFields {
     capture: Option<Flag>,
     /// Where the cardholder returns after a 3-D Secure challenge, up to 2,048 characters.
     return_url: Option<WebUrl>,
+    /// Your own description of the payment.
+    description: Option<Description>,
+    /// The customer who pays with `paymentToken`. The card is not saved.
+    customer_id: Option<Reference>,
+    /// Your own data.
+    metadata: Option<Metadata>,
+    /// Your own id. It need not be unique.
+    external_id: Option<ExternalId>,
 }
 
 pub(super) async fn create(
@@ -85,11 +96,20 @@ fn payment_request(fields: PaymentFields, idempotency_key: Option<IdempotencyKey
         }
         (None, None) => return Err(Error::invalid("paymentToken", "paymentToken or paymentMethodId is required")),
     };
+    if fields.customer_id.is_some() && matches!(source, PaymentSource::PaymentMethod(_)) {
+        return Err(Error::invalid(
+            "customerId",
+            "customerId must not be sent with paymentMethodId, which has its customer",
+        ));
+    }
     Ok(PaymentRequest {
         money: Money { minor, currency },
         source,
         capture: fields.capture.is_none_or(|flag| flag.0),
         return_url: fields.return_url.map(|url| url.0),
+        description: fields.description.map(|text| text.0),
+        customer_id: fields.customer_id.map(|id| id.0),
+        own: own_data(fields.metadata, fields.external_id)?,
         idempotency_key,
     })
 }
@@ -182,6 +202,8 @@ pub(crate) struct RefundFields {
     amount: Option<Amount>,
     /// Your own id of this refund, unique for its payment and the same for each retry.
     external_id: Option<ExternalId>,
+    /// Your own data.
+    metadata: Option<Metadata>,
 }
 
 pub(super) async fn refund(
@@ -190,8 +212,8 @@ pub(super) async fn refund(
     Path(id): Path<String>,
     Body { fields, .. }: Body<RefundFields>,
 ) -> ApiResult {
-    let external_id = fields.external_id.map(|id| id.0);
-    let change = Change::Refund(fields.amount.map(|amount| amount.0), external_id.as_deref());
+    let own = own_data(fields.metadata, fields.external_id)?;
+    let change = Change::Refund(fields.amount.map(|amount| amount.0), &own);
     let origin = app.origin(Some(caller.key_id));
     let changing = engine::change_payment(
         &app.db,
@@ -218,4 +240,15 @@ pub(super) async fn retrieve_refund(
 ) -> ApiResult {
     let found = refunds::retrieve(&app.db, caller.account_id, RefundId::from_request(&id)?).await?;
     Ok(ok(RefundView::new(&found.refund, found.currency, caller.livemode())))
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<OwnDataFields>,
+) -> ApiResult {
+    let (id, change) = (PaymentId::from_request(&id)?, fields.into_change());
+    let (payment, refunds) = payments::update(&app.db, caller.account_id, id, change).await?;
+    Ok(ok(PaymentView::new(&payment, &refunds)))
 }

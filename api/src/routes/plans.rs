@@ -7,8 +7,11 @@ use foundation::money::Money;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::own_data::OwnDataFields;
 use crate::app::App;
-use crate::body::{Amount, Body, CurrencyCode, IntervalCount, PlanInterval, Text, required};
+use crate::body::{
+    Amount, Body, CurrencyCode, ExternalId, IntervalCount, Metadata, PlanInterval, Text, own_data, required,
+};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
@@ -27,6 +30,10 @@ pub(crate) struct PlanFields {
     interval: Option<PlanInterval>,
     /// The number of intervals between two charges, 1 by default. At most three years: 1095 days, 156 weeks, 36 months.
     interval_count: Option<IntervalCount>,
+    /// Your own data. If the plan exists already, it keeps its own.
+    metadata: Option<Metadata>,
+    /// Your own id. It need not be unique. If the plan exists already, it keeps its own.
+    external_id: Option<ExternalId>,
 }
 
 pub(super) async fn create(
@@ -42,6 +49,7 @@ pub(super) async fn create(
         price: Money { minor, currency },
         interval: required("interval", fields.interval)?.0,
         interval_count: fields.interval_count.map_or(1, |count| count.0),
+        own: own_data(fields.metadata, fields.external_id)?,
     };
     let livemode = caller.livemode();
     let creation = engine::create_plan(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
@@ -57,6 +65,17 @@ pub(super) async fn retrieve(
     Path(id): Path<String>,
 ) -> ApiResult {
     let id = PlanId::from_request(&id)?;
-    let plan = plans::retrieve(&app.db, caller.account_id, id).await?;
+    let plan = plans::retrieve(&*app.db, caller.account_id, id).await?;
     Ok(ok(PlanView::new(&plan, caller.livemode())))
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Body { fields, .. }: Body<OwnDataFields>,
+) -> ApiResult {
+    let (id, change) = (PlanId::from_request(&id)?, fields.into_change());
+    let updated = plans::update(&app.db, caller.account_id, id, change).await?;
+    Ok(ok(PlanView::new(&updated, caller.livemode())))
 }

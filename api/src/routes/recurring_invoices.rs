@@ -7,14 +7,15 @@ use domain::recurring_invoices::{
 use foundation::calendar::PaymentTerms;
 use foundation::error::Error;
 use foundation::id::RecurringInvoiceId;
+use foundation::own_data::{OwnData, OwnDataChange};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::invoices::{ItemFields, items};
 use crate::app::App;
 use crate::body::{
-    Body, CadenceInterval, CadenceUnit, CurrencyCode, Day, DayOfMonth, Flag, InvoiceMode, Nested, NonNegativeAmount,
-    Reference, Terms, Text, optional_list, required,
+    Body, CadenceInterval, CadenceUnit, CurrencyCode, Day, DayOfMonth, ExternalId, Flag, InvoiceMode, Metadata, Nested,
+    NonNegativeAmount, Reference, Terms, Text, nullable, optional_list, required,
 };
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
@@ -42,6 +43,13 @@ pub(crate) struct RecurringInvoiceFields {
     /// The content of each invoice.
     #[schema(value_type = Option<TemplateFields>)]
     template: Option<Nested<TemplateFields>>,
+    /// Your own data, copied to its invoices and their payments. In an update: pairs to set; `null` removes a pair, and the
+    /// others stay.
+    metadata: Option<Metadata>,
+    /// Your own id. It need not be unique; `null` clears it.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<ExternalId>)]
+    external_id: Option<Option<ExternalId>>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -111,6 +119,10 @@ impl RecurringInvoiceFields {
             end_date: self.end_date.map(|day| day.0),
             issue_mode: self.mode.map(|mode| mode.0),
             template: self.template.map(|template| template.0.into_template()).transpose()?,
+            own: OwnDataChange {
+                metadata: self.metadata.map(|metadata| metadata.0),
+                external_id: self.external_id.map(|id| id.map(|id| id.0)),
+            },
         })
     }
 }
@@ -131,6 +143,7 @@ pub(super) async fn create(
         end_date: fields.end_date,
         issue_mode: fields.issue_mode.unwrap_or(IssueMode::AutoSend),
         template: required("template", fields.template)?,
+        own: fields.own.apply(OwnData::default())?,
     };
     let now = app.now(&caller).await?;
     let creation = engine::create_recurring_invoice(&app.db, &caller, new, idempotent.key(), now).await?;

@@ -66,9 +66,11 @@ fn customer_and_address_bodies() {
 fn payment_and_card_bodies() {
     body::<payments::PaymentFields>(json!({
         "amount": 1250, "currency": "USD", "paymentToken": "tok_ok", "paymentMethodId": CARD, "capture": true,
-        "returnUrl": "https://shop.example/thanks",
+        "returnUrl": "https://shop.example/thanks", "description": "A ticket", "customerId": CUSTOMER,
+        "metadata": {"order": "1042", "gone": null}, "externalId": "o-1042",
     }));
-    body::<payments::RefundFields>(json!({"amount": 250, "externalId": "return-1"}));
+    body::<own_data::OwnDataFields>(json!({"metadata": {"order": "1042", "gone": null}, "externalId": "o-1042"}));
+    body::<payments::RefundFields>(json!({"amount": 250, "externalId": "return-1", "metadata": {"order": "1042"}}));
     body::<payments::AmountField>(json!({"amount": 250}));
     body::<payment_methods::NewCardFields>(json!({"customerId": CUSTOMER, "paymentToken": "mtok_1"}));
     body::<checkout::SessionFields>(json!({"intent": "store"}));
@@ -94,7 +96,7 @@ fn recurring_billing_bodies() {
     }));
     body::<subscriptions::SubscriptionFields>(json!({
         "customerId": CUSTOMER, "planId": "plan_1", "paymentMethodId": CARD, "startAt": "2026-11-21",
-        "timezone": "America/New_York",
+        "timezone": "America/New_York", "description": "Gold for two", "metadata": {"order": "1042"},
     }));
     body::<recurring_invoices::RecurringInvoiceFields>(json!({
         "customerId": CUSTOMER, "name": "Rent", "cadence": {"unit": "monthly", "interval": 1, "dayOfMonth": 31},

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::body::{Body, EndpointStatus, EventName, WebUrl, optional_list, required};
+use crate::body::{Body, EndpointStatus, EventName, Metadata, WebUrl, optional_list, own_data, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
@@ -22,6 +22,8 @@ pub(crate) struct NewEndpointFields {
     /// The event types to deliver; all, if omitted or empty.
     #[serde(default, deserialize_with = "optional_list")]
     enabled_events: Option<Vec<EventName>>,
+    /// Your own data.
+    metadata: Option<Metadata>,
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -34,6 +36,8 @@ pub(crate) struct EndpointFields {
     enabled_events: Option<Vec<EventName>>,
     /// `disabled` stops deliveries; `enabled` resumes them and resets the failure count.
     status: Option<EndpointStatus>,
+    /// Your own data: pairs to set. `null` removes a pair; the others stay.
+    metadata: Option<Metadata>,
 }
 
 pub(super) async fn create(
@@ -45,6 +49,7 @@ pub(super) async fn create(
     let new = NewEndpoint {
         url: EndpointUrl::parse(required("url", fields.url)?.0, endpoints::policy(caller.mode, app.webhook_loopback))?,
         enabled_events: fields.enabled_events.into_iter().flatten().map(|name| name.0).collect(),
+        metadata: own_data(fields.metadata, None)?.metadata,
     };
     let now = app.clock.now();
     let creation =
@@ -65,6 +70,7 @@ pub(super) async fn update(
             .transpose()?,
         enabled_events: fields.enabled_events.map(|names| names.into_iter().map(|name| name.0).collect()),
         status: fields.status.map(|status| status.0),
+        metadata: fields.metadata.map(|metadata| metadata.0),
     };
     let endpoint = endpoints::update(&app.db, caller.account_id, WebhookEndpointId::from_request(&id)?, change).await?;
     Ok(ok(EndpointView::new(&endpoint, caller.livemode())))

@@ -13,6 +13,7 @@ pub mod invoices;
 pub mod modifiers;
 pub mod nonces;
 pub mod operations;
+mod own_data;
 pub mod payment_links;
 pub mod payment_methods;
 pub mod payments;

@@ -11,6 +11,7 @@ use foundation::error::{Error, Result};
 use foundation::failpoint;
 use foundation::id::{OperationId, PaymentId, RefundId};
 use foundation::money::Money;
+use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use providers::FailureCode;
 
@@ -21,8 +22,8 @@ pub enum Change<'a> {
     Capture(Option<i64>),
     /// Cancel a charge that has not settled.
     Void,
-    /// Refund, optionally with the merchant's external id.
-    Refund(Option<i64>, Option<&'a str>),
+    /// Refund, with the merchant's own data.
+    Refund(Option<i64>, &'a OwnData),
 }
 
 /// A change that has been accepted.
@@ -64,7 +65,7 @@ pub async fn change_payment(
 /// Returns the refund that an earlier request created with the same external id. Checked before the rules, which that
 /// refund may have changed the result of: nothing may be left to refund.
 async fn earlier_refund(tx: &mut PgConnection, payment: &Payment, change: Change<'_>) -> Result<Option<Refund>> {
-    let Change::Refund(requested, Some(external_id)) = change else { return Ok(None) };
+    let Change::Refund(requested, OwnData { external_id: Some(external_id), .. }) = change else { return Ok(None) };
     let found = refunds::find_by_external_id(tx, payment.account_id, payment.id, external_id).await?;
     let is_other = |refund: &Refund| requested != refund.amount_asked && requested != Some(refund.amount);
     match found {
@@ -106,7 +107,7 @@ impl Intent<'_> {
             }
             None => payment.pending_operation = Some(kind),
         }
-        payments::save(&mut tx, &payment).await?;
+        payments::save(&mut tx, &mut payment).await?;
         self.insert_operation(&mut tx, &payment, kind, amount).await?;
         failpoint!("change_payment.written");
         commit.send(tx.commit()).await?;
@@ -125,13 +126,15 @@ impl Intent<'_> {
     }
 
     fn refund_of(&self, amount: i64) -> Option<Refund> {
-        let Change::Refund(amount_asked, external_id) = self.change else { return None };
+        let Change::Refund(amount_asked, own) = self.change else { return None };
         Some(Refund {
             id: self.refund,
             payment_id: self.id,
             amount,
             amount_asked,
-            external_id: external_id.map(str::to_owned),
+            external_id: own.external_id.clone(),
+            metadata: own.metadata.clone(),
+            version: 1,
             status: RefundStatus::Pending,
             created_at: self.now,
             failure_code: None,

@@ -23,6 +23,7 @@ use foundation::error::{Error, Result};
 use foundation::failpoint;
 use foundation::id::{AccountId, CustomerId, OperationId, PaymentId, ProviderAccountId};
 use foundation::money::Money;
+use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use providers::capabilities::Permission;
 
@@ -386,6 +387,10 @@ fn payment(
         Payable::Invoice(invoice) => (Some(invoice.id), None),
         Payable::Link(link) => (None, Some(link.id)),
     };
+    let metadata = match payable {
+        Payable::Invoice(invoice) => invoice.metadata.clone(),
+        Payable::Link(link) => link.metadata.clone(),
+    };
     let payment = NewPayment {
         id,
         account_id: payable.account_id(),
@@ -397,6 +402,8 @@ fn payment(
         invoice_id,
         payment_link_id,
         parts: Some(parts).filter(Parts::has_additions),
+        description: None,
+        own: OwnData { metadata, external_id: None },
     };
-    Payment::processing(&payment, mode, now)
+    Payment::processing(payment, mode, now)
 }

@@ -18,6 +18,7 @@ pub mod header;
 pub mod id;
 pub mod money;
 pub mod network;
+pub mod own_data;
 pub mod page;
 pub mod proof;
 pub mod public_url;

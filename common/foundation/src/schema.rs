@@ -94,6 +94,11 @@ pub fn amount() -> Field {
     integer(0, MAX_AMOUNT).into()
 }
 
+/// The version of an object.
+pub fn version() -> Field {
+    integer(1, MAX_AMOUNT).into()
+}
+
 /// The last four digits of a card.
 pub fn last4() -> Field {
     text("^[0-9]{4}$", "4242").into()

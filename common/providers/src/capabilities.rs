@@ -35,6 +35,7 @@ operations! {
     CustomersUpdate = "customers.update",
     CustomersList = "customers.list",
     PaymentMethodsCreate = "payment_methods.create",
+    PaymentMethodsUpdate = "payment_methods.update",
     PaymentMethodsList = "payment_methods.list",
     PaymentMethodsRetrieve = "payment_methods.retrieve",
     PaymentMethodsDefault = "payment_methods.default",
@@ -44,6 +45,7 @@ operations! {
     PaymentsCreate = "payments.create",
     PaymentsAuthorize = "payments.authorize",
     PaymentsRetrieve = "payments.retrieve",
+    PaymentsUpdate = "payments.update",
     PaymentsList = "payments.list",
     PaymentsCapture = "payments.capture",
     PaymentsPartialCapture = "payments.partial_capture",
@@ -70,13 +72,16 @@ operations! {
     AddressesDefault = "addresses.default",
     PlansCreate = "plans.create",
     PlansRetrieve = "plans.retrieve",
+    PlansUpdate = "plans.update",
     PlansList = "plans.list",
     SubscriptionsCreate = "subscriptions.create",
     SubscriptionsRetrieve = "subscriptions.retrieve",
+    SubscriptionsUpdate = "subscriptions.update",
     SubscriptionsList = "subscriptions.list",
     SubscriptionsCancel = "subscriptions.cancel",
     InvoicesCreate = "invoices.create",
     InvoicesRetrieve = "invoices.retrieve",
+    InvoicesUpdate = "invoices.update",
     InvoicesList = "invoices.list",
     InvoicesIssue = "invoices.issue",
     InvoicesVoid = "invoices.void",
@@ -95,6 +100,7 @@ operations! {
     RecurringInvoicesCancel = "recurring_invoices.cancel",
     PaymentLinksCreate = "payment_links.create",
     PaymentLinksRetrieve = "payment_links.retrieve",
+    PaymentLinksUpdate = "payment_links.update",
     PaymentLinksList = "payment_links.list",
     PaymentLinksCancel = "payment_links.cancel",
 }
@@ -150,11 +156,13 @@ impl Permission {
             | Self::CustomersRetrieve
             | Self::CustomersUpdate
             | Self::CustomersList
+            | Self::PaymentMethodsUpdate
             | Self::PaymentMethodsList
             | Self::PaymentMethodsRetrieve
             | Self::PaymentMethodsDefault
             | Self::PaymentMethodsDelete
             | Self::PaymentsRetrieve
+            | Self::PaymentsUpdate
             | Self::PaymentsList
             | Self::RefundsRetrieve
             | Self::RefundsList
@@ -176,12 +184,15 @@ impl Permission {
             | Self::AddressesDefault
             | Self::PlansCreate
             | Self::PlansRetrieve
+            | Self::PlansUpdate
             | Self::PlansList
             | Self::SubscriptionsRetrieve
+            | Self::SubscriptionsUpdate
             | Self::SubscriptionsList
             | Self::SubscriptionsCancel
             | Self::InvoicesCreate
             | Self::InvoicesRetrieve
+            | Self::InvoicesUpdate
             | Self::InvoicesList
             | Self::InvoicesIssue
             | Self::InvoicesVoid
@@ -198,6 +209,7 @@ impl Permission {
             | Self::RecurringInvoicesResume
             | Self::RecurringInvoicesCancel
             | Self::PaymentLinksRetrieve
+            | Self::PaymentLinksUpdate
             | Self::PaymentLinksList
             | Self::PaymentLinksCancel => Connection::None,
         }

@@ -27,6 +27,7 @@ mod keys;
 mod limits;
 mod locks;
 mod operators;
+mod own_data;
 mod pages;
 mod payment_changes;
 mod payment_links;

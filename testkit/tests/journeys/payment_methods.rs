@@ -34,7 +34,7 @@ async fn the_default_card_is_listed_first() -> Result<()> {
     let first = created(&response);
     assert!(id(first)?.starts_with("pm_"));
     let expected = json!({
-        "object": "payment_method", "livemode": false, "customerId": customer, "type": "card", "status": "active",
+        "object": "payment_method", "livemode": false, "version": 3, "customerId": customer, "type": "card", "status": "active",
         "brand": "visa", "last4": "4242", "expMonth": 12, "expYear": 2034, "isDefault": true,
     });
     assert_eq!(without(without(first.clone(), "id"), "createdAt"), expected);

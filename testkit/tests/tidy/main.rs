@@ -173,7 +173,16 @@ const DEFAULT_COLUMNS: [(&str, &str, &[&str]); 2] = [
     (
         "payments",
         "billing/collect_invoices.rs",
-        &["amount_base", "amount_surcharge", "amount_tax", "amount_tip", "payment_link_id", "return_url"],
+        &[
+            "amount_base",
+            "amount_surcharge",
+            "amount_tax",
+            "amount_tip",
+            "description",
+            "external_id",
+            "payment_link_id",
+            "return_url",
+        ],
     ),
 ];
 

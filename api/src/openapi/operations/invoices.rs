@@ -4,6 +4,7 @@ use domain::invoices::InvoiceView;
 use foundation::id::InvoiceId;
 use serde_json::json;
 
+use super::own_data_update;
 use crate::openapi::operation_doc::OperationDoc;
 use crate::routes::collections::RunView;
 use crate::routes::invoices::{InvoiceFields, ScheduleFields};
@@ -35,6 +36,10 @@ pub(crate) fn invoices_retrieve() -> OperationDoc {
         .path_id::<InvoiceId>()
         .response::<InvoiceView<'_>>(200, "The invoice.")
         .errors(&[404])
+}
+
+pub(crate) fn invoices_update() -> OperationDoc {
+    own_data_update::<InvoiceId, InvoiceView<'_>>("Change your own data on an invoice", "The invoice.")
 }
 
 pub(crate) fn invoices_issue() -> OperationDoc {

@@ -4,6 +4,7 @@ use domain::subscriptions::SubscriptionView;
 use foundation::id::SubscriptionId;
 use serde_json::json;
 
+use super::own_data_update;
 use crate::openapi::operation_doc::OperationDoc;
 use crate::routes::subscriptions::SubscriptionFields;
 
@@ -12,8 +13,9 @@ pub(crate) fn subscriptions_create() -> OperationDoc {
         "Create a subscription",
         "Each cycle has an invoice, which is issued and collected when the cycle's first day starts in `timezone`. \
          Cycles start at `startAt` and after every interval of the plan. The first cycle to be billed is the first \
-         that starts today or later: today's is billed with this request, and earlier cycles are not billed. If a test \
-         account has 1,000 subscriptions and active recurring invoices, the request returns 409.",
+         that starts today or later: today's is billed with this request, and earlier cycles are not billed. The response \
+         waits up to 25 s for the first collection: `past_due` means that it failed, `active` that it succeeded or is not \
+         known yet, which the invoice `latestInvoiceId` shows. If a test account has 1,000 subscriptions and active recurring invoices, the request returns 409.",
     )
     .idempotent()
     .request_body::<SubscriptionFields>(
@@ -34,6 +36,13 @@ pub(crate) fn subscriptions_retrieve() -> OperationDoc {
         .path_id::<SubscriptionId>()
         .response::<SubscriptionView<'_>>(200, "The subscription.")
         .errors(&[404])
+}
+
+pub(crate) fn subscriptions_update() -> OperationDoc {
+    own_data_update::<SubscriptionId, SubscriptionView<'_>>(
+        "Change your own data on a subscription",
+        "The subscription.",
+    )
 }
 
 pub(crate) fn subscriptions_cancel() -> OperationDoc {

@@ -41,6 +41,8 @@ pub struct Address {
     pub postal_code: Option<String>,
     pub country: Country,
     pub phone: Option<String>,
+    /// Rises with each change.
+    pub version: i64,
     pub created_at: Timestamp,
     pub is_default_billing: bool,
     pub is_default_shipping: bool,
@@ -97,6 +99,7 @@ impl NewAddress {
             postal_code: details.postal_code,
             country,
             phone: details.phone,
+            version: 1,
             created_at: now,
             is_default_billing: false,
             is_default_shipping: false,
@@ -110,7 +113,7 @@ macro_rules! select_addresses {
         sqlx::query_as!(
             Address,
             r#"SELECT a.id, a.customer_id, a.first_name, a.last_name, a.company, a.line1, a.line2, a.city, a.state,
-                      a.postal_code, a.country, a.phone, a.created_at,
+                      a.postal_code, a.country, a.phone, a.version, a.created_at,
                       (c.default_billing_address_id IS NOT DISTINCT FROM a.id) AS "is_default_billing!",
                       (c.default_shipping_address_id IS NOT DISTINCT FROM a.id) AS "is_default_shipping!"
                FROM addresses a JOIN customers c ON c.account_id = a.account_id AND c.id = a.customer_id "# + $rest,
@@ -170,7 +173,7 @@ pub async fn update(db: &PgPool, account: AccountId, id: AddressId, change: Addr
     let mut tx = db::begin(db).await?;
     let mut address = lock(&mut tx, account, id).await?.ok_or_else(|| Error::no_such("address", id))?;
     apply(&mut address, change)?;
-    save(&mut tx, account, &address).await?;
+    address.version = save(&mut tx, account, &address).await?;
     tx.commit().await?;
     Ok(address)
 }
@@ -181,11 +184,12 @@ async fn lock(tx: &mut PgConnection, account: AccountId, id: AddressId) -> Resul
     Ok(query.fetch_optional(tx).await?)
 }
 
-async fn save(tx: &mut PgConnection, account: AccountId, address: &Address) -> Result<()> {
-    sqlx::query!(
+/// Returns the new version.
+async fn save(tx: &mut PgConnection, account: AccountId, address: &Address) -> Result<i64> {
+    let version = sqlx::query_scalar!(
         "UPDATE addresses SET first_name = $3, last_name = $4, company = $5, line1 = $6, line2 = $7, city = $8,
                 state = $9, postal_code = $10, country = $11, phone = $12
-         WHERE account_id = $1 AND id = $2",
+         WHERE account_id = $1 AND id = $2 RETURNING version",
         account.uuid(),
         address.id.uuid(),
         address.first_name,
@@ -199,9 +203,9 @@ async fn save(tx: &mut PgConnection, account: AccountId, address: &Address) -> R
         address.country.code(),
         address.phone,
     )
-    .execute(tx)
+    .fetch_one(tx)
     .await?;
-    Ok(())
+    Ok(version)
 }
 
 fn apply(address: &mut Address, change: AddressChange) -> Result<()> {

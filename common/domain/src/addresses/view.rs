@@ -19,6 +19,9 @@ pub struct AddressView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Rises with each change.
+    #[schema(schema_with = schema::version)]
+    version: i64,
     customer_id: CustomerId,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_name: Option<&'a str>,
@@ -51,6 +54,7 @@ impl<'a> AddressView<'a> {
             object: "address",
             livemode,
             created_at: address.created_at,
+            version: address.version,
             customer_id: address.customer_id,
             first_name: address.first_name.as_deref(),
             last_name: address.last_name.as_deref(),

@@ -17,6 +17,7 @@ use crate::events::{self, Event, EventType};
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, AddressId, CustomerId, PaymentMethodId};
+use foundation::own_data::{ExternalId, Metadata, MetadataChange, OwnData};
 use foundation::queues;
 use foundation::time::Timestamp;
 
@@ -32,11 +33,14 @@ pub struct Customer {
     pub name: String,
     pub phone: Option<String>,
     /// The merchant's own id. Cannot be changed once set.
-    pub external_id: Option<String>,
+    pub external_id: Option<ExternalId>,
+    pub metadata: Option<Metadata>,
     /// Validated rows, in the order sent.
     pub custom_fields: serde_json::Value,
     /// The card that is charged if a request names no card.
     pub default_payment_method_id: Option<PaymentMethodId>,
+    /// Rises with each change that the API shows.
+    pub version: i64,
     pub created_at: Timestamp,
 }
 
@@ -46,8 +50,7 @@ pub struct NewCustomer {
     pub email: String,
     pub name: Option<String>,
     pub phone: Option<String>,
-    /// The merchant's own id.
-    pub external_id: Option<String>,
+    pub own: OwnData,
     pub custom_fields: CustomFields,
 }
 
@@ -58,7 +61,8 @@ pub struct CustomerChange {
     pub name: Option<String>,
     pub phone: Option<String>,
     /// The merchant's own id. `Some(None)` clears it, which is rejected if it is set.
-    pub external_id: Option<Option<String>>,
+    pub external_id: Option<Option<ExternalId>>,
+    pub metadata: Option<MetadataChange>,
     /// Replaces the whole list.
     pub custom_fields: Option<CustomFields>,
 }
@@ -68,7 +72,8 @@ macro_rules! select_customers {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
             Customer,
-            "SELECT id, email, name, phone, external_id, custom_fields, default_payment_method_id, created_at
+            "SELECT id, email, name, phone, external_id, custom_fields, default_payment_method_id, metadata, version,
+                    created_at
              FROM customers " + $rest,
             $($arg),*
         )
@@ -97,9 +102,11 @@ impl NewCustomer {
             name: self.name.unwrap_or_else(|| local_part(&self.email).to_owned()),
             email: self.email,
             phone: self.phone,
-            external_id: self.external_id,
+            external_id: self.own.external_id,
+            metadata: self.own.metadata,
             custom_fields: self.custom_fields.into_json(),
             default_payment_method_id: None,
+            version: 1,
             created_at: now,
         }
     }
@@ -128,21 +135,22 @@ async fn insert_with_event(
 ) -> Result<Vec<Uuid>, sqlx::Error> {
     sqlx::query_scalar!(
         r#"WITH customer AS (
-               INSERT INTO customers (id, account_id, email, name, phone, external_id, custom_fields, created_at)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id)
+               INSERT INTO customers (id, account_id, email, name, phone, external_id, custom_fields, created_at, metadata)
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $13) RETURNING id)
            SELECT endpoint AS "endpoint!" FROM customer, emit_event($9, $2, $10, $11, $12) AS endpoint"#,
         new.id.uuid(),
         account.uuid(),
         new.email,
         new.name,
         new.phone,
-        new.external_id,
+        new.external_id.as_deref(),
         new.custom_fields,
         new.created_at,
         event.id.uuid(),
         event.kind.name(),
         event.payload,
         event.at,
+        new.metadata.as_ref() as Option<&Metadata>,
     )
     .fetch_all(tx)
     .await
@@ -181,28 +189,29 @@ pub async fn update(
     let mut customer = lock(&mut tx, caller.account_id, id).await?;
     let changed = apply(&mut customer, change)?;
     if changed {
-        save(&mut tx, caller.account_id, &customer).await.map_err(map_duplicate)?;
+        customer.version = save(&mut tx, caller.account_id, &customer).await.map_err(map_duplicate)?;
         announce(&mut tx, caller, EventType::CustomerUpdated, &customer, now).await?;
     }
     tx.commit().await?;
     Ok(customer)
 }
 
-async fn save(tx: &mut PgConnection, account: AccountId, customer: &Customer) -> Result<(), sqlx::Error> {
-    sqlx::query!(
-        "UPDATE customers SET email = $3, name = $4, phone = $5, external_id = $6, custom_fields = $7
-         WHERE account_id = $1 AND id = $2",
+/// Returns the new version.
+async fn save(tx: &mut PgConnection, account: AccountId, customer: &Customer) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar!(
+        "UPDATE customers SET email = $3, name = $4, phone = $5, external_id = $6, custom_fields = $7, metadata = $8
+         WHERE account_id = $1 AND id = $2 RETURNING version",
         account.uuid(),
         customer.id.uuid(),
         customer.email,
         customer.name,
         customer.phone,
-        customer.external_id,
+        customer.external_id.as_deref(),
         customer.custom_fields,
+        customer.metadata.as_ref() as Option<&Metadata>,
     )
-    .execute(tx)
-    .await?;
-    Ok(())
+    .fetch_one(tx)
+    .await
 }
 
 fn apply(customer: &mut Customer, change: CustomerChange) -> Result<bool> {
@@ -219,11 +228,13 @@ fn apply(customer: &mut Customer, change: CustomerChange) -> Result<bool> {
         }
         _ => {}
     }
+    let metadata = change.metadata.map(|change| change.apply(customer.metadata.clone())).transpose()?;
     Ok([
         set(&mut customer.email, change.email),
         set(&mut customer.name, change.name),
         set(&mut customer.phone, change.phone.map(Some)),
         set(&mut customer.external_id, change.external_id),
+        set(&mut customer.metadata, metadata),
         set(&mut customer.custom_fields, change.custom_fields.map(CustomFields::into_json)),
     ]
     .contains(&true))
@@ -305,15 +316,17 @@ mod tests {
             email: "ada@example.com".into(),
             name: "ada".into(),
             phone: None,
-            external_id: external_id.map(Into::into),
+            external_id: external_id.and_then(ExternalId::parse),
+            metadata: None,
             custom_fields: serde_json::json!([]),
             default_payment_method_id: None,
+            version: 1,
             created_at: now,
         }
     }
 
     fn external_id(value: Option<&str>) -> CustomerChange {
-        CustomerChange { external_id: Some(value.map(Into::into)), ..CustomerChange::default() }
+        CustomerChange { external_id: Some(value.and_then(ExternalId::parse)), ..CustomerChange::default() }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use super::{Customer, custom_fields};
 use foundation::id::CustomerId;
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::schema;
 use foundation::time::Timestamp;
 
@@ -18,6 +19,9 @@ pub struct CustomerView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Rises with each change.
+    #[schema(schema_with = schema::version)]
+    version: i64,
     email: &'a str,
     /// Defaults at creation to the local part of `email`.
     name: &'a str,
@@ -25,10 +29,13 @@ pub struct CustomerView<'a> {
     phone: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Your own id of the customer.
-    external_id: Option<&'a str>,
+    external_id: Option<&'a ExternalId>,
     /// The rows, in the order sent.
     #[schema(schema_with = custom_fields::schema)]
     custom_fields: &'a serde_json::Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own data.
+    metadata: Option<&'a Metadata>,
 }
 
 impl<'a> CustomerView<'a> {
@@ -38,11 +45,13 @@ impl<'a> CustomerView<'a> {
             object: "customer",
             livemode,
             created_at: customer.created_at,
+            version: customer.version,
             email: &customer.email,
             name: &customer.name,
             phone: customer.phone.as_deref(),
-            external_id: customer.external_id.as_deref(),
+            external_id: customer.external_id.as_ref(),
             custom_fields: &customer.custom_fields,
+            metadata: customer.metadata.as_ref(),
         }
     }
 }

@@ -164,6 +164,19 @@ impl CreationKey {
         set_response(tx, self.id, created, status, Some(&response), None).await
     }
 
+    /// Replaces the response by the outcome that this request waited for. Until then, a repeated request gets the state at
+    /// the creation.
+    ///
+    /// # Errors
+    /// Database errors only.
+    pub async fn replace_response(&self, db: &PgPool, view: &impl Serialize) -> Result<()> {
+        let response = self.render(view)?;
+        sqlx::query!("UPDATE creation_keys SET answer = $2 WHERE id = $1", self.id.uuid(), response)
+            .execute(db)
+            .await?;
+        Ok(())
+    }
+
     /// Like [`Self::store_response`], encrypted because the response contains a secret.
     ///
     /// # Errors

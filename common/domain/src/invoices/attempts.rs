@@ -48,6 +48,8 @@ pub struct Attempt {
     /// Whether a retry may succeed.
     pub decline_type: Option<DeclineType>,
     pub attempted_at: Timestamp,
+    /// Rises with each change.
+    pub version: i64,
     /// When the next attempt was due, as of the failure of this one.
     pub next_attempt_at: Option<Timestamp>,
 }
@@ -62,6 +64,9 @@ pub struct AttemptView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Rises with each change.
+    #[schema(schema_with = schema::version)]
+    version: i64,
     /// Starts at 1.
     #[schema(schema_with = number)]
     number: i32,
@@ -103,6 +108,7 @@ impl<'a> AttemptView<'a> {
             object: "collection_attempt",
             livemode: attempt.mode == Mode::Live,
             created_at: attempt.attempted_at,
+            version: attempt.version,
             number: attempt.number,
             status: match attempt.status {
                 AttemptStatus::Processing if attempt.unknown => unknown,
@@ -250,7 +256,7 @@ pub async fn list(
     Ok(page.page(sqlx::query_as!(
         Attempt,
         r#"SELECT t.id, a.mode, t.number, t.status, t.amount, t.payment_id, t.decline_code, t.decline_type, t.attempted_at,
-                  t.next_attempt_at,
+                  t.next_attempt_at, t.version,
                   EXISTS (SELECT 1 FROM operations o WHERE o.account_id = t.account_id AND o.payment_id = t.payment_id
                           AND o.kind IN ('sale', 'authorize') AND o.state::text = 'unknown') AS "unknown!"
            FROM collection_attempts t JOIN accounts a ON a.id = t.account_id

@@ -10,6 +10,7 @@ use foundation::id::{
     AccountId, CustomerId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId,
 };
 use foundation::money::Currency;
+use foundation::own_data::{ExternalId, Metadata, OwnData};
 use foundation::time::Timestamp;
 
 /// Random bytes of the token in the URL of a payment page.
@@ -34,6 +35,8 @@ pub struct Invoice {
     /// Discount subtracted from `amount`, if the invoice has items.
     pub amount_discount: Option<i64>,
     pub amount_paid: i64,
+    /// What was refunded of its payment.
+    pub amount_refunded: i64,
     pub description: Option<String>,
     /// In the order sent.
     pub items: Items,
@@ -68,6 +71,10 @@ pub struct Invoice {
     pub billing_period: Option<String>,
     /// The token in the URL of the payment page. Anyone who has it may pay.
     pub page_token: String,
+    pub metadata: Option<Metadata>,
+    pub external_id: Option<ExternalId>,
+    /// Rises with each change that the API shows.
+    pub version: i64,
     pub created_at: Timestamp,
 }
 
@@ -106,6 +113,7 @@ pub struct NewInvoice {
     pub due: Due,
     /// The producer and the cycle to bill; `None` if an API request creates the invoice.
     pub cycle: Option<(Producer, Period)>,
+    pub own: OwnData,
 }
 
 /// An object that creates invoices on a schedule.
@@ -139,6 +147,7 @@ impl NewInvoice {
             amount_tax: self.bill.tax(),
             amount_discount: self.bill.discount(),
             amount_paid: 0,
+            amount_refunded: 0,
             description: self.description,
             items: self.bill.items().clone(),
             payment_terms,
@@ -158,6 +167,9 @@ impl NewInvoice {
             subscription_id,
             billing_period: self.cycle.map(|(_, period)| period.to_string()),
             page_token: random_hex(PAGE_TOKEN_BYTES),
+            metadata: self.own.metadata,
+            external_id: self.own.external_id,
+            version: 1,
             created_at: now,
         }
     }

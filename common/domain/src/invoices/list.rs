@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Invoice, Status, find, select_invoices};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::Filters as _;
+use foundation::filter::{Filters as _, OwnId};
 use foundation::id::{AccountId, CustomerId, InvoiceId, RecurringInvoiceId, SubscriptionId};
 use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
 use foundation::time::Timestamp;
@@ -16,6 +16,8 @@ foundation::filter_by_name!(Status);
 foundation::filters! {
     /// Filters of the list of invoices.
     pub struct Filter {
+        /// Your own id, matched exactly.
+        external_id("externalId"): Option<OwnId>,
         /// Only invoices in one of these statuses.
         status("status"): Vec<Status>,
         /// Only invoices of this customer.
@@ -84,7 +86,8 @@ async fn filtered(
            AND ($5::uuid IS NULL OR i.customer_id = $5)
            AND ($6::uuid IS NULL OR i.subscription_id = $6)
            AND ($7::uuid IS NULL OR i.recurring_invoice_id = $7)
-         ORDER BY i.account_id DESC, i.id DESC LIMIT $8",
+           AND ($8::text IS NULL OR i.external_id = $8)
+         ORDER BY i.account_id DESC, i.id DESC LIMIT $9",
         account.uuid(),
         from,
         below,
@@ -92,6 +95,7 @@ async fn filtered(
         filter.customer_id.map(CustomerId::uuid),
         filter.subscription_id.map(SubscriptionId::uuid),
         filter.recurring_invoice_id.map(RecurringInvoiceId::uuid),
+        filter.external_id.as_ref().map(|id| id.0.as_str()),
         page.fetch(),
     );
     Ok(query.fetch_all(db).await?)

@@ -26,10 +26,12 @@ pub use view::InvoiceView;
 
 use crate::accounts::{self, Mode};
 use crate::events::{self, EventType};
+use crate::own_data::change_own_data;
 use foundation::calendar::{Date, PaymentTerms};
 use foundation::db::{self, Db, Reader, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
+use foundation::own_data::{Metadata, OwnDataChange};
 use foundation::time::Timestamp;
 
 /// Selects every column of an invoice; all queries share this list.
@@ -41,7 +43,9 @@ macro_rules! select_invoices {
                     i.amount_discount, i.amount_paid, i.description, i.items, i.payment_terms, i.due_at, i.issued_at,
                     i.collect_at, i.collect_payment_method_id, i.next_attempt_at, i.attempt_count,
                     i.series_started_at, i.series_failures, i.collection_exhausted, i.paid_at, i.payment_id, i.voided_at, i.recurring_invoice_id,
-                    i.subscription_id, i.billing_period, i.page_token, i.created_at
+                    i.subscription_id, i.billing_period, i.page_token, i.metadata, i.external_id, i.version, i.created_at,
+                    coalesce((SELECT p.amount_refunded FROM payments p
+                              WHERE p.account_id = i.account_id AND p.id = i.payment_id), 0) AS \"amount_refunded!\"
              FROM invoices i JOIN accounts a ON a.id = i.account_id " + $rest,
             $($arg),*
         )
@@ -87,8 +91,8 @@ pub async fn insert(tx: &mut PgConnection, draft: &Invoice) -> Result<()> {
     let query = sqlx::query!(
         "INSERT INTO invoices (id, account_id, customer_id, status, currency, amount, amount_tax, amount_discount,
                 description, items, payment_terms, due_at, recurring_invoice_id, subscription_id, billing_period,
-                page_token, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+                page_token, created_at, metadata, external_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
         draft.id.uuid(),
         draft.account_id.uuid(),
         draft.customer_id.uuid(),
@@ -106,6 +110,8 @@ pub async fn insert(tx: &mut PgConnection, draft: &Invoice) -> Result<()> {
         draft.billing_period,
         draft.page_token,
         draft.created_at,
+        draft.metadata.as_ref() as Option<&Metadata>,
+        draft.external_id.as_deref(),
     );
     query.execute(tx).await.map(|_| ()).map_err(|error| match db::violated_constraint(&error) {
         Some("invoices_customer") => Error::no_such("customer", draft.customer_id),
@@ -114,13 +120,13 @@ pub async fn insert(tx: &mut PgConnection, draft: &Invoice) -> Result<()> {
 }
 
 /// Stores the mutable columns of an invoice.
-pub(super) async fn save(tx: &mut PgConnection, invoice: &Invoice) -> Result<()> {
-    sqlx::query!(
+pub(super) async fn save(tx: &mut PgConnection, invoice: &mut Invoice) -> Result<()> {
+    invoice.version = sqlx::query_scalar!(
         "UPDATE invoices SET status = $3, number = $4, due_at = $5, issued_at = $6, collect_at = $7,
                 collect_payment_method_id = $8, next_attempt_at = $9, attempt_count = $10, collection_exhausted = $11,
                 amount_paid = $12, paid_at = $13, payment_id = $14, voided_at = $15, series_started_at = $16,
                 series_failures = $17
-         WHERE account_id = $1 AND id = $2",
+         WHERE account_id = $1 AND id = $2 RETURNING version",
         invoice.account_id.uuid(),
         invoice.id.uuid(),
         invoice.status as Status,
@@ -139,7 +145,7 @@ pub(super) async fn save(tx: &mut PgConnection, invoice: &Invoice) -> Result<()>
         invoice.series_started_at,
         invoice.series_failures,
     )
-    .execute(tx)
+    .fetch_one(tx)
     .await?;
     Ok(())
 }
@@ -352,4 +358,16 @@ pub async fn retrieve_by_page_token(db: &mut PgConnection, page_token: &str) -> 
     let query = select_invoices!("WHERE i.page_token = $1", page_token);
     let found = query.fetch_optional(db).await?;
     found.filter(|invoice| invoice.number.is_some()).ok_or_else(|| Error::no_such("invoice", ""))
+}
+
+/// Changes the merchant's own data. This has no event.
+///
+/// # Errors
+/// [`Error::NotFound`]; 422 `metadata` if it becomes too large.
+pub async fn update(db: &PgPool, account: AccountId, id: InvoiceId, change: OwnDataChange) -> Result<Invoice> {
+    let mut tx = db::begin(db).await?;
+    change_own_data!(tx, "invoices", "invoice", account, id, change);
+    let updated = retrieve(&mut *tx, account, id).await?;
+    tx.commit().await?;
+    Ok(updated)
 }

@@ -11,6 +11,7 @@ use crate::accounts::Mode;
 use foundation::calendar::PaymentTerms;
 use foundation::id::{CustomerId, InvoiceId, PaymentId, RecurringInvoiceId, SubscriptionId};
 use foundation::money::{Currency, MAX_AMOUNT};
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::public_url;
 use foundation::schema;
 use foundation::time::Timestamp;
@@ -25,6 +26,9 @@ pub struct InvoiceView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Rises with each change.
+    #[schema(schema_with = schema::version)]
+    version: i64,
     customer_id: CustomerId,
     #[schema(schema_with = statuses)]
     status: &'static str,
@@ -45,6 +49,10 @@ pub struct InvoiceView<'a> {
     amount_discount: Option<i64>,
     #[schema(schema_with = schema::amount)]
     amount_paid: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What was refunded of its payment.
+    #[schema(schema_with = amount)]
+    amount_refunded: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     /// In the order sent; empty if only an amount was sent.
@@ -84,6 +92,12 @@ pub struct InvoiceView<'a> {
     /// The URL of the payment page, to be shared with the payer. Present once the invoice is issued.
     #[schema(schema_with = schema::page)]
     url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own data.
+    metadata: Option<&'a Metadata>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own id.
+    external_id: Option<&'a ExternalId>,
 }
 
 fn amount() -> schema::Field {
@@ -105,6 +119,7 @@ impl<'a> InvoiceView<'a> {
             object: "invoice",
             livemode: invoice.mode == Mode::Live,
             created_at: invoice.created_at,
+            version: invoice.version,
             customer_id: invoice.customer_id,
             status: invoice.status.name(),
             number: invoice.number,
@@ -113,6 +128,7 @@ impl<'a> InvoiceView<'a> {
             amount_tax: invoice.amount_tax,
             amount_discount: invoice.amount_discount,
             amount_paid: invoice.amount_paid,
+            amount_refunded: Some(invoice.amount_refunded).filter(|amount| *amount > 0),
             description: invoice.description.as_deref(),
             items: invoice.items.rows(),
             payment_terms: invoice.payment_terms.map(PaymentTerms::name),
@@ -128,6 +144,8 @@ impl<'a> InvoiceView<'a> {
             collection_exhausted: invoice.collection_exhausted.then_some(true),
             voided_at: invoice.voided_at,
             url: invoice.number.map(|_| public_url::of(format_args!("/pay/i/{}", invoice.page_token))),
+            metadata: invoice.metadata.as_ref(),
+            external_id: invoice.external_id.as_ref(),
         }
     }
 }

@@ -35,7 +35,7 @@ pub async fn run_due_payment_links(db: &Db, scope: Scope, limit: i64) -> Result<
         let mut link = PaymentLink { status: Status::Open, ..link };
         let now = link.as_of;
         link.step(Status::Expired)?;
-        save(&mut tx, &link).await?;
+        save(&mut tx, &mut link).await?;
         announce(&mut tx, &link, EventType::PaymentLinkExpired, now).await?;
     }
     tx.commit().await?;

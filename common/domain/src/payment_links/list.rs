@@ -6,9 +6,9 @@ use uuid::Uuid;
 use super::{PaymentLink, Status, find, select_links};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::Filters as _;
+use foundation::filter::{Filters as _, OwnId};
 use foundation::id::{AccountId, PaymentLinkId};
-use foundation::page::{Page, PageRequest, newest_first, unknown_cursor};
+use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
 use foundation::time::Timestamp;
 
 foundation::filter_by_name!(Status);
@@ -16,6 +16,8 @@ foundation::filter_by_name!(Status);
 foundation::filters! {
     /// Filters of the list of payment links.
     pub struct Filter {
+        /// Your own id, matched exactly.
+        external_id("externalId"): Option<OwnId>,
         /// Only links in one of these statuses.
         status("status"): Vec<Status>,
     }
@@ -24,18 +26,18 @@ foundation::filters! {
 /// Stored statuses, with whether the link's time has passed.
 #[derive(Clone, Copy)]
 struct Stored {
-    status: Status,
+    status: Option<Status>,
     is_overdue: Option<bool>,
 }
 
 impl Stored {
-    /// What is shown in this status: an open link has expired as soon as its time has passed.
-    fn of(status: Status) -> Vec<Self> {
+    /// What is shown in this status, or in any: an open link has expired as soon as its time has passed.
+    fn of(status: Option<Status>) -> Vec<Self> {
         let stored = |status, is_overdue| Self { status, is_overdue };
         match status {
-            Status::Open => vec![stored(status, Some(false))],
-            Status::Paid | Status::Cancelled => vec![stored(status, None)],
-            Status::Expired => vec![stored(status, None), stored(Status::Open, Some(true))],
+            Some(Status::Open) => vec![stored(status, Some(false))],
+            Some(Status::Paid | Status::Cancelled) | None => vec![stored(status, None)],
+            Some(Status::Expired) => vec![stored(status, None), stored(Some(Status::Open), Some(true))],
         }
     }
 }
@@ -61,8 +63,8 @@ pub async fn list(
     }
     let mut snapshot = db::filtered_snapshot(db).await?;
     let mut rows = Vec::new();
-    for stored in filter.status.iter().flat_map(|status| Stored::of(*status)) {
-        rows.extend(filtered(&mut *snapshot, account, stored, page, now).await?);
+    for stored in each(&filter.status).into_iter().flat_map(Stored::of) {
+        rows.extend(filtered(&mut *snapshot, account, filter, stored, page, now).await?);
     }
     snapshot.rollback().await?;
     Ok(page.page(newest_first(rows, |link| link.id.uuid())))
@@ -89,6 +91,7 @@ async fn newest(
 async fn filtered(
     db: impl PgExecutor<'_>,
     account: AccountId,
+    filter: &Filter,
     stored: Stored,
     page: PageRequest<PaymentLinkId>,
     now: Timestamp,
@@ -96,15 +99,17 @@ async fn filtered(
     let query = select_links!(
         "$1::timestamptz",
         "WHERE l.account_id = $2 AND l.id < $3
-           AND l.status = $4
+           AND ($4::payment_link_status IS NULL OR l.status = $4)
            AND ($5::boolean IS NOT TRUE OR l.expiry_due_at <= $1)
            AND ($5::boolean IS NOT FALSE OR l.expiry_due_at IS NULL OR l.expiry_due_at > $1)
-         ORDER BY l.account_id DESC, l.id DESC LIMIT $6",
+           AND ($6::text IS NULL OR l.external_id = $6)
+         ORDER BY l.account_id DESC, l.id DESC LIMIT $7",
         now,
         account.uuid(),
         page.starting_after.map_or(Uuid::max(), PaymentLinkId::uuid),
-        stored.status as Status,
+        stored.status as Option<Status>,
         stored.is_overdue,
+        filter.external_id.as_ref().map(|id| id.0.as_str()),
         page.fetch(),
     );
     Ok(query.fetch_all(db).await?)

@@ -12,7 +12,7 @@ mod view;
 
 use std::time::Duration;
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 pub use expiry::{EXPIRY_BATCH, next_due, oldest_due_seconds, run_due_payment_links};
 pub use list::{Filter, list};
@@ -21,11 +21,13 @@ pub use view::PaymentLinkView;
 
 use crate::accounts::{Caller, Mode};
 use crate::events::{self, EventType};
+use crate::own_data::change_own_data;
 use foundation::crypto::random_hex;
-use foundation::db::{Db, Tx};
+use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, PaymentId, PaymentLinkId};
 use foundation::money::{Currency, Money};
+use foundation::own_data::{ExternalId, Metadata, OwnData, OwnDataChange};
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
 
@@ -55,6 +57,10 @@ pub struct PaymentLink {
     pub cancelled_at: Option<Timestamp>,
     /// The token in the URL of the payment page. Anyone who has it may pay.
     pub page_token: String,
+    pub metadata: Option<Metadata>,
+    pub external_id: Option<ExternalId>,
+    /// Rises with each change that the API shows, also when the link is overdue.
+    pub version: i64,
     pub created_at: Timestamp,
     /// When the link was read, by the account's clock.
     pub as_of: Timestamp,
@@ -87,6 +93,7 @@ pub struct NewPaymentLink {
     pub description: Option<String>,
     /// By default [`DEFAULT_LIFETIME`] from now.
     pub expires_at: Option<Timestamp>,
+    pub own: OwnData,
 }
 
 impl NewPaymentLink {
@@ -113,6 +120,9 @@ impl NewPaymentLink {
             payment_id: None,
             cancelled_at: None,
             page_token: random_hex(PAGE_TOKEN_BYTES),
+            metadata: self.own.metadata,
+            external_id: self.own.external_id,
+            version: 1,
             created_at: now,
             as_of: now,
         })
@@ -128,7 +138,9 @@ macro_rules! select_links {
             r#"SELECT l.id, l.account_id, a.mode,
                       CASE WHEN l.expiry_due_at <= "# + $now + r#" THEN 'expired' ELSE l.status END AS "status!: Status",
                       l.amount, l.currency, l.description, l.expires_at, l.expiry_due_at, l.paid_at, l.payment_id,
-                      l.cancelled_at, l.page_token, l.created_at, "# + $now + r#" AS "as_of!: Timestamp"
+                      l.cancelled_at, l.page_token, l.metadata, l.external_id,
+                      l.version + CASE WHEN l.expiry_due_at <= "# + $now + r#" THEN 1 ELSE 0 END AS "version!",
+                      l.created_at, "# + $now + r#" AS "as_of!: Timestamp"
                FROM payment_links l JOIN accounts a ON a.id = l.account_id "# + $rest,
             $($arg),*
         )
@@ -144,8 +156,8 @@ use select_links;
 pub async fn insert(db: &mut PgConnection, link: &PaymentLink) -> Result<()> {
     sqlx::query!(
         "INSERT INTO payment_links (id, account_id, amount, currency, description, expires_at, expiry_due_at, page_token,
-                created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                created_at, metadata, external_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
         link.id.uuid(),
         link.account_id.uuid(),
         link.amount,
@@ -155,6 +167,8 @@ pub async fn insert(db: &mut PgConnection, link: &PaymentLink) -> Result<()> {
         link.expiry_due_at,
         link.page_token,
         link.created_at,
+        link.metadata.as_ref() as Option<&Metadata>,
+        link.external_id.as_deref(),
     )
     .execute(db)
     .await?;
@@ -162,10 +176,10 @@ pub async fn insert(db: &mut PgConnection, link: &PaymentLink) -> Result<()> {
 }
 
 /// Stores the mutable columns of a link.
-async fn save(tx: &mut PgConnection, link: &PaymentLink) -> Result<()> {
-    sqlx::query!(
+async fn save(tx: &mut PgConnection, link: &mut PaymentLink) -> Result<()> {
+    link.version = sqlx::query_scalar!(
         "UPDATE payment_links SET status = $3, expiry_due_at = $4, paid_at = $5, payment_id = $6, cancelled_at = $7
-         WHERE account_id = $1 AND id = $2",
+         WHERE account_id = $1 AND id = $2 RETURNING version",
         link.account_id.uuid(),
         link.id.uuid(),
         link.status as Status,
@@ -174,7 +188,7 @@ async fn save(tx: &mut PgConnection, link: &PaymentLink) -> Result<()> {
         link.payment_id.map(PaymentId::uuid),
         link.cancelled_at,
     )
-    .execute(tx)
+    .fetch_one(tx)
     .await?;
     Ok(())
 }
@@ -196,7 +210,7 @@ pub async fn cancel(db: &Db, account: AccountId, id: PaymentLinkId, now: Timesta
     }
     link.step(Status::Cancelled)?;
     link.cancelled_at = Some(now);
-    save(&mut tx, &link).await?;
+    save(&mut tx, &mut link).await?;
     announce(&mut tx, &link, EventType::PaymentLinkCancelled, now).await?;
     tx.commit().await?;
     Ok(link)
@@ -254,11 +268,21 @@ async fn announce(tx: &mut Tx, link: &PaymentLink, kind: EventType, now: Timesta
 ///
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
-pub async fn retrieve(db: &PgPool, account: AccountId, id: PaymentLinkId, now: Timestamp) -> Result<PaymentLink> {
+pub async fn retrieve(
+    db: impl PgExecutor<'_>,
+    account: AccountId,
+    id: PaymentLinkId,
+    now: Timestamp,
+) -> Result<PaymentLink> {
     find(db, account, id, now).await?.ok_or_else(|| Error::no_such("payment link", id))
 }
 
-async fn find(db: &PgPool, account: AccountId, id: PaymentLinkId, now: Timestamp) -> Result<Option<PaymentLink>> {
+async fn find(
+    db: impl PgExecutor<'_>,
+    account: AccountId,
+    id: PaymentLinkId,
+    now: Timestamp,
+) -> Result<Option<PaymentLink>> {
     let query =
         select_links!("$1::timestamptz", "WHERE l.account_id = $2 AND l.id = $3", now, account.uuid(), id.uuid(),);
     Ok(query.fetch_optional(db).await?)
@@ -339,4 +363,22 @@ async fn lock_due_of_account(
         limit,
     );
     Ok(query.fetch_all(tx).await?)
+}
+
+/// Changes the merchant's own data. This has no event.
+///
+/// # Errors
+/// [`Error::NotFound`]; 422 `metadata` if it becomes too large.
+pub async fn update(
+    db: &PgPool,
+    account: AccountId,
+    id: PaymentLinkId,
+    change: OwnDataChange,
+    now: Timestamp,
+) -> Result<PaymentLink> {
+    let mut tx = db::begin(db).await?;
+    change_own_data!(tx, "payment_links", "payment link", account, id, change);
+    let updated = retrieve(&mut *tx, account, id, now).await?;
+    tx.commit().await?;
+    Ok(updated)
 }

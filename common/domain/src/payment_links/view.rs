@@ -7,6 +7,7 @@ use super::{PaymentLink, Status};
 use crate::accounts::Mode;
 use foundation::id::{PaymentId, PaymentLinkId};
 use foundation::money::{Currency, MAX_AMOUNT};
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::public_url;
 use foundation::schema;
 use foundation::time::Timestamp;
@@ -21,6 +22,9 @@ pub struct PaymentLinkView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Rises with each change.
+    #[schema(schema_with = schema::version)]
+    version: i64,
     #[schema(schema_with = statuses)]
     status: &'static str,
     #[schema(schema_with = amount)]
@@ -39,6 +43,12 @@ pub struct PaymentLinkView<'a> {
     payment_id: Option<PaymentId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cancelled_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own data.
+    metadata: Option<&'a Metadata>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own id.
+    external_id: Option<&'a ExternalId>,
 }
 
 fn amount() -> schema::Field {
@@ -56,6 +66,7 @@ impl<'a> PaymentLinkView<'a> {
             object: "payment_link",
             livemode: link.mode == Mode::Live,
             created_at: link.created_at,
+            version: link.version,
             status: link.status.name(),
             amount: link.amount,
             currency: link.currency,
@@ -65,6 +76,8 @@ impl<'a> PaymentLinkView<'a> {
             paid_at: link.paid_at,
             payment_id: link.payment_id,
             cancelled_at: link.cancelled_at,
+            metadata: link.metadata.as_ref(),
+            external_id: link.external_id.as_ref(),
         }
     }
 }

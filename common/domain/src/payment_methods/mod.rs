@@ -8,9 +8,11 @@ use sqlx::{PgConnection, PgPool};
 pub use view::{DetachedView, PaymentMethodView};
 
 use crate::accounts::{Caller, Mode};
-use foundation::db::{Reader, column};
+use crate::own_data::change_own_data;
+use foundation::db::{self, Reader, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, PaymentMethodId, ProviderAccountId};
+use foundation::own_data::{ExternalId, Metadata, OwnData, OwnDataChange};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
 use providers::Card;
@@ -58,6 +60,10 @@ pub struct PaymentMethod {
     pub exp_month: Option<i16>,
     /// Four digits.
     pub exp_year: Option<i16>,
+    pub metadata: Option<Metadata>,
+    pub external_id: Option<ExternalId>,
+    /// Rises with each change that the API shows.
+    pub version: i64,
     pub created_at: Timestamp,
     /// Whether the card is charged if a request names no card.
     pub is_default: bool,
@@ -65,7 +71,13 @@ pub struct PaymentMethod {
 
 impl PaymentMethod {
     /// Builds a card whose request to the provider is pending.
-    pub fn processing(id: PaymentMethodId, caller: &Caller, customer_id: CustomerId, now: Timestamp) -> Self {
+    pub fn processing(
+        id: PaymentMethodId,
+        caller: &Caller,
+        customer_id: CustomerId,
+        own: OwnData,
+        now: Timestamp,
+    ) -> Self {
         Self {
             id,
             account_id: caller.account_id,
@@ -78,6 +90,9 @@ impl PaymentMethod {
             last4: None,
             exp_month: None,
             exp_year: None,
+            metadata: own.metadata,
+            external_id: own.external_id,
+            version: 1,
             created_at: now,
             is_default: false,
         }
@@ -100,7 +115,7 @@ macro_rules! select_payment_methods {
         sqlx::query_as!(
             PaymentMethod,
             r#"SELECT m.id, m.account_id, a.mode, m.customer_id, m.provider_account_id, m.status, m.provider_ref, m.brand,
-                      m.last4, m.exp_month, m.exp_year, m.created_at,
+                      m.last4, m.exp_month, m.exp_year, m.metadata, m.external_id, m.version, m.created_at,
                       (c.default_payment_method_id IS NOT DISTINCT FROM m.id) AS "is_default!"
                FROM payment_methods m JOIN customers c ON c.id = m.customer_id
                     JOIN accounts a ON a.id = m.account_id "# + $rest,
@@ -139,16 +154,20 @@ pub async fn insert_processing(
     account: AccountId,
     customer: CustomerId,
     provider_account: ProviderAccountId,
+    own: &OwnData,
     now: Timestamp,
 ) -> Result<()> {
     sqlx::query!(
-        "INSERT INTO payment_methods (id, account_id, customer_id, provider_account_id, status, created_at)
-         VALUES ($1, $2, $3, $4, 'processing', $5)",
+        "INSERT INTO payment_methods (id, account_id, customer_id, provider_account_id, status, created_at,
+                metadata, external_id)
+         VALUES ($1, $2, $3, $4, 'processing', $5, $6, $7)",
         id.uuid(),
         account.uuid(),
         customer.uuid(),
         provider_account.uuid(),
         now,
+        own.metadata.as_ref() as Option<&Metadata>,
+        own.external_id.as_deref(),
     )
     .execute(tx)
     .await?;
@@ -214,7 +233,24 @@ pub async fn detach(tx: &mut PgConnection, account: AccountId, id: PaymentMethod
     Ok(())
 }
 
-/// Returns a page of a customer's active cards: the default card first, then the others, newest first. The following
+/// Changes the merchant's own data. This has no event.
+///
+/// # Errors
+/// [`Error::NotFound`]; 422 `metadata` if it becomes too large.
+pub async fn update(
+    db: &PgPool,
+    account: AccountId,
+    id: PaymentMethodId,
+    change: OwnDataChange,
+) -> Result<PaymentMethod> {
+    let mut tx = db::begin(db).await?;
+    change_own_data!(tx, "payment_methods", "payment method", account, id, change);
+    let updated = retrieve(&mut tx, account, id).await?;
+    tx.commit().await?;
+    Ok(updated)
+}
+
+/// Returns a page of a customer's active cards, all or those with this external id: the default card first, then the others, newest first. The following
 /// pages keep the default card that the first page saw.
 ///
 /// # Errors
@@ -224,6 +260,7 @@ pub async fn list(
     account: AccountId,
     customer: CustomerId,
     default: Option<PaymentMethodId>,
+    external_id: Option<&str>,
     page: PageRequest<PaymentMethodId>,
 ) -> Result<Page<PaymentMethod>> {
     let default = match page.starting_after {
@@ -237,12 +274,14 @@ pub async fn list(
         "WHERE m.account_id = $1 AND m.customer_id = $2 AND m.status = 'active'
            AND ($3::uuid IS NULL OR m.id < $3)
            AND ($4 OR m.id IS DISTINCT FROM $5)
-         ORDER BY m.id IS NOT DISTINCT FROM $5 DESC, m.id DESC LIMIT $6",
+           AND ($6::text IS NULL OR m.external_id = $6)
+         ORDER BY m.id IS NOT DISTINCT FROM $5 DESC, m.id DESC LIMIT $7",
         account.uuid(),
         customer.uuid(),
         before.map(PaymentMethodId::uuid),
         page.starting_after.is_none(),
         default.map(PaymentMethodId::uuid),
+        external_id,
         page.fetch(),
     );
     let page = page.page(query.fetch_all(db).await?);

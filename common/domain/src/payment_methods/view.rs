@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use super::{PaymentMethod, Status};
 use crate::accounts::Mode;
 use foundation::id::{CustomerId, PaymentMethodId};
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::schema;
 use foundation::time::Timestamp;
 
@@ -19,6 +20,9 @@ pub struct PaymentMethodView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Rises with each change.
+    #[schema(schema_with = schema::version)]
+    version: i64,
     customer_id: CustomerId,
     #[serde(rename = "type")]
     #[schema(schema_with = card)]
@@ -39,6 +43,12 @@ pub struct PaymentMethodView<'a> {
     exp_year: Option<i16>,
     /// Whether this card is charged if a request names no card.
     is_default: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own data.
+    metadata: Option<&'a Metadata>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own id.
+    external_id: Option<&'a ExternalId>,
 }
 
 /// The response to the removal of a card.
@@ -74,6 +84,7 @@ impl<'a> PaymentMethodView<'a> {
             object: "payment_method",
             livemode: card.mode == Mode::Live,
             created_at: card.created_at,
+            version: card.version,
             customer_id: card.customer_id,
             kind: "card",
             status: card.status.name(),
@@ -82,6 +93,8 @@ impl<'a> PaymentMethodView<'a> {
             exp_month: card.exp_month,
             exp_year: card.exp_year,
             is_default: card.is_default,
+            metadata: card.metadata.as_ref(),
+            external_id: card.external_id.as_ref(),
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::accounts::Mode;
 use crate::modifiers::Parts;
 use foundation::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
 use foundation::money::Money;
+use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use providers::Card;
 
@@ -26,11 +27,13 @@ pub struct NewPayment<'a> {
     pub payment_link_id: Option<PaymentLinkId>,
     /// The parts of the amount, which add up to `money`.
     pub parts: Option<Parts>,
+    pub description: Option<String>,
+    pub own: OwnData,
 }
 
 impl Payment {
     /// The payment at the time its intent is committed.
-    pub fn processing(new: &NewPayment<'_>, mode: Mode, now: Timestamp) -> Self {
+    pub fn processing(new: NewPayment<'_>, mode: Mode, now: Timestamp) -> Self {
         let mut payment = Self {
             id: new.id,
             account_id: new.account_id,
@@ -69,6 +72,10 @@ impl Payment {
             challenge_url: None,
             failure_code: None,
             charge_return: None,
+            description: new.description,
+            metadata: new.own.metadata,
+            external_id: new.own.external_id,
+            version: 1,
         };
         if let Some((_, card)) = new.payment_method {
             payment.set_card(card);

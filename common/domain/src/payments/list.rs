@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{ChargeReturn, Payment, Refund, Status, find, refunds, select_payments};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::{Amount, Filters as _, Last4};
+use foundation::filter::{Amount, Filters as _, Last4, OwnId};
 use foundation::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, SubscriptionId};
 use foundation::money::Currency;
 use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
@@ -17,6 +17,8 @@ foundation::filter_by_name!(Status);
 foundation::filters! {
     /// Filters of the list of payments.
     pub struct Filter {
+        /// Your own id, matched exactly.
+        external_id("externalId"): Option<OwnId>,
         /// Only payments in one of these statuses.
         status("status"): Vec<Status>,
         /// Only payments of this customer.
@@ -123,7 +125,8 @@ async fn filtered(
            AND ($10::text IS NULL OR p.card_last4 = $10)
            AND ($11::bigint IS NULL OR p.amount >= $11)
            AND ($12::bigint IS NULL OR p.amount <= $12)
-         ORDER BY p.account_id DESC, p.id DESC LIMIT $13",
+           AND ($13::text IS NULL OR p.external_id = $13)
+         ORDER BY p.account_id DESC, p.id DESC LIMIT $14",
         account.uuid(),
         from,
         below,
@@ -136,6 +139,7 @@ async fn filtered(
         filter.last4.as_ref().map(|last4| last4.0.as_str()),
         filter.amount_from.map(|amount| amount.0),
         filter.amount_to.map(|amount| amount.0),
+        filter.external_id.as_ref().map(|id| id.0.as_str()),
         page.fetch(),
     );
     Ok(query.fetch_all(db).await?)

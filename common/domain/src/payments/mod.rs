@@ -24,9 +24,11 @@ pub use status::Status;
 pub use view::PaymentView;
 
 use crate::operations::OperationKind;
+use crate::own_data::change_own_data;
 use foundation::db::{self, Reader};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentLinkId};
+use foundation::own_data::OwnDataChange;
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::FailureCode;
@@ -41,7 +43,7 @@ macro_rules! select_payments {
                     p.amount_captured, p.amount_refunded, p.amount_refund_pending, p.amount_base, p.amount_surcharge, p.amount_tax, p.amount_tip,
                     p.card_brand, p.card_last4, p.card_exp_month, p.card_exp_year, p.decline_code, p.decline_type,
                     p.provider_ref, p.created_at, p.captured_at, p.inquiry_at, p.pending_operation, p.has_refunds,
-                    p.action_token, p.challenge_url, p.failure_code,
+                    p.action_token, p.challenge_url, p.failure_code, p.description, p.metadata, p.external_id, p.version,
                     CASE WHEN p.failure_code = 'amount_mismatch' THEN
                         charge_return(p.account_id, coalesce(p.invoice_id, p.payment_link_id, p.id), p.id) END
                         AS \"charge_return: ChargeReturn\"
@@ -95,12 +97,12 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: PaymentId) -> R
 ///
 /// # Errors
 /// Database errors only.
-pub async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()> {
-    sqlx::query!(
+pub async fn save(tx: &mut PgConnection, payment: &mut Payment) -> Result<()> {
+    payment.version = sqlx::query_scalar!(
         "UPDATE payments SET status = $3, settled = $4, amount_captured = $5, captured_at = $6, inquiry_at = $7,
                 amount_refunded = $8, amount_refund_pending = $9, pending_operation = $10, has_refunds = $11,
                 failure_code = $12, settled_at = CASE WHEN $4 THEN coalesce(settled_at, account_now($1, clock_timestamp())) END
-         WHERE account_id = $1 AND id = $2",
+         WHERE account_id = $1 AND id = $2 RETURNING version",
         payment.account_id.uuid(),
         payment.id.uuid(),
         payment.status as Status,
@@ -114,7 +116,7 @@ pub async fn save(tx: &mut PgConnection, payment: &Payment) -> Result<()> {
         payment.has_refunds,
         payment.failure_code as Option<FailureCode>,
     )
-    .execute(tx)
+    .fetch_one(tx)
     .await?;
     Ok(())
 }
@@ -155,6 +157,24 @@ pub async fn retrieve_with_refunds(db: &PgPool, account: AccountId, id: PaymentI
     let payment = find(&mut *snapshot, account, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
     let refunds = refunds::of_payment(&mut snapshot, &payment).await?;
     snapshot.rollback().await?;
+    Ok((payment, refunds))
+}
+
+/// Changes the merchant's own data. This has no event.
+///
+/// # Errors
+/// [`Error::NotFound`]; 422 `metadata` if it becomes too large.
+pub async fn update(
+    db: &PgPool,
+    account: AccountId,
+    id: PaymentId,
+    change: OwnDataChange,
+) -> Result<(Payment, Vec<Refund>)> {
+    let mut tx = db::begin(db).await?;
+    change_own_data!(tx, "payments", "payment", account, id, change);
+    let payment = find(&mut *tx, account, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
+    let refunds = refunds::of_payment(&mut tx, &payment).await?;
+    tx.commit().await?;
     Ok((payment, refunds))
 }
 

@@ -6,6 +6,7 @@ use crate::operations::OperationKind;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
 use foundation::money::Currency;
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::time::Timestamp;
 use providers::{Card, Decline, DeclineType, FailureCode, ProviderKind};
 
@@ -66,6 +67,11 @@ pub struct Payment {
     pub failure_code: Option<FailureCode>,
     /// What became of its charge of a wrong amount.
     pub charge_return: Option<ChargeReturn>,
+    pub description: Option<String>,
+    pub metadata: Option<Metadata>,
+    pub external_id: Option<ExternalId>,
+    /// Rises with each change that the API shows.
+    pub version: i64,
 }
 
 /// The return of a charge that belongs to no payment.
@@ -215,6 +221,8 @@ impl Payment {
         self.step(Status::RequiresAction)?;
         self.action_token = Some(action_token.to_owned());
         self.challenge_url = Some(url.to_owned());
+        // The event is written with it.
+        self.version += 1;
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use super::payment::Payment;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, KeyId, PaymentId, RefundId};
 use foundation::money::Currency;
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::schema;
 use foundation::time::Timestamp;
 use providers::FailureCode;
@@ -52,7 +53,10 @@ pub struct Refund {
     /// The requested amount; `None` requests the remaining amount.
     pub amount_asked: Option<i64>,
     /// The merchant's own id, unique within the payment.
-    pub external_id: Option<String>,
+    pub external_id: Option<ExternalId>,
+    pub metadata: Option<Metadata>,
+    /// Rises with each change.
+    pub version: i64,
     pub status: RefundStatus,
     pub created_at: Timestamp,
     pub failure_code: Option<FailureCode>,
@@ -70,6 +74,9 @@ pub struct RefundView {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Rises with each change.
+    #[schema(schema_with = schema::version)]
+    version: i64,
     payment_id: PaymentId,
     #[schema(schema_with = schema::amount)]
     amount: i64,
@@ -77,7 +84,10 @@ pub struct RefundView {
     status: RefundStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Your own id, unique within the payment.
-    external_id: Option<String>,
+    external_id: Option<ExternalId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own data.
+    metadata: Option<Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Why the refund failed.
     failure_code: Option<FailureCode>,
@@ -94,11 +104,13 @@ impl RefundView {
             object: "refund",
             livemode,
             created_at: refund.created_at,
+            version: refund.version,
             payment_id: refund.payment_id,
             amount: refund.amount,
             currency,
             status: refund.status,
             external_id: refund.external_id.clone(),
+            metadata: refund.metadata.clone(),
             failure_code: refund.failure_code,
             failure_message: refund.failure_code.map(FailureCode::message),
         }
@@ -111,16 +123,18 @@ impl RefundView {
 /// Database errors only.
 pub async fn insert(tx: &mut PgConnection, account: AccountId, refund: &Refund) -> Result<()> {
     sqlx::query!(
-        "INSERT INTO refunds (id, account_id, payment_id, amount, created_at, amount_asked, external_id, requested_by_key)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "INSERT INTO refunds (id, account_id, payment_id, amount, created_at, amount_asked, external_id, requested_by_key,
+                metadata)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         refund.id.uuid(),
         account.uuid(),
         refund.payment_id.uuid(),
         refund.amount,
         refund.created_at,
         refund.amount_asked,
-        refund.external_id,
+        refund.external_id.as_deref(),
         refund.requested_by.map(KeyId::uuid),
+        refund.metadata.as_ref() as Option<&Metadata>,
     )
     .execute(tx)
     .await?;
@@ -139,7 +153,7 @@ pub async fn find_by_external_id(
 ) -> Result<Option<Refund>> {
     let query = sqlx::query_as!(
         Refund,
-        "SELECT id, payment_id, amount, amount_asked, external_id, status, created_at, failure_code,
+        "SELECT id, payment_id, amount, amount_asked, external_id, metadata, version, status, created_at, failure_code,
                 requested_by_key AS requested_by
          FROM refunds
          WHERE account_id = $1 AND payment_id = $2 AND external_id = $3",
@@ -196,7 +210,7 @@ pub async fn of_payments(db: &mut PgConnection, account: AccountId, payments: &[
     // A join, sorted here: for `payment_id = ANY (…) ORDER BY`, the planner scans all refunds of the account.
     let mut rows = sqlx::query_as!(
         Refund,
-        "SELECT r.id, r.payment_id, r.amount, r.amount_asked, r.external_id, r.status, r.created_at, r.failure_code,
+        "SELECT r.id, r.payment_id, r.amount, r.amount_asked, r.external_id, r.metadata, r.version, r.status, r.created_at, r.failure_code,
                 r.requested_by_key AS requested_by
          FROM unnest($2::uuid[]) AS p(id)
          JOIN refunds r ON r.account_id = $1 AND r.payment_id = p.id",

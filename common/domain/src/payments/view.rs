@@ -10,6 +10,7 @@ use crate::accounts::Mode;
 use crate::operations::OperationKind;
 use foundation::id::{CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId};
 use foundation::money::Currency;
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::public_url;
 use foundation::schema;
 use foundation::time::Timestamp;
@@ -25,6 +26,9 @@ pub struct PaymentView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Rises with each change.
+    #[schema(schema_with = schema::version)]
+    version: i64,
     #[schema(schema_with = statuses)]
     status: &'static str,
     /// True once the funds have settled; it stays true after refunds.
@@ -44,6 +48,8 @@ pub struct PaymentView<'a> {
     /// The refunded amount.
     #[schema(schema_with = schema::amount)]
     amount_refunded: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     customer_id: Option<CustomerId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,6 +93,12 @@ pub struct PaymentView<'a> {
     pending_operation: Option<&'static str>,
     /// In the order of creation.
     refunds: Vec<RefundView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own data.
+    metadata: Option<&'a Metadata>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own id.
+    external_id: Option<&'a ExternalId>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -134,6 +146,7 @@ impl<'a> PaymentView<'a> {
             object: "payment",
             livemode: payment.mode == Mode::Live,
             created_at: payment.created_at,
+            version: payment.version,
             status: payment.status.name(),
             settled: payment.settled,
             capture: payment.capture,
@@ -142,6 +155,7 @@ impl<'a> PaymentView<'a> {
             amount_requested: payment.amount_requested,
             amount_captured: payment.amount_captured,
             amount_refunded: payment.amount_refunded,
+            description: payment.description.as_deref(),
             customer_id: payment.customer_id,
             payment_method_id: payment.payment_method_id,
             invoice_id: payment.invoice_id,
@@ -162,6 +176,8 @@ impl<'a> PaymentView<'a> {
                 .filter(|refund| refund.payment_id == payment.id)
                 .map(|refund| RefundView::new(refund, payment.currency, payment.mode == Mode::Live))
                 .collect(),
+            metadata: payment.metadata.as_ref(),
+            external_id: payment.external_id.as_ref(),
         }
     }
 }

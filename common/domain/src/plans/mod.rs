@@ -1,18 +1,21 @@
 //! Plans: an amount and how often it is charged. Creating a plan with the amount, currency and interval of an existing
 //! one returns the existing plan.
 
+mod list;
 mod view;
 
-use sqlx::{PgConnection, PgPool};
-use uuid::Uuid;
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
+pub use list::{Filter, list};
 pub use view::PlanView;
 
+use crate::own_data::change_own_data;
 use foundation::calendar::{Cycles, Date, Unit};
+use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, PlanId};
 use foundation::money::{Currency, Money};
-use foundation::page::{Page, PageRequest, unknown_cursor};
+use foundation::own_data::{ExternalId, Metadata, OwnData, OwnDataChange};
 use foundation::time::Timestamp;
 
 /// The unit of a billing interval.
@@ -72,6 +75,10 @@ pub struct Plan {
     pub interval: Interval,
     /// The number of intervals between two charges.
     pub interval_count: i32,
+    pub metadata: Option<Metadata>,
+    pub external_id: Option<ExternalId>,
+    /// Rises with each change that the API shows.
+    pub version: i64,
     pub created_at: Timestamp,
 }
 
@@ -95,13 +102,14 @@ pub struct NewPlan {
     pub interval: Interval,
     /// The number of intervals between two charges; 1 or more.
     pub interval_count: i32,
+    pub own: OwnData,
 }
 
 /// The result of creating a plan.
 #[derive(Debug)]
 pub enum Creation {
     New(Plan),
-    /// A plan with this price already exists; its name may differ.
+    /// A plan with this price already exists; its name and own data may differ.
     Existing(Plan),
 }
 
@@ -118,6 +126,9 @@ impl NewPlan {
             currency: self.price.currency,
             interval: self.interval,
             interval_count: self.interval_count,
+            metadata: self.own.metadata,
+            external_id: self.own.external_id,
+            version: 1,
             created_at: now,
         };
         check_interval_count(&plan)?;
@@ -130,11 +141,14 @@ macro_rules! select_plans {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
             Plan,
-            r#"SELECT id, name, amount, currency, "interval", interval_count, created_at FROM plans "# + $rest,
+            r#"SELECT id, name, amount, currency, "interval", interval_count, metadata, external_id, version, created_at
+               FROM plans "# + $rest,
             $($arg),*
         )
     };
 }
+
+use select_plans;
 
 /// Inserts a plan, or returns the existing one with the same price. Safe under concurrency: one of several concurrent
 /// callers inserts the plan.
@@ -153,8 +167,9 @@ pub async fn insert(tx: &mut PgConnection, account: AccountId, plan: Plan) -> Re
 /// Returns whether the plan was inserted; `false` if a plan with the same price exists.
 async fn insert_new(db: &mut PgConnection, account: AccountId, new: &Plan) -> Result<bool> {
     let result = sqlx::query!(
-        r#"INSERT INTO plans (id, account_id, name, amount, currency, "interval", interval_count, created_at)
-           VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT ON CONSTRAINT plans_price DO NOTHING"#,
+        r#"INSERT INTO plans (id, account_id, name, amount, currency, "interval", interval_count, created_at,
+                              metadata, external_id)
+           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT ON CONSTRAINT plans_price DO NOTHING"#,
         new.id.uuid(),
         account.uuid(),
         new.name,
@@ -163,6 +178,8 @@ async fn insert_new(db: &mut PgConnection, account: AccountId, new: &Plan) -> Re
         new.interval as Interval,
         new.interval_count,
         new.created_at,
+        new.metadata.as_ref() as Option<&Metadata>,
+        new.external_id.as_deref(),
     )
     .execute(db)
     .await?;
@@ -195,30 +212,23 @@ fn check_interval_count(plan: &Plan) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
-pub async fn retrieve(db: &PgPool, account: AccountId, id: PlanId) -> Result<Plan> {
+pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: PlanId) -> Result<Plan> {
     find(db, account, id).await?.ok_or_else(|| Error::no_such("plan", id))
 }
 
-async fn find(db: &PgPool, account: AccountId, id: PlanId) -> Result<Option<Plan>> {
+async fn find(db: impl PgExecutor<'_>, account: AccountId, id: PlanId) -> Result<Option<Plan>> {
     let query = select_plans!("WHERE account_id = $1 AND id = $2", account.uuid(), id.uuid());
     Ok(query.fetch_optional(db).await?)
 }
 
-/// Returns a page of plans, newest first.
+/// Changes the merchant's own data. This has no event.
 ///
 /// # Errors
-/// 422 if the cursor is not a plan of the account.
-pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<PlanId>) -> Result<Page<Plan>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
-    let query = select_plans!(
-        "WHERE (account_id, id) < ($1, $2) AND account_id >= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
-        account.uuid(),
-        page.starting_after.map_or(Uuid::max(), PlanId::uuid),
-        page.fetch(),
-    );
-    Ok(page.page(query.fetch_all(db).await?))
+/// [`Error::NotFound`]; 422 `metadata` if it becomes too large.
+pub async fn update(db: &PgPool, account: AccountId, id: PlanId, change: OwnDataChange) -> Result<Plan> {
+    let mut tx = db::begin(db).await?;
+    change_own_data!(tx, "plans", "plan", account, id, change);
+    let updated = retrieve(&mut *tx, account, id).await?;
+    tx.commit().await?;
+    Ok(updated)
 }

@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use super::{Interval, Plan};
 use foundation::id::PlanId;
 use foundation::money::{Currency, MAX_AMOUNT};
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::schema;
 use foundation::time::Timestamp;
 
@@ -19,6 +20,9 @@ pub struct PlanView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Rises with each change.
+    #[schema(schema_with = schema::version)]
+    version: i64,
     /// As sent when the plan was created.
     name: &'a str,
     /// The amount of each charge, in minor units.
@@ -30,6 +34,12 @@ pub struct PlanView<'a> {
     /// The number of intervals between two charges.
     #[schema(schema_with = interval_count)]
     interval_count: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own data.
+    metadata: Option<&'a Metadata>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own id.
+    external_id: Option<&'a ExternalId>,
 }
 
 fn amount() -> schema::Field {
@@ -51,11 +61,14 @@ impl<'a> PlanView<'a> {
             object: "plan",
             livemode,
             created_at: plan.created_at,
+            version: plan.version,
             name: &plan.name,
             amount: plan.amount,
             currency: plan.currency,
             interval: plan.interval.name(),
             interval_count: plan.interval_count,
+            metadata: plan.metadata.as_ref(),
+            external_id: plan.external_id.as_ref(),
         }
     }
 }

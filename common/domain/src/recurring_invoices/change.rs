@@ -4,6 +4,7 @@ use super::recurring_invoice::{IssueMode, RecurringInvoice};
 use super::template::Template;
 use foundation::calendar::{Cadence, Date, Schedule, Unit};
 use foundation::error::{Error, Result};
+use foundation::own_data::{OwnData, OwnDataChange};
 
 /// A cadence as sent, without `lastDayOfMonth`, which is a separate field of the request.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,7 @@ pub struct RecurringInvoiceChange {
     pub end_date: Option<Date>,
     pub issue_mode: Option<IssueMode>,
     pub template: Option<Template>,
+    pub own: OwnDataChange,
 }
 
 /// Rejects an end before the start.
@@ -91,6 +93,8 @@ impl RecurringInvoice {
             let status = self.status.name();
             return Err(Error::conflict(format!("a recurring invoice that is {status} cannot be changed")));
         }
+        let own = OwnData { metadata: self.metadata.take(), external_id: self.external_id.take() };
+        OwnData { metadata: self.metadata, external_id: self.external_id } = change.own.apply(own)?;
         let recompute_from = if start_changed || cadence_changed {
             Some(today)
         } else {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{RecurringInvoice, Row, Status, find, select_recurring_invoices};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::Filters as _;
+use foundation::filter::{Filters as _, OwnId};
 use foundation::id::{AccountId, CustomerId, RecurringInvoiceId};
 use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
 
@@ -15,6 +15,8 @@ foundation::filter_by_name!(Status);
 foundation::filters! {
     /// Filters of the list of recurring invoices.
     pub struct Filter {
+        /// Your own id, matched exactly.
+        external_id("externalId"): Option<OwnId>,
         /// Only recurring invoices in one of these statuses.
         status("status"): Vec<Status>,
         /// Only recurring invoices of this customer.
@@ -76,11 +78,13 @@ async fn filtered(
         "WHERE r.account_id = $1 AND r.id < $2
            AND ($3::recurring_invoice_status IS NULL OR r.status = $3)
            AND ($4::uuid IS NULL OR r.customer_id = $4)
-         ORDER BY r.account_id DESC, r.id DESC LIMIT $5",
+           AND ($5::text IS NULL OR r.external_id = $5)
+         ORDER BY r.account_id DESC, r.id DESC LIMIT $6",
         account.uuid(),
         below,
         status as Option<Status>,
         filter.customer_id.map(CustomerId::uuid),
+        filter.external_id.as_ref().map(|id| id.0.as_str()),
         page.fetch(),
     );
     query.fetch_all(db).await?.into_iter().map(Row::parse).collect()

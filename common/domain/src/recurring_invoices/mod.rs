@@ -27,6 +27,7 @@ use foundation::calendar::{Cadence, Date, Period, TimeZone, Unit};
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, RecurringInvoiceId};
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::time::Timestamp;
 
 /// A database row, before the cadence is parsed.
@@ -51,6 +52,9 @@ struct Row {
     last_billed_date: Option<Date>,
     failure_count: i32,
     occurrence_count: i64,
+    metadata: Option<Metadata>,
+    external_id: Option<ExternalId>,
+    version: i64,
     created_at: Timestamp,
 }
 
@@ -79,6 +83,9 @@ impl Row {
             last_billed: self.last_billed_date,
             failure_count: self.failure_count,
             occurrence_count: self.occurrence_count,
+            metadata: self.metadata,
+            external_id: self.external_id,
+            version: self.version,
             created_at: self.created_at,
         })
     }
@@ -91,7 +98,8 @@ macro_rules! select_recurring_invoices {
             Row,
             "SELECT r.id, r.account_id, a.mode AS account_mode, r.customer_id, r.name, r.status, r.cadence_unit,
                     r.cadence_interval, r.day_of_month, r.last_day_of_month, r.start_date, r.end_date, r.anchor, r.mode,
-                    r.template, r.next_date, r.next_run_at, r.last_billed_date, r.failure_count, r.occurrence_count, r.created_at
+                    r.template, r.next_date, r.next_run_at, r.last_billed_date, r.failure_count, r.occurrence_count,
+                    r.metadata, r.external_id, r.version, r.created_at
              FROM recurring_invoices r JOIN accounts a ON a.id = r.account_id " + $rest,
             $($arg),*
         )
@@ -108,8 +116,8 @@ pub async fn insert(db: &mut PgConnection, recurring: &RecurringInvoice) -> Resu
     let query = sqlx::query!(
         "INSERT INTO recurring_invoices (id, account_id, customer_id, name, status, cadence_unit, cadence_interval,
                 day_of_month, last_day_of_month, start_date, end_date, anchor, mode, template, next_date, next_run_at,
-                created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+                created_at, metadata, external_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
         recurring.id.uuid(),
         recurring.account_id.uuid(),
         recurring.customer_id.uuid(),
@@ -127,6 +135,8 @@ pub async fn insert(db: &mut PgConnection, recurring: &RecurringInvoice) -> Resu
         recurring.next.map(|next| next.date),
         recurring.next.map(|next| next.run_at),
         recurring.created_at,
+        recurring.metadata.as_ref() as Option<&Metadata>,
+        recurring.external_id.as_deref(),
     );
     query.execute(db).await.map(|_| ()).map_err(|error| match db::violated_constraint(&error) {
         Some("recurring_invoices_customer") => Error::no_such("customer", recurring.customer_id),
@@ -181,7 +191,7 @@ async fn stop(
         return Err(Error::conflict(format!("a recurring invoice that is {current} cannot be {next}")));
     }
     recurring.stop(status);
-    save(&mut tx, &recurring).await?;
+    save(&mut tx, &mut recurring).await?;
     announce(&mut tx, &recurring, event, now).await?;
     tx.commit().await?;
     Ok(recurring)
@@ -204,13 +214,13 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: RecurringInvoic
 ///
 /// # Errors
 /// Database errors only.
-pub async fn save(tx: &mut PgConnection, recurring: &RecurringInvoice) -> Result<()> {
-    sqlx::query!(
+pub async fn save(tx: &mut PgConnection, recurring: &mut RecurringInvoice) -> Result<()> {
+    recurring.version = sqlx::query_scalar!(
         "UPDATE recurring_invoices SET name = $3, status = $4, cadence_unit = $5, cadence_interval = $6,
                 day_of_month = $7, last_day_of_month = $8, start_date = $9, end_date = $10, anchor = $11, mode = $12,
                 template = $13, next_date = $14, next_run_at = $15, failure_count = $16, occurrence_count = $17,
-                last_billed_date = $18
-         WHERE account_id = $1 AND id = $2",
+                last_billed_date = $18, metadata = $19, external_id = $20
+         WHERE account_id = $1 AND id = $2 RETURNING version",
         recurring.account_id.uuid(),
         recurring.id.uuid(),
         recurring.name,
@@ -229,8 +239,10 @@ pub async fn save(tx: &mut PgConnection, recurring: &RecurringInvoice) -> Result
         recurring.failure_count,
         recurring.occurrence_count,
         recurring.last_billed,
+        recurring.metadata.as_ref() as Option<&Metadata>,
+        recurring.external_id.as_deref(),
     )
-    .execute(tx)
+    .fetch_one(tx)
     .await?;
     Ok(())
 }

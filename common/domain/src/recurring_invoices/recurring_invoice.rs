@@ -8,6 +8,7 @@ use crate::accounts::Mode;
 use foundation::calendar::{Cadence, Date, Period, Schedule, TimeZone};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, RecurringInvoiceId};
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::time::Timestamp;
 
 /// Delays between a failure and the next try; one more failure parks the recurring invoice.
@@ -70,6 +71,10 @@ pub struct RecurringInvoice {
     pub failure_count: i32,
     /// Invoices created, including drafts.
     pub occurrence_count: i64,
+    pub metadata: Option<Metadata>,
+    pub external_id: Option<ExternalId>,
+    /// Rises with each change that the API shows.
+    pub version: i64,
     pub created_at: Timestamp,
 }
 

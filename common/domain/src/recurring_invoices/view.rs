@@ -10,6 +10,7 @@ use crate::accounts::Mode;
 use foundation::calendar::{Cadence, Date, MAX_INTERVAL, Unit};
 use foundation::id::{CustomerId, RecurringInvoiceId};
 use foundation::money::MAX_AMOUNT;
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::schema;
 use foundation::time::Timestamp;
 
@@ -23,6 +24,9 @@ pub struct RecurringInvoiceView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Rises with each change.
+    #[schema(schema_with = schema::version)]
+    version: i64,
     /// The customer to bill.
     customer_id: CustomerId,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,6 +51,12 @@ pub struct RecurringInvoiceView<'a> {
     /// Invoices created so far, including drafts.
     #[schema(schema_with = count)]
     occurrence_count: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own data.
+    metadata: Option<&'a Metadata>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own id.
+    external_id: Option<&'a ExternalId>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -96,6 +106,7 @@ impl<'a> RecurringInvoiceView<'a> {
             object: "recurring_invoice",
             livemode: recurring.mode == Mode::Live,
             created_at: recurring.created_at,
+            version: recurring.version,
             customer_id: recurring.customer_id,
             name: recurring.name.as_deref(),
             status: recurring.status.name(),
@@ -111,6 +122,8 @@ impl<'a> RecurringInvoiceView<'a> {
             template: TemplateView::new(&recurring.template),
             next_invoice_date: recurring.next.map(|next| next.date),
             occurrence_count: recurring.occurrence_count,
+            metadata: recurring.metadata.as_ref(),
+            external_id: recurring.external_id.as_ref(),
         }
     }
 }

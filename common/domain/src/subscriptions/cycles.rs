@@ -38,6 +38,11 @@ impl Subscription {
             next_billing_at: Some(new.timezone.beginning_of(first.start())),
             retry_at: None,
             cancelled_at: None,
+            description: new.description.clone(),
+            latest_invoice_id: None,
+            metadata: new.own.metadata.clone(),
+            external_id: new.own.external_id.clone(),
+            version: 1,
             created_at: now,
         })
     }

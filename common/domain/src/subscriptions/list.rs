@@ -6,8 +6,8 @@ use uuid::Uuid;
 use super::{Status, Subscription, find, select_subscriptions};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::Filters as _;
-use foundation::id::{AccountId, CustomerId, PlanId, SubscriptionId};
+use foundation::filter::{Filters as _, OwnId};
+use foundation::id::{AccountId, CustomerId, InvoiceId, PlanId, SubscriptionId};
 use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
 
 foundation::filter_by_name!(Status);
@@ -15,6 +15,8 @@ foundation::filter_by_name!(Status);
 foundation::filters! {
     /// Filters of the list of subscriptions.
     pub struct Filter {
+        /// Your own id, matched exactly.
+        external_id("externalId"): Option<OwnId>,
         /// Only subscriptions in one of these statuses.
         status("status"): Vec<Status>,
         /// Only subscriptions of this customer.
@@ -79,12 +81,14 @@ async fn filtered(
            AND ($3::subscription_status IS NULL OR s.status = $3)
            AND ($4::uuid IS NULL OR s.customer_id = $4)
            AND ($5::uuid IS NULL OR s.plan_id = $5)
-         ORDER BY s.account_id DESC, s.id DESC LIMIT $6",
+           AND ($6::text IS NULL OR s.external_id = $6)
+         ORDER BY s.account_id DESC, s.id DESC LIMIT $7",
         account.uuid(),
         below,
         status as Option<Status>,
         filter.customer_id.map(CustomerId::uuid),
         filter.plan_id.map(PlanId::uuid),
+        filter.external_id.as_ref().map(|id| id.0.as_str()),
         page.fetch(),
     );
     Ok(query.fetch_all(db).await?)

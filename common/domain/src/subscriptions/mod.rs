@@ -6,7 +6,7 @@ mod list;
 mod status;
 mod view;
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 pub use list::{Filter, list};
 pub use status::Status;
@@ -15,10 +15,12 @@ pub use view::SubscriptionView;
 use crate::accounts::{Mode, Scope};
 use crate::events::{self, EventType};
 use crate::invoices::{self, Invoice};
+use crate::own_data::change_own_data;
 use foundation::calendar::{Date, TimeZone};
-use foundation::db::Tx;
+use foundation::db::{self, Tx};
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, CustomerId, PaymentMethodId, PlanId, SubscriptionId};
+use foundation::id::{AccountId, CustomerId, InvoiceId, PaymentMethodId, PlanId, SubscriptionId};
+use foundation::own_data::{ExternalId, Metadata, OwnData, OwnDataChange};
 use foundation::time::Timestamp;
 
 /// A subscription as stored.
@@ -48,6 +50,14 @@ pub struct Subscription {
     /// The earliest time to retry a cycle that could not be billed.
     pub retry_at: Option<Timestamp>,
     pub cancelled_at: Option<Timestamp>,
+    /// Shown on its invoices instead of the plan's name.
+    pub description: Option<String>,
+    /// The invoice of the last billed cycle.
+    pub latest_invoice_id: Option<InvoiceId>,
+    pub metadata: Option<Metadata>,
+    pub external_id: Option<ExternalId>,
+    /// Rises with each change that the API shows.
+    pub version: i64,
     pub created_at: Timestamp,
 }
 
@@ -61,6 +71,9 @@ pub struct NewSubscription {
     /// The date from which billing dates are counted; by default today.
     pub start_at: Option<Date>,
     pub timezone: TimeZone,
+    /// Shown on its invoices instead of the plan's name.
+    pub description: Option<String>,
+    pub own: OwnData,
 }
 
 /// A subscription whose next cycle may be due. It is not locked.
@@ -80,7 +93,9 @@ macro_rules! select_subscriptions {
             Subscription,
             "SELECT s.id, s.account_id, a.mode, s.customer_id, s.plan_id, s.payment_method_id, s.status, s.timezone,
                     s.anchor, s.current_period_start, s.current_period_end, s.next_billing_date, s.next_billing_at,
-                    s.retry_at, s.cancelled_at, s.created_at
+                    s.retry_at, s.cancelled_at, s.description, s.metadata, s.external_id, s.version, s.created_at,
+                    (SELECT i.id FROM invoices i WHERE i.account_id = s.account_id AND i.subscription_id = s.id
+                     ORDER BY i.billing_period DESC LIMIT 1) AS \"latest_invoice_id?: InvoiceId\"
              FROM subscriptions s JOIN accounts a ON a.id = s.account_id " + $rest,
             $($arg),*
         )
@@ -96,8 +111,9 @@ use select_subscriptions;
 pub async fn insert(tx: &mut PgConnection, subscription: &Subscription) -> Result<()> {
     sqlx::query!(
         "INSERT INTO subscriptions (id, account_id, customer_id, plan_id, payment_method_id, status, timezone, anchor,
-                current_period_start, current_period_end, next_billing_date, next_billing_at, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+                current_period_start, current_period_end, next_billing_date, next_billing_at, created_at,
+                description, metadata, external_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
         subscription.id.uuid(),
         subscription.account_id.uuid(),
         subscription.customer_id.uuid(),
@@ -111,6 +127,9 @@ pub async fn insert(tx: &mut PgConnection, subscription: &Subscription) -> Resul
         subscription.next_billing_date as Option<Date>,
         subscription.next_billing_at,
         subscription.created_at,
+        subscription.description,
+        subscription.metadata.as_ref() as Option<&Metadata>,
+        subscription.external_id.as_deref(),
     )
     .execute(tx)
     .await?;
@@ -121,11 +140,11 @@ pub async fn insert(tx: &mut PgConnection, subscription: &Subscription) -> Resul
 ///
 /// # Errors
 /// Database errors only.
-pub async fn save(tx: &mut PgConnection, subscription: &Subscription) -> Result<()> {
-    sqlx::query!(
+pub async fn save(tx: &mut PgConnection, subscription: &mut Subscription) -> Result<()> {
+    subscription.version = sqlx::query_scalar!(
         "UPDATE subscriptions SET status = $3, current_period_start = $4, current_period_end = $5,
                 next_billing_date = $6, next_billing_at = $7, retry_at = $8, cancelled_at = $9
-         WHERE account_id = $1 AND id = $2",
+         WHERE account_id = $1 AND id = $2 RETURNING version",
         subscription.account_id.uuid(),
         subscription.id.uuid(),
         subscription.status as Status,
@@ -136,7 +155,7 @@ pub async fn save(tx: &mut PgConnection, subscription: &Subscription) -> Result<
         subscription.retry_at,
         subscription.cancelled_at,
     )
-    .execute(tx)
+    .fetch_one(tx)
     .await?;
     Ok(())
 }
@@ -204,11 +223,11 @@ pub async fn invoice_paid(tx: &mut Tx, subscription: &mut Subscription) -> Resul
 ///
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
-pub async fn retrieve(db: &PgPool, account: AccountId, id: SubscriptionId) -> Result<Subscription> {
+pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: SubscriptionId) -> Result<Subscription> {
     find(db, account, id).await?.ok_or_else(|| Error::no_such("subscription", id))
 }
 
-async fn find(db: &PgPool, account: AccountId, id: SubscriptionId) -> Result<Option<Subscription>> {
+async fn find(db: impl PgExecutor<'_>, account: AccountId, id: SubscriptionId) -> Result<Option<Subscription>> {
     let query = select_subscriptions!("WHERE s.account_id = $1 AND s.id = $2", account.uuid(), id.uuid());
     Ok(query.fetch_optional(db).await?)
 }
@@ -222,12 +241,15 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: SubscriptionId)
 }
 
 async fn lock_if_exists(tx: &mut PgConnection, account: AccountId, id: SubscriptionId) -> Result<Option<Subscription>> {
-    let query = select_subscriptions!(
-        "WHERE s.account_id = $1 AND s.id = $2 FOR NO KEY UPDATE OF s",
+    // A later statement also sees the invoice of a cycle that was billed while this one waited.
+    sqlx::query_scalar!(
+        "SELECT id FROM subscriptions WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE",
         account.uuid(),
         id.uuid()
-    );
-    Ok(query.fetch_optional(tx).await?)
+    )
+    .fetch_optional(&mut *tx)
+    .await?;
+    find(tx, account, id).await
 }
 
 /// Locks the subscription that created an invoice, if any. The reference never changes, so the invoice can be read
@@ -240,6 +262,23 @@ pub async fn lock_producer(tx: &mut PgConnection, invoice: &Invoice) -> Result<O
         Some(id) => lock(tx, invoice.account_id, id).await.map(Some),
         None => Ok(None),
     }
+}
+
+/// Changes the merchant's own data. This has no event.
+///
+/// # Errors
+/// [`Error::NotFound`]; 422 `metadata` if it becomes too large.
+pub async fn update(
+    db: &PgPool,
+    account: AccountId,
+    id: SubscriptionId,
+    change: OwnDataChange,
+) -> Result<Subscription> {
+    let mut tx = db::begin(db).await?;
+    change_own_data!(tx, "subscriptions", "subscription", account, id, change);
+    let updated = retrieve(&mut *tx, account, id).await?;
+    tx.commit().await?;
+    Ok(updated)
 }
 
 /// Returns the subscriptions whose next cycle is due, longest overdue first. It claims none: the caller locks each one

@@ -6,7 +6,8 @@ use utoipa::ToSchema;
 use super::{Status, Subscription};
 use crate::accounts::Mode;
 use foundation::calendar::{Date, TimeZone};
-use foundation::id::{CustomerId, PaymentMethodId, PlanId, SubscriptionId};
+use foundation::id::{CustomerId, InvoiceId, PaymentMethodId, PlanId, SubscriptionId};
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::schema;
 use foundation::time::Timestamp;
 
@@ -20,6 +21,9 @@ pub struct SubscriptionView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Rises with each change.
+    #[schema(schema_with = schema::version)]
+    version: i64,
     customer_id: CustomerId,
     plan_id: PlanId,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +47,18 @@ pub struct SubscriptionView<'a> {
     next_billing_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cancelled_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Shown on its invoices instead of the plan's name.
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The invoice of the last billed cycle.
+    latest_invoice_id: Option<InvoiceId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own data.
+    metadata: Option<&'a Metadata>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own id.
+    external_id: Option<&'a ExternalId>,
 }
 
 fn statuses() -> schema::Field {
@@ -56,6 +72,7 @@ impl<'a> SubscriptionView<'a> {
             object: "subscription",
             livemode: subscription.mode == Mode::Live,
             created_at: subscription.created_at,
+            version: subscription.version,
             customer_id: subscription.customer_id,
             plan_id: subscription.plan_id,
             payment_method_id: subscription.payment_method_id,
@@ -66,6 +83,10 @@ impl<'a> SubscriptionView<'a> {
             current_period_end: subscription.current_period_end,
             next_billing_at: subscription.next_billing_at,
             cancelled_at: subscription.cancelled_at,
+            description: subscription.description.as_deref(),
+            latest_invoice_id: subscription.latest_invoice_id,
+            metadata: subscription.metadata.as_ref(),
+            external_id: subscription.external_id.as_ref(),
         }
     }
 }

@@ -10,6 +10,7 @@ use super::endpoints::{Endpoint, WithSecret};
 use super::status::{DeliveryStatus, DisabledReason, EndpointStatus};
 use crate::events::EventType;
 use foundation::id::{EventId, WebhookDeliveryId, WebhookEndpointId};
+use foundation::own_data::Metadata;
 use foundation::schema;
 use foundation::time::Timestamp;
 
@@ -23,6 +24,9 @@ pub struct EndpointView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
+    /// Rises with each change.
+    #[schema(schema_with = schema::version)]
+    version: i64,
     /// Deliveries are posted here.
     url: &'a str,
     /// The types of the events that the endpoint receives. An empty list means all events.
@@ -38,6 +42,9 @@ pub struct EndpointView<'a> {
     /// Signs deliveries. Returned only when it is generated: by creation and by rotation.
     #[schema(schema_with = secret)]
     secret: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own data.
+    metadata: Option<&'a Metadata>,
 }
 
 fn event_types() -> schema::Field {
@@ -55,11 +62,13 @@ impl<'a> EndpointView<'a> {
             object: "webhook_endpoint",
             livemode,
             created_at: endpoint.created_at,
+            version: endpoint.version,
             url: &endpoint.url,
             enabled_events: &endpoint.enabled_events,
             status: endpoint.status,
             disabled_reason: endpoint.disabled_reason,
             secret: None,
+            metadata: endpoint.metadata.as_ref(),
         }
     }
 

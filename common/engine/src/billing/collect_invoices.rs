@@ -179,7 +179,7 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
     let begun = sqlx::query_as!(
         Begun,
         r#"WITH due AS MATERIALIZED (
-               SELECT n.*, i.account_id, i.customer_id, i.amount, i.currency, i.attempt_count + 1 AS number,
+               SELECT n.*, i.account_id, i.customer_id, i.amount, i.currency, i.metadata, i.attempt_count + 1 AS number,
                       m.id AS card_id, m.provider_account_id, m.provider_ref, m.brand, m.last4,
                       m.exp_month, m.exp_year
                FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[])
@@ -197,9 +197,9 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
            payment AS (
                INSERT INTO payments
                    (id, account_id, provider_account_id, customer_id, payment_method_id, invoice_id, status, capture, currency,
-                    amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, created_at)
+                    amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, created_at, metadata)
                SELECT payment_id, account_id, provider_account_id, customer_id, card_id, invoice_id, 'processing', true,
-                      currency, amount, amount, brand, last4, exp_month, exp_year, now FROM due),
+                      currency, amount, amount, brand, last4, exp_month, exp_year, now, metadata FROM due),
            attempt AS (
                INSERT INTO collection_attempts
                    (id, account_id, invoice_id, number, status, amount, payment_id, attempted_at)

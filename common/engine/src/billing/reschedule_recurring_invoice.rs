@@ -34,7 +34,7 @@ pub async fn update_recurring_invoice(
             let cycle = next_cycle(&mut tx, &mut recurring, from).await?;
             recurring_invoices::set_next_cycle(&mut tx, &mut recurring, cycle, &zone, now).await?;
         }
-        Some(_) | None => recurring_invoices::save(&mut tx, &recurring).await?,
+        Some(_) | None => recurring_invoices::save(&mut tx, &mut recurring).await?,
     }
     tx.commit().await?;
     Ok(recurring)

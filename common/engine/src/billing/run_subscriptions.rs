@@ -42,7 +42,7 @@ pub async fn run_due_subscriptions(db: &Db, scope: Scope, limit: i64) -> Result<
 /// Returns whether the cycle was handled. `false` if another process holds it.
 async fn bill_next_cycle(db: &Db, scope: Scope, due: &Due) -> Result<bool> {
     // A plan never changes, so it is read before any lock is taken.
-    let plan = plans::retrieve(db, due.account_id, due.plan_id).await?;
+    let plan = plans::retrieve(&**db, due.account_id, due.plan_id).await?;
     let mut tx = db.begin().await?;
     let Some(mut subscription) = subscriptions::lock_due(&mut tx, scope, due).await? else { return Ok(false) };
     if !subscription.is_due(due.now) {
@@ -51,22 +51,24 @@ async fn bill_next_cycle(db: &Db, scope: Scope, due: &Due) -> Result<bool> {
     subscription.recompute_billing_time()?;
     if !subscription.is_due(due.now) {
         // Its time zone's rules have changed, and the day begins later than computed before.
-        subscriptions::save(&mut tx, &subscription).await?;
+        subscriptions::save(&mut tx, &mut subscription).await?;
         tx.commit().await?;
         return Ok(true);
     }
     let is_renewal = subscription.current_period_start.is_some();
     let period = subscription.begin_cycle(&plan.cycles(subscription.anchor)?)?;
-    if rule_enabled!(Cycle) {
-        bill_cycle(&mut tx, &subscription, &plan, period, due.now).await?;
+    let invoice = if rule_enabled!(Cycle) {
+        bill_cycle(&mut tx, &subscription, &plan, period, due.now).await?
     } else {
         // Only with `Rule::Cycle` disabled: a crash in between leaves a billed cycle that is due again.
         let mut alone = db.begin().await?;
-        bill_cycle(&mut alone, &subscription, &plan, period, due.now).await?;
+        let invoice = bill_cycle(&mut alone, &subscription, &plan, period, due.now).await?;
         alone.commit().await?;
         tokio::time::sleep(Duration::from_secs(2)).await;
-    }
-    subscriptions::save(&mut tx, &subscription).await?;
+        invoice
+    };
+    subscription.latest_invoice_id = Some(invoice);
+    subscriptions::save(&mut tx, &mut subscription).await?;
     if is_renewal {
         subscriptions::announce(&mut tx, &subscription, EventType::SubscriptionRenewed, due.now).await?;
     }

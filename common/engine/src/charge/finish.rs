@@ -32,7 +32,7 @@ pub async fn finish_payment(
 }
 
 /// Writes the outcome of a charge and wakes the webhook endpoints of its event. Returns `false` if it had already ended.
-/// `payment` is as after the outcome.
+/// `payment` is as for [`ended_charge`].
 pub async fn end_charge(
     tx: &mut Tx,
     operation: OperationId,
@@ -47,13 +47,15 @@ pub async fn end_charge(
     Ok(!written.payments.is_empty())
 }
 
-/// The outcome of a charge with its event and the response for replays. `payment` is as after the outcome.
+/// The outcome of a charge with its event and the response for replays. `payment` is as after the outcome, but with its
+/// version before it.
 pub fn ended_charge(
     operation: OperationId,
-    payment: Payment,
+    mut payment: Payment,
     response: &ProviderResponse,
     now: Timestamp,
 ) -> Result<EndedCharge> {
+    payment.version += 1;
     let view = PaymentView::new(&payment, &[]);
     let body = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
     let livemode = payment.mode == Mode::Live;

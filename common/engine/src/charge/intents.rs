@@ -10,6 +10,7 @@ use domain::payment_methods::{self, PaymentMethod};
 use domain::payments::{Payment, Status};
 use foundation::db::{Batcher, Reader, column};
 use foundation::id::{CustomerId, InvoiceId, KeyId, OperationId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
+use foundation::own_data::Metadata;
 use foundation::time::Timestamp;
 use providers::{OperationKind, Source};
 
@@ -82,11 +83,12 @@ pub async fn insert_intents(db: &mut PgConnection, intents: &[Intent]) -> sqlx::
                 $8::bigint[], $9::text[], $10::text[], $11::int2[], $12::int2[], $13::text[], $14::timestamptz[],
                 $15::uuid[], $16::operation_kind[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[],
                 $22::uuid[], $23::uuid[], $24::bigint[], $25::bigint[], $26::bigint[], $27::bigint[], $28::text[],
-                $29::text[], $30::uuid[], $33::text[], $34::bytea[])
+                $29::text[], $30::uuid[], $33::text[], $34::bytea[], $35::text[], $36::text[], $37::text[])
             AS i (payment_id, account_id, provider_account_id, customer_id, payment_method_id, capture, currency, amount,
                 card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at, operation_id, kind, reference,
                 upstream_token, card_ref, reply_to, request_id, invoice_id, payment_link_id, amount_base,
-                amount_surcharge, amount_tax, amount_tip, action_token, payer_address, requested_by_key, key, request_hash)),
+                amount_surcharge, amount_tax, amount_tip, action_token, payer_address, requested_by_key, key, request_hash, metadata,
+                external_id, description)),
          claimed AS (
             INSERT INTO idempotency_keys (account_id, key, request_hash, payment_id, created_at)
             SELECT account_id, key, request_hash, payment_id, created_at FROM intent
@@ -98,10 +100,12 @@ pub async fn insert_intents(db: &mut PgConnection, intents: &[Intent]) -> sqlx::
             INSERT INTO payments
                 (id, account_id, provider_account_id, customer_id, payment_method_id, status, capture, currency,
                  amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at,
-                 invoice_id, payment_link_id, amount_base, amount_surcharge, amount_tax, amount_tip)
+                 invoice_id, payment_link_id, amount_base, amount_surcharge, amount_tax, amount_tip, metadata, external_id,
+                 description)
             SELECT payment_id, account_id, provider_account_id, customer_id, payment_method_id, $32, capture,
                 currency, amount, amount, card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at,
-                invoice_id, payment_link_id, amount_base, amount_surcharge, amount_tax, amount_tip
+                invoice_id, payment_link_id, amount_base, amount_surcharge, amount_tax, amount_tip, metadata::jsonb, external_id,
+                description
             FROM accepted)
          INSERT INTO operations
             (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
@@ -145,6 +149,9 @@ pub async fn insert_intents(db: &mut PgConnection, intents: &[Intent]) -> sqlx::
         Status::Processing as Status,
         &column(intents, |intent| intent.key.as_ref().map(IdempotencyKey::text)) as _,
         &column(intents, |intent| intent.key.as_ref().map(IdempotencyKey::request_hash)) as _,
+        &column(intents, |intent| intent.payment.metadata.as_ref().map(Metadata::to_json)) as _,
+        &column(intents, |intent| intent.payment.external_id.as_deref()) as _,
+        &column(intents, |intent| intent.payment.description.as_deref()) as _,
     )
     .fetch_all(db)
     .await

@@ -110,10 +110,11 @@ pub fn paid_invoice(
     }
     apply_response(&mut payment, claimed, response, now)?;
     invoice.pay(payment.id, payment.applied_amount(), now)?;
+    invoice.version += 1;
     let mut charge = ended_charge(claimed.id, payment, response, now)?;
     let livemode = invoice.mode == Mode::Live;
     charge.events.push(events::render(livemode, EventType::InvoicePaid, &InvoiceView::new(&invoice), now)?);
-    Ok(Some(EndedCharge { invoice: Some(invoice.id), response: None, ..charge }))
+    Ok(Some(EndedCharge { invoice: Some((invoice.id, invoice.version)), response: None, ..charge }))
 }
 
 async fn record_paid(tx: &mut Tx, invoice: &mut Invoice, payment: &Payment, now: Timestamp) -> Result<()> {

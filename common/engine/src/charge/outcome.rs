@@ -187,7 +187,7 @@ async fn record_capture_or_void(
             return Err(unexpected_response(claimed, "wrong kind of response"));
         }
     };
-    payments::save(tx, &payment).await?;
+    payments::save(tx, &mut payment).await?;
     append_event(tx, &payment, event, None, now).await?;
     Ok(Recorded::written(&operation))
 }
@@ -233,7 +233,7 @@ async fn record_refund(
     {
         payment.pending_operation = None;
     }
-    payments::save(tx, &payment).await?;
+    payments::save(tx, &mut payment).await?;
     // Refunds of a payment run one at a time: wake the next instead of leaving it to the sweep.
     if let Some(next) = operations::next_refund(tx, claimed.account_id, id).await? {
         tx.wake(queues::MONEY, next.uuid());

@@ -20,7 +20,7 @@ use providers::{DeclineType, FailureCode};
 /// A charge that has ended.
 #[derive(Debug)]
 pub struct EndedCharge {
-    /// As it is after the outcome.
+    /// As it is after the outcome, with the version that writing it gives.
     pub payment: Payment,
     pub operation: OperationId,
     pub state: State,
@@ -29,8 +29,8 @@ pub struct EndedCharge {
     pub events: Vec<Event>,
     /// The response body to store for the idempotency key, if one was used.
     pub response: Option<String>,
-    /// The scheduled invoice that a collection has paid in full.
-    pub invoice: Option<InvoiceId>,
+    /// The scheduled invoice that a collection has paid in full, and its version after that.
+    pub invoice: Option<(InvoiceId, i64)>,
 }
 
 /// Writes outcomes of charges. Those that arrive together are written by one statement, which commits by itself.
@@ -56,8 +56,9 @@ impl Outcomes {
         Self { batches }
     }
 
-    /// Writes an outcome. Returns `false` if another transaction has locked the payment or its invoice, the payment no
-    /// longer awaits an outcome, or the invoice is no longer being collected; then nothing was written.
+    /// Writes an outcome. Returns `false` if another transaction has locked the payment or its invoice or changed it since
+    /// it was read, the payment no longer awaits an outcome, or the invoice is no longer being collected; then nothing
+    /// was written.
     ///
     /// # Errors
     /// Database errors. After a lost connection it may have been written.
@@ -79,7 +80,8 @@ pub struct Written {
 }
 
 /// Writes the outcomes, at most one of each payment, of those charges whose payments still await one and whose invoices
-/// are still scheduled, unless another transaction has locked them. Invoices are locked before payments.
+/// are still scheduled, unless another transaction has locked or changed them: the events and the stored response show
+/// them as they were read. Invoices are locked before payments.
 ///
 /// Only the outcome of its one charge moves a payment out of `processing` and `requires_action`, so the row lock and
 /// the status are guard enough.
@@ -96,16 +98,17 @@ pub async fn finish_charges(db: &mut PgConnection, charges: &[&EndedCharge]) -> 
         r#"WITH charge AS MATERIALIZED (
                SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::payment_status[], $4::bigint[], $5::bigint[], $6::text[],
                    $7::text[], $8::int2[], $9::int2[], $10::text[], $11::decline_type[], $12::text[], $13::timestamptz[],
-                   $14::timestamptz[], $15::uuid[], $16::operation_state[], $17::text[], $18::text[], $19::text[], $20::uuid[])
+                   $14::timestamptz[], $15::uuid[], $16::operation_state[], $17::text[], $18::text[], $19::text[], $20::uuid[], $26::bigint[], $27::bigint[])
                AS c (account_id, id, status, amount, amount_captured, card_brand, card_last4, card_exp_month, card_exp_year,
                    decline_code, decline_type, provider_ref, captured_at, inquiry_at, operation_id, state, failure,
-                   response, failure_code, invoice_id)),
+                   response, failure_code, invoice_id, version, invoice_version)),
            scheduled AS MATERIALIZED (
-               SELECT id FROM invoices WHERE id = ANY ($20) AND status = 'scheduled' AND next_attempt_at IS NULL
-               ORDER BY id FOR NO KEY UPDATE SKIP LOCKED),
+               SELECT i.id FROM charge c JOIN invoices i ON i.id = c.invoice_id
+               WHERE i.status = 'scheduled' AND i.next_attempt_at IS NULL AND i.version = c.invoice_version - 1
+               ORDER BY i.id FOR NO KEY UPDATE OF i SKIP LOCKED),
            awaiting AS MATERIALIZED (
                SELECT p.id FROM charge c JOIN payments p ON p.id = c.id
-               WHERE p.status IN ('processing', 'requires_action')
+               WHERE p.status IN ('processing', 'requires_action') AND p.version = c.version - 1
                  AND (c.invoice_id IS NULL OR c.invoice_id IN (SELECT id FROM scheduled))
                ORDER BY p.id FOR NO KEY UPDATE OF p SKIP LOCKED),
            outcome AS MATERIALIZED (SELECT c.* FROM awaiting a JOIN charge c ON c.id = a.id),
@@ -158,12 +161,14 @@ pub async fn finish_charges(db: &mut PgConnection, charges: &[&EndedCharge]) -> 
         &column(charges, |charge| charge.failure.as_deref()) as _,
         &column(charges, |charge| charge.response.as_deref()) as _,
         &failure_codes as &[Option<FailureCode>],
-        &column(charges, |charge| charge.invoice.map(InvoiceId::uuid)) as _,
+        &column(charges, |charge| charge.invoice.map(|(id, _)| id.uuid())) as _,
         &column(&events, |(payment, _)| payment.uuid()),
         &column(&events, |(_, event)| event.id.uuid()),
         &column(&events, |(_, event)| event.kind.name()) as _,
         &column(&events, |(_, event)| event.payload.as_str()) as _,
         &column(&events, |(_, event)| event.at) as &[Timestamp],
+        &column(charges, |charge| charge.payment.version),
+        &column(charges, |charge| charge.invoice.map(|(_, version)| version)) as _,
     )
     .fetch_one(db)
     .await

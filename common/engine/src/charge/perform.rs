@@ -172,7 +172,7 @@ async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: 
         let open = !operations::lock(&mut tx, claimed.id).await?.state.is_final();
         if open && payment.pending_operation.is_none() {
             payment.pending_operation = Some(OperationKind::Refund);
-            payments::save(&mut tx, &payment).await?;
+            payments::save(&mut tx, &mut payment).await?;
         }
     }
     operations::leave_unknown(&mut tx, claimed, retry, found_nothing).await?;

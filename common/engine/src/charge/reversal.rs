@@ -56,6 +56,8 @@ pub async fn refund_partial(tx: &mut Tx, payment: &mut Payment, now: Timestamp) 
         amount: left,
         amount_asked: None,
         external_id: None,
+        metadata: None,
+        version: 1,
         status: RefundStatus::Pending,
         created_at: now,
         failure_code: None,

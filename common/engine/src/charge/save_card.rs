@@ -16,6 +16,7 @@ use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::failpoint;
 use foundation::id::{AccountId, CustomerId, OperationId, PaymentMethodId};
+use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 
 /// A card to save.
@@ -23,6 +24,7 @@ use foundation::time::Timestamp;
 pub struct NewCard {
     pub customer_id: CustomerId,
     pub payment_token: String,
+    pub own: OwnData,
 }
 
 /// Writes the intent of saving a card. A worker sends the request to the provider.
@@ -81,6 +83,7 @@ async fn write(
         caller.account_id,
         new.customer_id,
         spent.provider_account_id,
+        &new.own,
         now,
     )
     .await?;

@@ -5,6 +5,7 @@ use crate::ambiguous_commit::AmbiguousCommit;
 use crate::charge::intents::{Intent, Intents, insert_intents};
 use domain::accounts::{self, Caller, Settlement};
 use domain::checkout::{self, SpentToken};
+use domain::customers;
 use domain::idempotency::IdempotencyKey;
 use domain::operations::Origin;
 use domain::payment_methods::{self, PaymentMethod, Status as CardStatus};
@@ -15,6 +16,7 @@ use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::id::{CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
 use foundation::money::{Currency, Money};
+use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use foundation::{failpoint, rule_enabled};
 use providers::{Card, Source};
@@ -36,6 +38,10 @@ pub struct PaymentRequest {
     /// Capture immediately.
     pub capture: bool,
     pub return_url: Option<String>,
+    pub description: Option<String>,
+    /// The customer who pays with a token, by the id as sent.
+    pub customer_id: Option<String>,
+    pub own: OwnData,
     pub idempotency_key: Option<IdempotencyKey>,
 }
 
@@ -53,8 +59,8 @@ pub enum TakenPayment {
 ///
 /// # Errors
 /// 422 for an unknown or expired token, a card that cannot be charged, a currency that its provider does not support,
-/// or an idempotency key used with another body; [`Error::NotFound`] for an unknown card; [`Error::Conflict`] for a
-/// spent token. None of these errors consumes key or token.
+/// or an idempotency key used with another body; [`Error::NotFound`] for an unknown card or customer;
+/// [`Error::Conflict`] for a spent token. None of these errors consumes key or token.
 pub async fn take_payment(
     intents: &Intents,
     caller: &Caller,
@@ -106,7 +112,8 @@ async fn write(
     {
         return Ok(TakenPayment::Earlier(earlier));
     }
-    let resolved = resolve(&mut tx, caller, &request.source, encryption).await?;
+    let customer = find_customer(&mut tx, caller, request.customer_id.as_deref()).await?;
+    let resolved = ResolvedSource { customer, ..resolve(&mut tx, caller, &request.source, encryption).await? };
     let settlement = accounts::settlement(&mut *tx, resolved.provider_account_id).await?;
     settlement.require(request.money.currency)?;
     let intent = intent(caller, request, resolved.challenged_by(&settlement), origin, ids, now);
@@ -133,14 +140,16 @@ fn intent(
         provider_account_id: resolved.provider_account_id,
         money: request.money,
         capture: request.capture,
-        customer_id: card.map(|card| card.customer_id),
+        customer_id: card.map(|card| card.customer_id).or(resolved.customer),
         payment_method: card.map(|card| (card.id, &card.masked_card)),
         invoice_id: None,
         payment_link_id: None,
         parts: None,
+        description: request.description.clone(),
+        own: request.own.clone(),
     };
     Intent {
-        payment: Payment::processing(&payment, caller.mode, now),
+        payment: Payment::processing(payment, caller.mode, now),
         return_url: request.return_url.clone(),
         operation,
         source: resolved.source,
@@ -155,6 +164,8 @@ struct ResolvedSource {
     provider_account_id: ProviderAccountId,
     source: Source,
     card: Option<SavedCard>,
+    /// The customer who pays with a token.
+    customer: Option<CustomerId>,
     /// The token in the challenge URL, if the provider may require a challenge.
     action_token: Option<String>,
 }
@@ -165,8 +176,8 @@ struct SavedCard {
     masked_card: Card,
 }
 
-/// The funding source if no row has to be locked or changed: a test token of the provider, or a saved card of the
-/// provider account that takes the caller's payments. `None` also for whatever a transaction will refuse, after it has
+/// The funding source if no row has to be locked, changed or looked up: a test token of the provider, or a saved card of
+/// the provider account that takes the caller's payments. `None` also for whatever a transaction will refuse, after it has
 /// checked the idempotency key.
 ///
 /// # Errors
@@ -176,6 +187,9 @@ async fn resolve_without_transaction(
     caller: &Caller,
     request: &PaymentRequest,
 ) -> Result<Option<ResolvedSource>> {
+    if request.customer_id.is_some() {
+        return Ok(None);
+    }
     let resolved = match &request.source {
         PaymentSource::Token(token) => Ok(checkout::test_token(caller, token).map(ResolvedSource::of_token)),
         PaymentSource::PaymentMethod(id) => resolve_card(intents, caller, id, request.money.currency).await,
@@ -204,7 +218,13 @@ async fn resolve_card(
 
 impl ResolvedSource {
     fn of_token(spent: SpentToken) -> Self {
-        Self { provider_account_id: spent.provider_account_id, source: spent.source, card: None, action_token: None }
+        Self {
+            provider_account_id: spent.provider_account_id,
+            source: spent.source,
+            card: None,
+            customer: None,
+            action_token: None,
+        }
     }
 
     fn of_card(saved: PaymentMethod) -> Result<Self> {
@@ -217,6 +237,7 @@ impl ResolvedSource {
             provider_account_id: saved.provider_account_id,
             source: Source::Card(provider_ref),
             card: Some(SavedCard { id: saved.id, customer_id: saved.customer_id, masked_card }),
+            customer: None,
             action_token: None,
         })
     }
@@ -224,6 +245,13 @@ impl ResolvedSource {
     fn challenged_by(self, settlement: &Settlement) -> Self {
         Self { action_token: settlement.provider.may_challenge().then(checkout::action_token), ..self }
     }
+}
+
+async fn find_customer(tx: &mut sqlx::PgConnection, caller: &Caller, id: Option<&str>) -> Result<Option<CustomerId>> {
+    let Some(id) = id else { return Ok(None) };
+    let id = CustomerId::from_request(id)?;
+    let customer = customers::find(tx, caller.account_id, id).await?;
+    customer.map(|customer| Some(customer.id)).ok_or_else(|| Error::no_such("customer", id))
 }
 
 async fn resolve(

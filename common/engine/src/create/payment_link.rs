@@ -25,7 +25,7 @@ pub async fn create_payment_link(
     loop {
         let result = write(db, &link, key, now, &mut commit).await;
         let lookup =
-            async { payment_links::retrieve(db, caller.account_id, link.id, now).await.map(CreationResult::New) };
+            async { payment_links::retrieve(&**db, caller.account_id, link.id, now).await.map(CreationResult::New) };
         if let Some(written) = commit.resolve(result, lookup).await? {
             return Ok(written);
         }

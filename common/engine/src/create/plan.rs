@@ -25,7 +25,9 @@ pub async fn create_plan(
     loop {
         let result = write(db, caller, &plan, key, now, &mut commit).await;
         let lookup = async {
-            plans::retrieve(db, caller.account_id, plan.id).await.map(|plan| CreationResult::New(Creation::New(plan)))
+            plans::retrieve(&**db, caller.account_id, plan.id)
+                .await
+                .map(|plan| CreationResult::New(Creation::New(plan)))
         };
         if let Some(created) = commit.resolve(result, lookup).await? {
             return Ok(created);

@@ -32,7 +32,7 @@ pub async fn create_subscription(
     now: Timestamp,
 ) -> Result<CreationResult<Subscription>> {
     customers::retrieve(db, caller.account_id, new.customer_id).await?;
-    let plan = plans::retrieve(db, caller.account_id, new.plan_id).await?;
+    let plan = plans::retrieve(&**db, caller.account_id, new.plan_id).await?;
     let provider_account = match new.payment_method_id {
         Some(card) => check_card(db, caller, new.customer_id, card).await?,
         None => caller.provider_account_id,
@@ -45,7 +45,7 @@ pub async fn create_subscription(
     loop {
         let result = write(db, &subscription, &plan, first, key, now, &mut commit).await;
         let lookup =
-            async { subscriptions::retrieve(db, caller.account_id, subscription.id).await.map(CreationResult::New) };
+            async { subscriptions::retrieve(&**db, caller.account_id, subscription.id).await.map(CreationResult::New) };
         if let Some(written) = commit.resolve(result, lookup).await? {
             return Ok(written);
         }
@@ -80,17 +80,18 @@ async fn write(
     }
     quota::hold(&mut tx, subscription.account_id, subscription.mode).await?;
     quota::require(&mut tx, subscription.account_id, subscription.mode).await?;
-    subscriptions::insert(&mut tx, subscription).await?;
+    let mut subscription = subscription.clone();
+    subscriptions::insert(&mut tx, &subscription).await?;
     if let Some(period) = first {
-        bill_cycle(&mut tx, subscription, plan, period, now).await?;
+        subscription.latest_invoice_id = Some(bill_cycle(&mut tx, &subscription, plan, period, now).await?);
     }
-    subscriptions::announce(&mut tx, subscription, EventType::SubscriptionCreated, now).await?;
+    subscriptions::announce(&mut tx, &subscription, EventType::SubscriptionCreated, now).await?;
     if let Some(key) = key {
-        let view = SubscriptionView::new(subscription);
+        let view = SubscriptionView::new(&subscription);
         key.store_response(&mut tx, Created::Subscription(subscription.id), 201, &view).await?;
     }
     failpoint!("create_subscription.written");
     commit.send(tx.commit()).await?;
     failpoint!("create_subscription.committed");
-    Ok(CreationResult::New(subscription.clone()))
+    Ok(CreationResult::New(subscription))
 }

@@ -88,12 +88,12 @@ pub async fn record_status(db: &Db, clock: &Clock, due: &Inquiry, status: Charge
     };
     if let Some(until) = until {
         payment.inquiry_at = payment.inquiry_at.map(|next| next.max(until));
-        payments::save(&mut tx, &payment).await?;
+        payments::save(&mut tx, &mut payment).await?;
         tx.commit().await?;
         return Ok(());
     }
     if let Some(event) = event {
-        payments::save(&mut tx, &payment).await?;
+        payments::save(&mut tx, &mut payment).await?;
         let refunds = refunds::of_payment(&mut tx, &payment).await?;
         let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
         events::append(&mut tx, due.account_id, livemode, event, &view, now).await?;
@@ -119,12 +119,12 @@ async fn return_partial(mut tx: Tx, mut payment: Payment, status: ChargeStatus, 
             // Ask again until the money is returned.
             payment.inquiry_at = Some(now.plus(PARTIAL_INQUIRY_DELAY));
             refund_partial(&mut tx, &mut payment, now).await?;
-            payments::save(&mut tx, &payment).await?;
+            payments::save(&mut tx, &mut payment).await?;
             changed.then_some(EventType::PaymentSettled)
         }
         ChargeStatus::Voided | ChargeStatus::Expired => {
             payment.voided()?;
-            payments::save(&mut tx, &payment).await?;
+            payments::save(&mut tx, &mut payment).await?;
             Some(EventType::PaymentCancelled)
         }
     };

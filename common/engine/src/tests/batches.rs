@@ -15,6 +15,7 @@ use foundation::crypto::{EncryptionKey, KeyRing};
 use foundation::error::{Error, Result};
 use foundation::id::{OperationId, PaymentId, PaymentMethodId};
 use foundation::money::Money;
+use foundation::own_data::OwnData;
 use providers::{ProviderResponse, Providers, mock::Mock};
 
 const NOW: &str = "2026-01-10T00:00:00Z";
@@ -36,6 +37,9 @@ impl Shop {
             source,
             capture: true,
             return_url: None,
+            description: None,
+            customer_id: None,
+            own: OwnData::default(),
             idempotency_key: key
                 .map(|key| IdempotencyKey::parse(key.as_bytes(), &json!({ "amount": amount })).expect("a key")),
         };
@@ -183,7 +187,8 @@ async fn refunds_of_a_payment_are_claimed_one_after_the_other_without_rejecting_
     perform(&executor, sale).await.expect("performed").expect("it ended");
     let mut refunds = Vec::new();
     for _ in 0..2 {
-        let change = Change::Refund(Some(100), None);
+        let own = OwnData::default();
+        let change = Change::Refund(Some(100), &own);
         let refund = change_payment(&shop.db, &shop.caller, payment, change, &Origin::default(), at(NOW)).await;
         refunds.push(refund.expect("accepted").operation);
     }

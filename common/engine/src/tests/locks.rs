@@ -41,7 +41,7 @@ fn attempted(claimed: Vec<Claimed>, fails: impl Fn(usize) -> bool) -> Vec<Attemp
 async fn workers_recording_the_same_deliveries_do_not_deadlock() {
     let shop = Shop::open().await;
     let url = EndpointUrl::parse("http://127.0.0.1:9/".into(), endpoints::policy(Mode::Test, true)).expect("a URL");
-    let new = NewEndpoint { url, enabled_events: vec![] };
+    let new = NewEndpoint { url, enabled_events: vec![], metadata: None };
     let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
     let created = create_webhook_endpoint(&shop.db, &key, &shop.caller, new, None, at(NOW))
         .await

@@ -18,6 +18,7 @@ use foundation::calendar::{PaymentTerms, Unit};
 use foundation::crypto::Secret;
 use foundation::db::{self, Db};
 use foundation::id::{CustomerId, KeyId, ProviderAccountId};
+use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use providers::ProviderKind;
 use providers::capabilities::{Connected, Grants};
@@ -75,7 +76,7 @@ impl Fixture {
             email: "ada@example.com".into(),
             name: None,
             phone: None,
-            external_id: None,
+            own: OwnData::default(),
             custom_fields: CustomFields::default(),
         };
         create_customer(&self.db, caller, new, None, now).await.expect("a customer").into_new().id
@@ -99,6 +100,7 @@ pub(super) fn rent(customer: CustomerId, unit: Unit, start_date: Option<&str>) -
             description: None,
             bill: Template::bill(vec![item], None, None).expect("an amount"),
         },
+        own: OwnData::default(),
     }
 }
 

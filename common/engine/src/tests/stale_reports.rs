@@ -15,6 +15,7 @@ use foundation::clock::Clock;
 use foundation::crypto::{EncryptionKey, KeyRing};
 use foundation::id::{OperationId, PaymentId};
 use foundation::money::Money;
+use foundation::own_data::OwnData;
 use providers::{ChargeStatus, ProviderKind, Providers, mock::Mock};
 
 const NOW: &str = "2026-01-10T00:00:00Z";
@@ -31,6 +32,9 @@ impl Shop {
             source: PaymentSource::Token("tok_ok".into()),
             capture,
             return_url: None,
+            description: None,
+            customer_id: None,
+            own: OwnData::default(),
             idempotency_key: None,
         };
         let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);

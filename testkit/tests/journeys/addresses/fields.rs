@@ -15,7 +15,7 @@ async fn documented_fields_are_stored_and_returned() -> Result<()> {
     assert!(id(original)?.starts_with("adr_"));
     let plain = without(without(original.clone(), "id"), "createdAt");
     let expected = json!({
-        "object": "address", "livemode": false, "customerId": customer, "line1": "1 Main St", "country": "US",
+        "object": "address", "livemode": false, "version": 1, "customerId": customer, "line1": "1 Main St", "country": "US",
         "isDefaultBilling": false, "isDefaultShipping": false,
     });
     assert_eq!(plain, expected, "the first address is not a default");
@@ -76,7 +76,7 @@ async fn an_update_changes_only_what_is_sent() -> Result<()> {
     let original = merchant.api.post(ADDRESSES, with(home(&customer), "city", "Bath")).await?;
     let path = format!("{ADDRESSES}/{}", id(created(&original))?);
     let changed = merchant.api.post(&path, json!({"line2": "2nd floor", "state": "Avon"})).await?;
-    let expected = with(with(original.body.clone(), "line2", "2nd floor"), "state", "Avon");
+    let expected = with(with(with(original.body.clone(), "line2", "2nd floor"), "state", "Avon"), "version", 2);
     assert_eq!(ok(&changed), &expected);
     let nothing = [
         json!({}),

@@ -19,7 +19,7 @@ async fn invoices_store_the_sent_fields_and_are_issued_immediately() -> Result<(
     assert!(token.len() >= 32 && token.bytes().all(|b| b.is_ascii_hexdigit()), "{token} has at least 128 random bits");
     let without_generated = ["id", "createdAt", "issuedAt", "dueAt", "url"].into_iter().fold(made.clone(), without);
     let expected = json!({
-        "object": "invoice", "livemode": false, "customerId": customer, "status": "open", "number": "INV-000001",
+        "object": "invoice", "livemode": false, "version": 2, "customerId": customer, "status": "open", "number": "INV-000001",
         "currency": "USD", "amount": 500, "amountPaid": 0, "items": [], "paymentTerms": "due_on_receipt",
     });
     assert_eq!(without_generated, expected);

@@ -27,7 +27,7 @@ async fn a_refund_is_accepted_and_then_completes() -> Result<()> {
     let refund = accepted(&response);
     assert!(id(refund)?.starts_with("ref_") && refund["createdAt"].is_string(), "{refund}");
     let expected = json!({"id": refund["id"], "object": "refund", "livemode": false, "createdAt": refund["createdAt"],
-        "paymentId": sold, "amount": 1000, "currency": "USD", "status": "pending"});
+        "version": 1, "paymentId": sold, "amount": 1000, "currency": "USD", "status": "pending"});
     assert_eq!(refund, &expected);
     let current = merchant.payment(&sold).await?;
     assert_eq!(current["refunds"], json!([expected]));

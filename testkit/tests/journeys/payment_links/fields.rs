@@ -17,7 +17,7 @@ async fn links_store_the_sent_fields() -> Result<()> {
     assert!(token.len() >= 32 && token.bytes().all(|b| b.is_ascii_hexdigit()), "{token} has at least 128 random bits");
     let without_generated = ["id", "createdAt", "url", "expiresAt"].into_iter().fold(made.clone(), without);
     let expected = json!({
-        "object": "payment_link", "livemode": false, "status": "open", "amount": 500, "currency": "USD",
+        "object": "payment_link", "livemode": false, "version": 1, "status": "open", "amount": 500, "currency": "USD",
     });
     assert_eq!(without_generated, expected);
     assert_eq!(&current(&merchant, &id(made)?).await?, made);

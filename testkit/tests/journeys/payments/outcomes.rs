@@ -27,7 +27,7 @@ async fn approvals_are_captured_by_default() -> Result<()> {
     assert_eq!(
         without_generated,
         json!({
-            "object": "payment", "livemode": false, "status": "pending_settlement", "settled": false, "capture": true,
+            "object": "payment", "livemode": false, "version": 2, "status": "pending_settlement", "settled": false, "capture": true,
             "currency": "USD", "amount": 1999, "amountRequested": 1999, "amountCaptured": 1999, "amountRefunded": 0,
             "card": {"brand": "visa", "last4": "4242", "expMonth": 12, "expYear": 2034}, "refunds": [],
         }),

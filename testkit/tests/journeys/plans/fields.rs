@@ -17,7 +17,7 @@ async fn plans_store_the_sent_fields() -> Result<()> {
     assert!(id(made)?.starts_with("plan_"));
     let without_generated = without(without(made.clone(), "id"), "createdAt");
     let expected = json!({
-        "object": "plan", "livemode": false, "name": "Gold", "amount": 2900, "currency": "USD", "interval": "month",
+        "object": "plan", "livemode": false, "version": 1, "name": "Gold", "amount": 2900, "currency": "USD", "interval": "month",
         "intervalCount": 1,
     });
     assert_eq!(without_generated, expected);

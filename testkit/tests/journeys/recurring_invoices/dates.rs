@@ -8,7 +8,7 @@ use super::{
     RECURRING, backdate_start, cadence, create_future, current, day, event_types, invoices, make, merchant, period,
     periods, recurring, set, starting_in_2090, wait_for_invoices,
 };
-use crate::support::{cluster, eventually, id, invalid, uuid, with};
+use crate::support::{cluster, eventually, id, invalid, uuid, with, without};
 
 #[tokio::test]
 async fn the_first_date_is_the_first_match_from_the_start() -> Result<()> {
@@ -167,7 +167,7 @@ async fn cycles_run_twice_produce_one_invoice() -> Result<()> {
         Ok((current(&merchant, &made).await?["nextInvoiceDate"] == after["nextInvoiceDate"]).then_some(()))
     })
     .await?;
-    assert_eq!(current(&merchant, &made).await?, after);
+    assert_eq!(without(current(&merchant, &made).await?, "version"), without(after, "version"));
     assert_eq!(periods(&merchant, &made).await?, billed);
     let row = sqlx::query("SELECT count(*) AS count FROM invoices WHERE recurring_invoice_id = $1").bind(uuid(&made)?);
     assert_eq!(row.fetch_one(&merchant.books.db).await?.try_get::<i64, _>("count")?, 3);

@@ -29,7 +29,7 @@ async fn recurring_invoices_store_the_sent_fields() -> Result<()> {
     assert!(id(&made)?.starts_with("rinv_"));
     let without_generated = ["id", "createdAt"].into_iter().fold(made.clone(), without);
     let expected = json!({
-        "object": "recurring_invoice", "livemode": false, "customerId": customer, "status": "active",
+        "object": "recurring_invoice", "livemode": false, "version": 1, "customerId": customer, "status": "active",
         "cadence": {"unit": "daily", "interval": 1}, "lastDayOfMonth": false, "startDate": today, "mode": "auto_send",
         "template": {"currency": "USD", "paymentTerms": "due_on_receipt", "items": [row("Rent", 1, 500)]},
         "nextInvoiceDate": today, "occurrenceCount": 0,

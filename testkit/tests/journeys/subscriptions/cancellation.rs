@@ -57,7 +57,8 @@ async fn cancellation_is_immediate_and_final() -> Result<()> {
         let response = cancel(&merchant, &id(&made)?).await?;
         let cancelled = ok(&response);
         assert!(cancelled["cancelledAt"].is_string() && cancelled.get("nextBillingAt").is_none(), "{cancelled}");
-        let expected = with(without(made.clone(), "nextBillingAt"), "status", "cancelled");
+        let raised = made["version"].as_i64().map(|version| version + 1);
+        let expected = with(with(without(made.clone(), "nextBillingAt"), "status", "cancelled"), "version", raised);
         assert_eq!(without(cancelled.clone(), "cancelledAt"), expected, "cancelling changes nothing else");
         for _ in 0..2 {
             assert_eq!(

@@ -1,13 +1,13 @@
 //! Collection of subscription invoices, and the subscription's status.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{
-    cancel, create_overdue, current, customer_with_card, event_types, invoices, plan, subscribe, subscription_body,
+    SUBSCRIPTIONS, cancel, create_overdue, current, customer_with_card, event_types, invoices, plan, subscription_body,
     wait_until_billed,
 };
-use crate::support::{Merchant, cluster, created, eventually, id, merchant, ok, with};
+use crate::support::{Merchant, cluster, created, eventually, id, invalid, merchant, ok, with};
 
 /// Waits until the subscription has this status, and returns it.
 async fn wait_for_status(merchant: &Merchant, subscription: &str, status: &str) -> Result<Value> {
@@ -82,7 +82,7 @@ async fn attempts_in_flight_finish_after_cancellation_without_retries() -> Resul
     let customer = merchant.customer().await?;
     created(&merchant.save_card(&customer, "tok_insufficient").await?);
     merchant.mock(cluster().await?, &["--latency-ms", "8000"]).await?;
-    let made = id(&subscribe(&merchant, subscription_body(&customer, &plan(&merchant, "month").await?)).await?)?;
+    let made = create_overdue(&merchant, subscription_body(&customer, &plan(&merchant, "month").await?), 0).await?;
     let sent = "SELECT count(*) > 0 FROM operations WHERE account_id = $1 AND kind = 'sale' AND state = 'sending'";
     eventually("an attempt in flight", async || {
         let sent = sqlx::query_scalar::<_, bool>(sent).bind(merchant.books.account);
@@ -100,5 +100,39 @@ async fn attempts_in_flight_finish_after_cancellation_without_retries() -> Resul
     assert!(all_attempts[0].get("nextAttemptAt").is_none(), "there is no retry: {all_attempts:?}");
     assert_eq!(&current(&merchant, &made).await?, cancelled);
     assert_eq!(event_types(&merchant, &made).await?, ["subscription.created", "subscription.cancelled"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_response_has_the_outcome_of_the_first_collection() -> Result<()> {
+    let merchant = merchant().await?;
+    let plan = plan(&merchant, "month").await?;
+    for (token, status, paid) in [("tok_ok", "active", true), ("tok_insufficient", "past_due", false)] {
+        let customer = merchant.customer().await?;
+        created(&merchant.save_card(&customer, token).await?);
+        let description = format!("é {}", "x".repeat(498));
+        let body = with(subscription_body(&customer, &plan), "description", description.clone());
+        let api = merchant.api.header("idempotency-key", token)?;
+        let response = api.post(SUBSCRIPTIONS, body.clone()).await?;
+        let made = created(&response);
+        assert_eq!((&made["status"], &made["description"]), (&json!(status), &json!(description)));
+        let invoice = format!("/v1/invoices/{}", made["latestInvoiceId"].as_str().context("an invoice")?);
+        let invoice = merchant.api.get(&invoice).await?;
+        assert_eq!(ok(&invoice)["status"] == "paid", paid, "{}", invoice.body);
+        assert_eq!(invoice.body["description"], description);
+        assert_eq!(invoice.body["items"][0]["description"], description);
+        let replay = api.post(SUBSCRIPTIONS, body).await?;
+        assert_eq!((replay.status, &replay.bytes), (201, &response.bytes), "the outcome is stored");
+        if paid {
+            assert!(invoice.body.get("amountRefunded").is_none(), "{}", invoice.body);
+            let payment = invoice.body["paymentId"].as_str().context("a payment")?;
+            merchant.refund(payment, Some(900)).await?;
+            merchant.wait_for_status(payment, "partially_refunded").await?;
+            let refunded = merchant.api.get(&format!("/v1/invoices/{}", id(&invoice.body)?)).await?;
+            assert_eq!(ok(&refunded)["amountRefunded"], 900);
+        }
+    }
+    let body = with(subscription_body("cus_1", &plan), "description", "x".repeat(501));
+    invalid(&merchant.api.post(SUBSCRIPTIONS, body).await?, "description");
     Ok(())
 }

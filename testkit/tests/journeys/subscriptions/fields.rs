@@ -31,9 +31,9 @@ async fn subscriptions_store_the_sent_fields_and_bill_immediately() -> Result<()
         assert!(made[field].is_string(), "{field}: {made}");
     }
     assert_eq!(made["nextBillingAt"], made["currentPeriodEnd"]);
-    let generated = ["id", "createdAt", "currentPeriodStart", "currentPeriodEnd", "nextBillingAt"];
+    let generated = ["id", "createdAt", "currentPeriodStart", "currentPeriodEnd", "nextBillingAt", "latestInvoiceId"];
     let expected = json!({
-        "object": "subscription", "livemode": false, "customerId": customer, "planId": plan, "status": "active",
+        "object": "subscription", "livemode": false, "version": 1, "customerId": customer, "planId": plan, "status": "active",
         "startAt": today, "timezone": zone,
     });
     assert_eq!(generated.into_iter().fold(made.clone(), without), expected);
@@ -50,6 +50,7 @@ async fn subscriptions_store_the_sent_fields_and_bill_immediately() -> Result<()
     .await?;
     assert!(is_correct, "{made}");
     let [invoice] = &invoices(&merchant, &id(&made)?).await?[..] else { panic!("one invoice") };
+    assert_eq!(made["latestInvoiceId"], invoice["id"]);
     for (field, expected) in [
         ("customerId", json!(customer)),
         ("subscriptionId", made["id"].clone()),
@@ -205,7 +206,7 @@ async fn cards_must_be_saved_by_the_customer() -> Result<()> {
         invalid(&merchant.api.post(SUBSCRIPTIONS, body).await?, "paymentMethodId");
     }
     let without_card = subscribe(&merchant, subscription_body(&other, &plan)).await?;
-    assert_eq!(without_card["status"], "active", "a customer without a card is billed as well");
+    assert_eq!(without_card["status"], "past_due", "a customer without a card is billed as well");
     assert_eq!(invoices(&merchant, &id(&without_card)?).await?.len(), 1);
     Ok(())
 }

@@ -19,8 +19,19 @@ const WITHOUT_FOREIGN_KEY: &[(&str, &str)] = &[
 ];
 
 /// Columns that end with `_id` but refer to no row.
-const NOT_REFERENCES: &[&str] =
-    &["operations.request_id", "customers.external_id", "refunds.external_id", "api_keys.pepper_id"];
+const NOT_REFERENCES: &[&str] = &[
+    "operations.request_id",
+    "customers.external_id",
+    "invoices.external_id",
+    "payment_links.external_id",
+    "payment_methods.external_id",
+    "payments.external_id",
+    "plans.external_id",
+    "recurring_invoices.external_id",
+    "refunds.external_id",
+    "subscriptions.external_id",
+    "api_keys.pepper_id",
+];
 
 /// A foreign key: `(columns) → parent (parents)`.
 #[derive(Debug, sqlx::FromRow)]

@@ -19,7 +19,7 @@ async fn endpoints_store_the_sent_fields() -> Result<()> {
     let made = created(&response);
     assert!(id(made)?.starts_with("we_"));
     let expected = json!({
-        "object": "webhook_endpoint", "livemode": false, "url": url, "enabledEvents": [], "status": "enabled",
+        "object": "webhook_endpoint", "livemode": false, "version": 1, "url": url, "enabledEvents": [], "status": "enabled",
     });
     assert_eq!(without(without(without(made.clone(), "id"), "createdAt"), "secret"), expected);
     assert!(made["createdAt"].is_string());
@@ -119,7 +119,8 @@ async fn updates_change_only_the_sent_fields() -> Result<()> {
         ("enabledEvents", json!(["payment.captured", "payment.captured"]), json!(["payment.captured"])),
         ("enabledEvents", json!([]), json!([])),
     ] {
-        expected = with(expected, field, stored);
+        let raised = expected["version"].as_i64().map(|version| version + 1);
+        expected = with(with(expected, field, stored), "version", raised);
         assert_eq!(ok(&merchant.api.post(&path, json!({field: value})).await?), &expected);
     }
     assert_eq!(ok(&merchant.api.get(&path).await?), &expected);

@@ -9,6 +9,7 @@ use foundation::error::{Error, Result};
 use foundation::filter::{Filters as _, OwnId};
 use foundation::id::{AccountId, KeyId, PaymentId, RefundId};
 use foundation::money::Currency;
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
 use foundation::time::Timestamp;
 use providers::FailureCode;
@@ -44,7 +45,9 @@ struct Row {
     payment_id: PaymentId,
     amount: i64,
     amount_asked: Option<i64>,
-    external_id: Option<String>,
+    external_id: Option<ExternalId>,
+    metadata: Option<Metadata>,
+    version: i64,
     status: RefundStatus,
     created_at: Timestamp,
     failure_code: Option<FailureCode>,
@@ -61,6 +64,8 @@ impl From<Row> for Listed {
                 amount: row.amount,
                 amount_asked: row.amount_asked,
                 external_id: row.external_id,
+                metadata: row.metadata,
+                version: row.version,
                 status: row.status,
                 created_at: row.created_at,
                 failure_code: row.failure_code,
@@ -75,7 +80,7 @@ macro_rules! select_refunds {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
             Row,
-            r#"SELECT r.id, r.payment_id, r.amount, r.amount_asked, r.external_id, r.status, r.created_at, r.failure_code,
+            r#"SELECT r.id, r.payment_id, r.amount, r.amount_asked, r.external_id, r.metadata, r.version, r.status, r.created_at, r.failure_code,
                       r.requested_by_key AS "requested_by: KeyId",
                       (SELECT p.currency FROM payments p WHERE p.account_id = r.account_id AND p.id = r.payment_id)
                           AS "currency!: Currency"

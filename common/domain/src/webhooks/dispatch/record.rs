@@ -67,7 +67,7 @@ async fn disable(
     }
     endpoint.status = EndpointStatus::Disabled;
     endpoint.disabled_reason = Some(reason);
-    endpoints::save(&mut tx, account, &endpoint, false).await?;
+    endpoints::save(&mut tx, account, &mut endpoint, false).await?;
     // After the change, so that the disabled endpoint gets no delivery of this event.
     let (livemode, view) = (mode == Mode::Live, EndpointView::new(&endpoint, mode == Mode::Live));
     events::append(&mut tx, account, livemode, EventType::WebhookEndpointDisabled, &view, now).await?;

@@ -18,6 +18,7 @@ use foundation::crypto::{KeyRing, Secret};
 use foundation::db::{self};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, WebhookEndpointId};
+use foundation::own_data::{Metadata, MetadataChange};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
 
@@ -36,6 +37,9 @@ pub struct Endpoint {
     pub enabled_events: Vec<String>,
     pub status: EndpointStatus,
     pub disabled_reason: Option<DisabledReason>,
+    pub metadata: Option<Metadata>,
+    /// Rises with each change, also of the secret.
+    pub version: i64,
     pub created_at: Timestamp,
 }
 
@@ -62,6 +66,7 @@ pub struct NewEndpoint {
     pub url: EndpointUrl,
     /// Subscribed event types; empty means all.
     pub enabled_events: Vec<EventType>,
+    pub metadata: Option<Metadata>,
 }
 
 /// The fields of an update; `None` leaves a field unchanged.
@@ -71,6 +76,7 @@ pub struct EndpointChange {
     /// Replaces the whole list; empty means all.
     pub enabled_events: Option<Vec<EventType>>,
     pub status: Option<EndpointStatus>,
+    pub metadata: Option<MetadataChange>,
 }
 
 /// An endpoint with its newly generated secret, which is shown only this once.
@@ -103,6 +109,8 @@ impl NewEndpoint {
             url: self.url.0,
             status: EndpointStatus::Enabled,
             disabled_reason: None,
+            metadata: self.metadata,
+            version: 1,
             created_at: now,
         };
         WithSecret { endpoint, secret: secrets::generate() }
@@ -114,7 +122,7 @@ macro_rules! select_endpoints {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
             Endpoint,
-            "SELECT id, url, enabled_events, status, disabled_reason, created_at FROM webhook_endpoints
+            "SELECT id, url, enabled_events, status, disabled_reason, metadata, version, created_at FROM webhook_endpoints
              WHERE deleted_at IS NULL AND " + $rest,
             $($arg),*
         )
@@ -133,14 +141,15 @@ pub async fn insert(tx: &mut PgConnection, encryption: &KeyRing, account: Accoun
     }
     let sealed = encryption.seal(new.secret.expose(), &secret_place(account, new.endpoint.id));
     sqlx::query!(
-        "INSERT INTO webhook_endpoints (id, account_id, url, enabled_events, secret, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6)",
+        "INSERT INTO webhook_endpoints (id, account_id, url, enabled_events, secret, created_at, metadata)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
         new.endpoint.id.uuid(),
         account.uuid(),
         new.endpoint.url,
         &new.endpoint.enabled_events,
         &sealed,
         new.endpoint.created_at,
+        new.endpoint.metadata.as_ref() as Option<&Metadata>,
     )
     .execute(tx)
     .await?;
@@ -194,8 +203,8 @@ pub async fn update(
 ) -> Result<Endpoint> {
     let mut tx = db::begin(db).await?;
     let mut endpoint = lock(&mut tx, account, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))?;
-    let resets_failures = apply(&mut endpoint, change);
-    save(&mut tx, account, &endpoint, resets_failures).await?;
+    let resets_failures = apply(&mut endpoint, change)?;
+    save(&mut tx, account, &mut endpoint, resets_failures).await?;
     tx.commit().await?;
     Ok(endpoint)
 }
@@ -225,15 +234,15 @@ pub(super) async fn lock_shared(
 pub(super) async fn save(
     tx: &mut PgConnection,
     account: AccountId,
-    endpoint: &Endpoint,
+    endpoint: &mut Endpoint,
     resets_failures: bool,
 ) -> Result<()> {
-    sqlx::query!(
+    endpoint.version = sqlx::query_scalar!(
         "UPDATE webhook_endpoints SET url = $3, enabled_events = $4, status = $5, disabled_reason = $6,
                 failing_since = CASE WHEN NOT $7 THEN failing_since END,
                 paused_until = CASE WHEN NOT $7 THEN paused_until END,
-                fresh_since = CASE WHEN $7 THEN clock_timestamp() ELSE fresh_since END
-         WHERE account_id = $1 AND id = $2",
+                fresh_since = CASE WHEN $7 THEN clock_timestamp() ELSE fresh_since END, metadata = $8
+         WHERE account_id = $1 AND id = $2 RETURNING version",
         account.uuid(),
         endpoint.id.uuid(),
         endpoint.url,
@@ -241,14 +250,18 @@ pub(super) async fn save(
         endpoint.status as EndpointStatus,
         endpoint.disabled_reason.map(|reason| reason.name()),
         resets_failures,
+        endpoint.metadata.as_ref() as Option<&Metadata>,
     )
-    .execute(tx)
+    .fetch_one(tx)
     .await?;
     Ok(())
 }
 
 /// Applies the change; returns whether past failures no longer count.
-fn apply(endpoint: &mut Endpoint, change: EndpointChange) -> bool {
+///
+/// # Errors
+/// 422 `metadata` if it is too large.
+fn apply(endpoint: &mut Endpoint, change: EndpointChange) -> Result<bool> {
     let new_url = change.url.as_ref().is_some_and(|url| url.0 != endpoint.url);
     if let Some(EndpointUrl(url)) = change.url {
         endpoint.url = url;
@@ -263,7 +276,10 @@ fn apply(endpoint: &mut Endpoint, change: EndpointChange) -> bool {
             EndpointStatus::Disabled => Some(DisabledReason::Merchant),
         };
     }
-    new_url || change.status == Some(EndpointStatus::Enabled)
+    if let Some(metadata) = change.metadata {
+        endpoint.metadata = metadata.apply(endpoint.metadata.take())?;
+    }
+    Ok(new_url || change.status == Some(EndpointStatus::Enabled))
 }
 
 /// Gives an endpoint a new secret. The one it replaces signs too for [`PREVIOUS_SECRET_VALIDITY`]; an older one stops
@@ -305,10 +321,10 @@ pub(super) async fn rotate_secret_in(
     let secret = secrets::generate();
     let rotated = sqlx::query_as!(
         Endpoint,
-        "UPDATE webhook_endpoints SET previous_secret = $5, secret = $3,
+        "UPDATE webhook_endpoints SET previous_secret = $5, secret = $3, version = version + 1,
                 previous_secret_until = clock_timestamp() + make_interval(secs => $4)
          WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL
-         RETURNING id, url, enabled_events, status, disabled_reason, created_at",
+         RETURNING id, url, enabled_events, status, disabled_reason, metadata, version, created_at",
         account.uuid(),
         id.uuid(),
         encryption.seal(secret.expose(), &secret_place(account, id)),
@@ -374,17 +390,19 @@ mod tests {
             enabled_events: vec![],
             status: EndpointStatus::Disabled,
             disabled_reason: Some(DisabledReason::Failing),
+            metadata: None,
+            version: 1,
             created_at: now,
         };
         let url = |url: &str| EndpointChange { url: Some(EndpointUrl(url.into())), ..EndpointChange::default() };
         let status = |status| EndpointChange { status: Some(status), ..EndpointChange::default() };
-        assert!(!apply(&mut endpoint, EndpointChange::default()));
-        assert!(!apply(&mut endpoint, url("https://a.example")));
-        assert!(apply(&mut endpoint, url("https://b.example")));
+        assert!(!apply(&mut endpoint, EndpointChange::default()).expect("valid"));
+        assert!(!apply(&mut endpoint, url("https://a.example")).expect("valid"));
+        assert!(apply(&mut endpoint, url("https://b.example")).expect("valid"));
         assert_eq!(endpoint.disabled_reason, Some(DisabledReason::Failing), "a new URL does not enable the endpoint");
-        assert!(apply(&mut endpoint, status(EndpointStatus::Enabled)));
+        assert!(apply(&mut endpoint, status(EndpointStatus::Enabled)).expect("valid"));
         assert_eq!(endpoint.disabled_reason, None);
-        assert!(!apply(&mut endpoint, status(EndpointStatus::Disabled)));
+        assert!(!apply(&mut endpoint, status(EndpointStatus::Disabled)).expect("valid"));
         assert_eq!(endpoint.disabled_reason, Some(DisabledReason::Merchant));
     }
 }

@@ -19,6 +19,7 @@ use domain::subscriptions::{self, NewSubscription, Subscription};
 use foundation::error::Result;
 use foundation::id::SubscriptionId;
 use foundation::money::Money;
+use foundation::own_data::OwnData;
 
 /// Large enough for batching, small enough to be exceeded.
 const BATCH: i64 = 3;
@@ -26,7 +27,7 @@ const BATCH: i64 = 3;
 impl Shop {
     async fn plan(&self, interval: Interval, interval_count: i32) -> Plan {
         let price = Money { minor: 2900, currency: "USD".parse().expect("a currency") };
-        let new = NewPlan { name: "Gold".into(), price, interval, interval_count };
+        let new = NewPlan { name: "Gold".into(), price, interval, interval_count, own: OwnData::default() };
         match create_plan(&self.db, &self.caller, new, None, at("2020-01-01T00:00:00Z"))
             .await
             .expect("a plan")
@@ -43,6 +44,8 @@ impl Shop {
             payment_method_id: None,
             start_at: start_at.map(|day| day.parse().expect("a day")),
             timezone: zone.parse().expect("a zone"),
+            description: None,
+            own: OwnData::default(),
         };
         create_subscription(&self.db, &self.caller, &new, None, at(now)).await.map(CreationResult::into_new)
     }
@@ -69,7 +72,7 @@ impl Shop {
     }
 
     async fn stored(&self, id: SubscriptionId) -> Subscription {
-        subscriptions::retrieve(&self.db, self.caller.account_id, id).await.expect("the subscription")
+        subscriptions::retrieve(&*self.db, self.caller.account_id, id).await.expect("the subscription")
     }
 
     /// A column of a subscription's invoices, in the order of their numbers.

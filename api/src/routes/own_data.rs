@@ -1,0 +1,27 @@
+//! The body of updates that change only a merchant's own data.
+
+use foundation::own_data::OwnDataChange;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::body::{ExternalId, Metadata, nullable};
+
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OwnDataFields {
+    /// Your own data: pairs to set. `null` removes a pair; the others stay.
+    metadata: Option<Metadata>,
+    /// Your own id; `null` clears it.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<ExternalId>)]
+    external_id: Option<Option<ExternalId>>,
+}
+
+impl OwnDataFields {
+    pub(super) fn into_change(self) -> OwnDataChange {
+        OwnDataChange {
+            metadata: self.metadata.map(|metadata| metadata.0),
+            external_id: self.external_id.map(|id| id.map(|id| id.0)),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Changes of a merchant's own data on objects that have no other update.
+
+/// Changes `metadata` and `external_id` of a row, which this locks.
+macro_rules! change_own_data {
+    ($tx:ident, $table:literal, $what:literal, $account:expr, $id:expr, $change:expr) => {
+        let own = sqlx::query_as!(
+            foundation::own_data::OwnData,
+            "SELECT metadata, external_id FROM " + $table + " WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE",
+            $account.uuid(),
+            $id.uuid(),
+        )
+        .fetch_optional(&mut *$tx)
+        .await?;
+        let own = $change.apply(own.ok_or_else(|| foundation::error::Error::no_such($what, $id))?)?;
+        sqlx::query!(
+            "UPDATE " + $table + " SET metadata = $3, external_id = $4 WHERE account_id = $1 AND id = $2",
+            $account.uuid(),
+            $id.uuid(),
+            own.metadata.as_ref() as Option<&foundation::own_data::Metadata>,
+            own.external_id.as_deref(),
+        )
+        .execute(&mut *$tx)
+        .await?;
+    };
+}
+
+pub(crate) use change_own_data;
