@@ -93,7 +93,7 @@ fn number(object: &Value, field: &str) -> i64 {
     object[field].as_i64().unwrap_or(0)
 }
 
-/// docs/api.md, Payments: amounts and the fields of each status.
+/// docs/payments.md, Payments: amounts and the fields of each status.
 fn payment(payment: &Value) -> Option<&'static str> {
     if payment["object"] != "payment" {
         return None;

@@ -64,7 +64,7 @@ pub struct Refund {
     pub requested_by: Option<KeyId>,
 }
 
-/// The public JSON of a refund (docs/api.md, Refunds).
+/// The public JSON of a refund (docs/payments.md, Refunds).
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Refund, description = "A refund to the card.")]

@@ -1,5 +1,5 @@
 //! Which changes of a payment are allowed, and for which amounts. Pure functions, called while the payment is locked
-//! (docs/api.md, Payments).
+//! (docs/payments.md, Payments).
 
 use super::payment::Payment;
 use super::status::Status;

@@ -1,6 +1,6 @@
 //! The state machine of a payment: pure, total, no wildcard. [`Status::next`] lists every legal transition.
 
-/// The status of a payment (docs/api.md, Payments).
+/// The status of a payment (docs/payments.md, Payments).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "payment_status", rename_all = "snake_case")]
 pub enum Status {

@@ -74,7 +74,7 @@ async fn wrong_methods_get_an_allow_header() -> Result<()> {
     let wrong = [
         (Method::DELETE, "/v1/payments", vec!["GET", "POST"]),
         (Method::PATCH, "/v1/customers/cus_1", vec!["GET", "POST"]),
-        (Method::PUT, "/v1/payments/pay_1", vec!["GET"]),
+        (Method::PUT, "/v1/payments/pay_1", vec!["GET", "POST"]),
         (Method::POST, "/v1/capabilities", vec!["GET"]),
         (Method::GET, "/v1/payment_methods/pm_1/default", vec!["POST"]),
         (Method::GET, "/v1/tokens", vec!["POST"]),

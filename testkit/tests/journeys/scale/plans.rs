@@ -145,8 +145,17 @@ fn whole_table_joined(node: &Value) -> Option<String> {
     Some(format!("{} of all {}", node["Node Type"], whole["Relation Name"]))
 }
 
+/// The problem of a page whose rows are sorted before its limit applies: all of them are read.
+fn sorted_before_limit(node: &Value) -> Option<String> {
+    let part = &node["Plans"][0];
+    let sorts = matches!(part["Node Type"].as_str(), Some("Sort" | "Incremental Sort"));
+    let table = part["Plans"][0]["Relation Name"].as_str()?;
+    (node["Node Type"] == "Limit" && sorts).then(|| format!("all of {table} sorted by {}", part["Sort Key"]))
+}
+
 fn collect_problems(node: &Value, problems: &mut Vec<String>) {
     problems.extend(problem(node));
+    problems.extend(sorted_before_limit(node));
     problems.extend(whole_table_joined(node));
     for part in node["Plans"].as_array().into_iter().flatten() {
         collect_problems(part, problems);

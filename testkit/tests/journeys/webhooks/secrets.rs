@@ -10,7 +10,7 @@ use sqlx::Row;
 use testkit::Response;
 
 use super::{ENDPOINTS, cluster_without_workers, endpoint, endpoint_body, merchant, secret};
-use crate::support::{Merchant, concurrently, created, id, not_found, ok, uuid, without};
+use crate::support::{Merchant, concurrently, created, id, not_found, ok, uuid, with, without};
 
 /// The random bytes of a secret.
 fn bytes(secret: &str) -> Result<Vec<u8>> {
@@ -85,7 +85,8 @@ async fn rotations_keep_the_previous_secret_for_a_day() -> Result<()> {
     let mut shown = HashSet::from([first]);
     for rotation in 1..=3 {
         let response = rotate(&merchant, &endpoint).await?;
-        assert_eq!(without(ok(&response).clone(), "secret"), without(made.body.clone(), "secret"));
+        let expected = with(without(made.body.clone(), "secret"), "version", 1 + rotation);
+        assert_eq!(without(ok(&response).clone(), "secret"), expected);
         assert_eq!(bytes(&secret(&response.body)?)?.len(), 32);
         assert!(shown.insert(secret(&response.body)?), "a new secret each time");
         let after = stored_secrets(&merchant, &endpoint).await?;
@@ -97,7 +98,7 @@ async fn rotations_keep_the_previous_secret_for_a_day() -> Result<()> {
         before = after;
     }
     let path = format!("{ENDPOINTS}/{endpoint}");
-    assert_eq!(ok(&merchant.api.get(&path).await?), &without(made.body, "secret"));
+    assert_eq!(ok(&merchant.api.get(&path).await?), &with(without(made.body, "secret"), "version", 4));
     ok(&merchant.api.delete(&path).await?);
     not_found(&rotate(&merchant, &endpoint).await?);
     Ok(())
