@@ -183,20 +183,24 @@ impl<'de> Deserialize<'de> for CheckoutIntent {
 
 schema_is!(CheckoutIntent, schema::enumeration(["one_time", "store"]));
 
-/// An event type by its name.
+/// An event type that an endpoint can enable, by its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventName(pub(crate) EventType);
 
 impl<'de> Deserialize<'de> for EventName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        strict(from, "an event type, such as payment.captured", |value| {
-            let name = value.as_str()?;
-            EventType::ALL.iter().find(|event| event.name() == name).map(|event| Self(*event))
-        })
+        strict(
+            from,
+            "an event type, such as payment.captured; /docs lists them, and an empty list means all",
+            |value| {
+                let name = value.as_str()?;
+                EventType::subscribable().find(|event| event.name() == name).map(Self)
+            },
+        )
     }
 }
 
-schema_is!(EventName, schema::enumeration(EventType::ALL.iter().map(|event| event.name())));
+schema_is!(EventName, schema::enumeration(EventType::subscribable().map(EventType::name)));
 
 /// Whether deliveries are sent to a webhook endpoint.
 #[derive(Clone, Copy, Debug)]

@@ -91,8 +91,8 @@ impl ApiError {
     }
 
     /// 404: no such path.
-    pub(crate) fn no_route() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", "no such path")
+    pub(crate) fn no_route(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
     /// 405. The router adds `Allow`.
@@ -202,7 +202,7 @@ impl From<AuthError> for ApiError {
 }
 
 #[derive(Serialize, ToSchema)]
-#[schema(as = Error)]
+#[schema(as = ErrorResponse)]
 pub(crate) struct ErrorBody<'a> {
     error: ErrorView<'a>,
 }

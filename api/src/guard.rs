@@ -276,8 +276,9 @@ async fn check_signature(app: &App, caller: &Caller, request: Request) -> ApiRes
 }
 
 fn key_of(headers: &HeaderMap) -> ApiResult<&str> {
-    bearer(headers)
-        .ok_or_else(|| ApiError::unauthenticated("exactly one Authorization: Bearer <API key> header is required"))
+    let message =
+        "exactly one Authorization: Bearer <API key> header is required; Basic authentication is not supported";
+    bearer(headers).ok_or_else(|| ApiError::unauthenticated(message))
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

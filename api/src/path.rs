@@ -14,6 +14,6 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let read = extract::Path::from_request_parts(parts, state).await;
-        read.map(|extract::Path(value)| Self(value)).map_err(|_| ApiError::no_route())
+        read.map(|extract::Path(value)| Self(value)).map_err(|_| ApiError::no_route("no such path"))
     }
 }

@@ -20,6 +20,7 @@ use crate::error::{ApiError, ErrorCode};
 use crate::request_id;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+const API_VERSION: HeaderName = HeaderName::from_static("api-version");
 
 /// The client's IP address.
 pub(crate) fn client_address(request: &Request) -> IpAddr {
@@ -82,6 +83,7 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
         if let Ok(value) = HeaderValue::try_from(id.to_string()) {
             response.headers_mut().insert(REQUEST_ID, value);
         }
+        response.headers_mut().insert(API_VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
         if is_of_api {
             response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -19,6 +19,14 @@ struct ErrorDoc {
 
 const ERRORS: &[ErrorDoc] = &[
     ErrorDoc {
+        name: "BadRequest",
+        status: 400,
+        codes: &["invalid_request"],
+        required: &["param"],
+        has_rate_limit: false,
+        description: "More than one `Host` header.",
+    },
+    ErrorDoc {
         name: "Unauthenticated",
         status: 401,
         codes: &["authentication_failed"],
@@ -67,6 +75,14 @@ const ERRORS: &[ErrorDoc] = &[
         has_rate_limit: false,
         description: "The path does not support this method; `Allow` lists those that it does. Returned even without a \
                       key.",
+    },
+    ErrorDoc {
+        name: "Timeout",
+        status: 408,
+        codes: &["invalid_request"],
+        required: &[],
+        has_rate_limit: false,
+        description: "The body did not arrive in time. Nothing was done, and it is safe to retry.",
     },
     ErrorDoc {
         name: "Conflict",
@@ -186,7 +202,7 @@ pub(super) fn explained() -> impl Iterator<Item = (&'static str, Vec<u16>, &'sta
 
 /// The headers of a response, by reference.
 pub(super) fn headers(has_rate_limit: bool) -> Map<String, Value> {
-    let always = ["Request-Id", "Cache-Control", "X-Content-Type-Options"];
+    let always = ["Request-Id", "Api-Version", "Cache-Control", "X-Content-Type-Options"];
     let names = always.iter().chain(["RateLimit", "RateLimit-Policy"].iter().filter(|_| has_rate_limit));
     names.map(|name| ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}))).collect()
 }
@@ -194,6 +210,11 @@ pub(super) fn headers(has_rate_limit: bool) -> Map<String, Value> {
 /// `components.headers`.
 pub(super) fn header_components() -> Value {
     json!({
+        "Api-Version": {
+            "description": "The version of this API, as in this document's `info`.",
+            "required": true,
+            "schema": {"type": "string"},
+        },
         "Request-Id": {
             "description": "The id of the request. Include it when you contact support.",
             "required": true,
@@ -255,13 +276,14 @@ impl ErrorDoc {
         if let Some(extra) = extra {
             headers.insert(extra.to_owned(), json!({"$ref": format!("#/components/headers/{extra}")}));
         }
-        let detail = json!({"type": "object", "properties": {"code": {"enum": self.codes}}, "required": self.required});
-        let schema = json!({"allOf": [
-            {"$ref": "#/components/schemas/Error"},
-            {"type": "object", "properties": {"error": detail}},
-        ]});
-        let content = json!({"application/json": {"schema": schema}});
-        json!({"description": self.description, "headers": headers, "content": content})
+        let content = json!({"application/json": {"schema": {"$ref": "#/components/schemas/ErrorResponse"}}});
+        json!({
+            "description": self.description,
+            "headers": headers,
+            "content": content,
+            "x-error-codes": self.codes,
+            "x-error-fields": self.required,
+        })
     }
 }
 
@@ -278,8 +300,8 @@ pub(super) fn of(endpoint: &Endpoint) -> Map<String, Value> {
     };
     let applies = |error: &&ErrorDoc| {
         by_access.contains(&error.name)
-            || matches!(error.name, "TooLarge" | "TooManyRequests" | "Fault")
-            || (error.name == "Unavailable" && endpoint.method != "get")
+            || matches!(error.name, "BadRequest" | "TooLarge" | "TooManyRequests" | "Fault")
+            || (matches!(error.name, "Timeout" | "Unavailable") && endpoint.method != "get")
             || endpoint.doc.errors.contains(&error.status)
     };
     let reference = |error: &ErrorDoc| json!({"$ref": format!("#/components/responses/{}", error.name)});

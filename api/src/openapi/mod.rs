@@ -2,9 +2,11 @@
 //! table and the request and response structs (docs/architecture.md, OpenAPI document).
 
 mod errors;
+mod events;
 pub(crate) mod operation_doc;
 pub(crate) mod operations;
 mod page;
+mod samples;
 mod schema_html;
 mod schemas;
 
@@ -51,10 +53,12 @@ const ABOUT: &str = "One API for card payments, whichever provider settles a mer
     says otherwise. Strings must not contain U+0000. Amounts are whole numbers of the currency's minor unit. \
     Timestamps are RFC 3339 in UTC. A response field without a value is omitted, never `null`. Responses may gain new \
     fields.\n\n\
-    Every error response has the same body, `Error`. An unknown path returns 404 and a wrong method 405, even \
-    without a key. Every response has a `Request-Id` header.\n\n\
-    Every `POST` that creates an object accepts `Idempotency-Key`, except the browser routes: the same key with the \
-    same body returns the first response again.";
+    Every error response has the same body, `ErrorResponse`. An unknown path returns 404 and a wrong method 405, even \
+    without a key. Every response has a `Request-Id` header. `x-extensible-enum` lists the values of today: expect \
+    others.\n\n\
+    Operations with an `Idempotency-Key` parameter return the first response again for the same key with the same \
+    body. Captures, voids and refunds have none: a refund takes an `externalId` instead, and a capture or void that \
+    has succeeded returns 409 when repeated.";
 
 const SECRET: &str = "A secret key, `svc_sk_test_…` or `svc_sk_live_…`, for your server. A live request must also \
     be signed: RFC 9421 with `hmac-sha256` over `@method`, `@path`, `@query`, with a body its `content-digest` (RFC \
@@ -73,11 +77,13 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
         }
     }
     ErrorBody::schemas(&mut responses);
-    responses.push(("Error".to_owned(), <ErrorBody<'_> as utoipa::PartialSchema>::schema()));
+    responses.push(("ErrorResponse".to_owned(), <ErrorBody<'_> as utoipa::PartialSchema>::schema()));
     components.extend(schemas::of_responses(responses));
     components.entry("ErrorDetail".to_owned()).and_modify(|detail| {
-        detail["properties"]["code"]["enum"] = json!(errors::codes());
+        detail["properties"]["code"][schemas::OPEN_ENUM] = json!(errors::codes());
     });
+
+    let webhooks = events::webhooks(&mut components);
 
     let examples: Map<String, Value> = serde_json::from_str(EXAMPLES).expect("the embedded file is a JSON object");
     for (name, example) in examples {
@@ -87,7 +93,9 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
     let mut paths = Map::new();
     for endpoint in endpoints.iter() {
         let path = paths.entry(endpoint.path).or_insert_with(|| json!({}));
-        path[endpoint.method] = operation(endpoint, endpoints);
+        let mut operation = operation(endpoint, endpoints);
+        operation["x-codeSamples"] = samples::of(endpoint, public_url);
+        path[endpoint.method] = operation;
     }
     let bearer = |description| json!({"type": "http", "scheme": "bearer", "description": description});
     json!({
@@ -96,6 +104,7 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
         "servers": [{"url": public_url}],
         "tags": TAGS.map(|name| json!({"name": name})),
         "paths": paths,
+        "webhooks": webhooks,
         "components": {
             "schemas": components,
             "responses": errors::components(),
@@ -162,6 +171,9 @@ fn operation(endpoint: &Endpoint, all: &[Endpoint]) -> Value {
                 "headers": headers,
                 "content": {"application/json": {"schema": schema}},
             });
+            if success.is_list {
+                response["content"]["text/csv"] = json!({"schema": {"type": "string"}});
+            }
             if !doc.links.is_empty() {
                 response["links"] = links(doc.links, all);
             }

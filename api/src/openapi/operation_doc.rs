@@ -21,6 +21,8 @@ pub(crate) struct ResponseDoc {
     pub(crate) status: u16,
     pub(crate) description: &'static str,
     pub(crate) schema: String,
+    /// Whether it is a list, which is also answered as CSV.
+    pub(crate) is_list: bool,
 }
 
 /// What is specific to one operation.
@@ -71,7 +73,7 @@ impl OperationDoc {
     pub(crate) fn response<T: ToSchema>(mut self, status: u16, description: &'static str) -> Self {
         T::schemas(&mut self.response_schemas);
         self.response_schemas.push((T::name().into_owned(), T::schema()));
-        self.response = Some(ResponseDoc { status, description, schema: T::name().into_owned() });
+        self.response = Some(ResponseDoc { status, description, schema: T::name().into_owned(), is_list: false });
         self
     }
 
@@ -86,7 +88,8 @@ impl OperationDoc {
         let name = format!("{}List", T::name());
         self = self.response::<T>(200, "");
         self.response_schemas.push((name.clone(), ListView::<T>::schema()));
-        self.response = Some(ResponseDoc { status: 200, description: "A page of the list.", schema: name });
+        let description = "A page of the list. With `Accept: text/csv`, all rows as CSV.";
+        self.response = Some(ResponseDoc { status: 200, description, schema: name, is_list: true });
         let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
         self.parameter("query", "limit", false, "The page size.", limit).parameter(
             "query",

@@ -276,6 +276,18 @@ pub(crate) fn webhook_endpoints_rotate_secret() -> OperationDoc {
     .errors(&[404])
 }
 
+pub(crate) fn webhook_endpoints_test() -> OperationDoc {
+    OperationDoc::new(
+        "Test a webhook endpoint",
+        "Sends a `webhook_endpoint.test` event to this endpoint alone, whatever it has enabled, immediately and without \
+         retries. Retrieve the delivery to see the response. It takes no body.",
+    )
+    .path_id::<WebhookEndpointId>()
+    .response::<DeliveryView<'_>>(200, "The delivery, which is pending.")
+    .errors(&[404, 409])
+    .links(&["webhook_deliveries.retrieve"])
+}
+
 pub(crate) fn webhook_deliveries_retrieve() -> OperationDoc {
     OperationDoc::new("Retrieve a webhook delivery", "Includes the request that was sent and the response to it.")
         .path_id::<WebhookDeliveryId>()

@@ -3,12 +3,16 @@
 use std::fmt::Write as _;
 
 use axum::http::HeaderValue;
+use providers::mock::CardBehavior;
 use serde_json::Value;
 
 use super::errors;
 use super::schema_html::{inline, prose, rows};
 use crate::error::anchor;
 use crate::html::{Style, Text};
+
+/// An amount of which half differs.
+const TEST_AMOUNT: i64 = 1000;
 
 /// The page and its Content-Security-Policy, which allows only the inline style.
 pub(super) struct Page {
@@ -30,13 +34,15 @@ pub(super) fn render(document: &Value) -> Page {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title} API</title>\n\
          <style>{style}</style>\n{nav}\n<main>\n<h1>{title} API</h1>\n\
          <p class=\"muted\">Version {version} at <code>{server}</code>. Machine-readable: \
-         <a href=\"/openapi.json\">openapi.json</a> (OpenAPI 3.1).</p>\n{about}\n{keys}\n{sections}\n{errors}\n{schemas}\n\
+         <a href=\"/openapi.json\">openapi.json</a> (OpenAPI 3.1).</p>\n{about}\n{keys}\n{sections}\n{cards}\n{events}\n{errors}\n{schemas}\n\
          </main>\n</html>\n",
         style = style.text,
         nav = nav(document),
         about = prose(text(&info["description"])),
         keys = keys(document),
         sections = sections(document),
+        cards = test_cards(),
+        events = events(document),
         errors = errors(document),
         schemas = schemas(document),
     );
@@ -76,7 +82,7 @@ fn nav(document: &Value) -> String {
         }
         html.push_str("</ul>\n");
     }
-    html + "<strong>General</strong>\n<a href=\"#errors\">Errors</a>\n<a href=\"#schemas\">Objects and bodies</a>\n</nav>"
+    html + "<strong>General</strong>\n<a href=\"#test-cards\">Test cards</a>\n<a href=\"#events\">Event types</a>\n<a href=\"#errors\">Errors</a>\n<a href=\"#schemas\">Objects and bodies</a>\n</nav>"
 }
 
 fn keys(document: &Value) -> String {
@@ -123,14 +129,52 @@ fn article(document: &Value, method: &str, path: &str, operation: &Value) -> Str
     let body = &operation["requestBody"]["content"]["application/json"];
     if let Some(schema) = resolve(document, &body["schema"]) {
         let _ = write!(html, "<h4>Body</h4>\n{}", rows(schema));
-        html.push_str(&example(&body["example"]));
     }
+    html.push_str(&samples(operation));
     let _ = write!(
         html,
         "<h4>Responses</h4>\n<div class=\"scroll\"><table>\n{}</table></div>\n</article>\n",
         responses(document, operation)
     );
     html
+}
+
+/// The first sample is shown, the others open on demand.
+fn samples(operation: &Value) -> String {
+    let sample = |(i, sample): (usize, &Value)| {
+        let (language, source) = (Text(text(&sample["label"])), Text(text(&sample["source"])));
+        let open = if i == 0 { " open" } else { "" };
+        format!("<details{open}><summary>{language}</summary>\n<pre>{source}</pre></details>\n")
+    };
+    operation["x-codeSamples"].as_array().into_iter().flatten().enumerate().map(sample).collect()
+}
+
+fn events(document: &Value) -> String {
+    let row = |(kind, event): (&str, &Value)| {
+        let schema = &event["post"]["requestBody"]["content"]["application/json"]["schema"];
+        let name = text(&schema["$ref"]).rsplit('/').next().unwrap_or_default();
+        format!("<tr><th><code>{kind}</code><td><a href=\"#schema-{name}\">{name}</a>\n")
+    };
+    let rows: String = entries(&document["webhooks"]).map(row).collect();
+    format!("<h2 id=\"events\">Event types</h2>\n<div class=\"scroll\"><table>\n{rows}</table></div>\n")
+}
+
+/// The cards of test accounts on the mock.
+fn test_cards() -> String {
+    let row = |behavior: CardBehavior| {
+        let outcome = match behavior.authorize(TEST_AMOUNT) {
+            Ok(TEST_AMOUNT) => "approved".to_owned(),
+            Ok(_) => "half of the amount is approved".to_owned(),
+            Err(decline) => format!("declined: <code>{}</code>", Text(&decline.code)),
+        };
+        format!("<tr><th><code>{}</code><td>…{} <td>{outcome}\n", behavior.token(), Text(&behavior.card().last4))
+    };
+    let rows: String = CardBehavior::ALL.into_iter().map(row).collect();
+    format!(
+        "<h2 id=\"test-cards\">Test cards</h2>\n<p>Test accounts on the mock provider accept these as \
+         <code>paymentToken</code> and <code>upstreamToken</code>, any number of times.</p>\n\
+         <div class=\"scroll\"><table>\n{rows}</table></div>\n"
+    )
 }
 
 fn example(value: &Value) -> String {
@@ -150,19 +194,14 @@ fn responses(document: &Value, operation: &Value) -> String {
         let Some(resolved) = resolve(document, response) else { return String::new() };
         let description = inline(text(&resolved["description"]));
         let schema = &resolved["content"]["application/json"]["schema"];
-        let content = match schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next()) {
-            Some(name) => format!("<a href=\"#schema-{name}\">{name}</a>"),
-            None => codes(schema).iter().map(|code| format!("<code>{code}</code> ")).collect(),
+        let name = text(&schema["$ref"]).rsplit('/').next().unwrap_or_default();
+        let content = match resolved["x-error-codes"].as_array() {
+            Some(codes) => codes.iter().map(|code| format!("<code>{}</code> ", text(code))).collect(),
+            None => format!("<a href=\"#schema-{name}\">{name}</a>"),
         };
         format!("<tr><th>{status}<td>{content} {description}\n")
     };
     entries(&operation["responses"]).map(row).collect()
-}
-
-/// The error codes of a response.
-fn codes(schema: &Value) -> Vec<&str> {
-    let codes = &schema["allOf"][1]["properties"]["error"]["properties"]["code"]["enum"];
-    codes.as_array().into_iter().flatten().map(text).collect()
 }
 
 fn errors(document: &Value) -> String {

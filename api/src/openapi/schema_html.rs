@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::schemas::OPEN_ENUM;
 use crate::html::Text;
 
 /// The length of the longest pattern that the page shows, in bytes.
@@ -51,7 +52,7 @@ fn kind(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         return format!("<a href=\"#schema-{name}\">{name}</a>");
     }
-    if let Some(values) = schema["enum"].as_array() {
+    if let Some(values) = schema["enum"].as_array().or(schema[OPEN_ENUM].as_array()) {
         let code = |value: &Value| format!("<code>{}</code>", Text(value.as_str().unwrap_or("null")));
         return values.iter().map(code).collect::<Vec<_>>().join(" ");
     }

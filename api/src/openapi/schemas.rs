@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
+/// Lists the values of a response field to which values may be added. Programs generated from an `enum` would reject
+/// those.
+pub(super) const OPEN_ENUM: &str = "x-extensible-enum";
+
 const REFERENCE: &str = "#/components/schemas/";
 
 /// Schemas by name, as `utoipa` derives them.
@@ -26,6 +30,7 @@ pub(super) fn of_responses(schemas: Schemas) -> Named {
         inline_references(schema, &named, &is_scalar);
         walk(schema, &mut |schema| {
             remove_null(schema);
+            open_enumeration(schema);
         });
     }
     objects
@@ -120,6 +125,15 @@ fn remove_null(schema: &mut Value) -> bool {
         }
     }
     removed
+}
+
+/// Allows values that are added later, unless there is a single one, which identifies the kind of object.
+fn open_enumeration(schema: &mut Value) {
+    let Some(map) = schema.as_object_mut() else { return };
+    if let Some(values) = map.remove("enum") {
+        let is_open = values.as_array().is_some_and(|values| values.len() > 1);
+        map.insert(if is_open { OPEN_ENUM } else { "enum" }.to_owned(), values);
+    }
 }
 
 fn add_null(schema: &mut Value) {

@@ -15,6 +15,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Token {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ErrorPage> {
         let Path(token) = Path::<String>::from_request_parts(parts, state).await?;
-        if token.contains('\0') { Err(ApiError::no_route().into()) } else { Ok(Self(token)) }
+        if token.contains('\0') { Err(ApiError::no_route("no such path").into()) } else { Ok(Self(token)) }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod checkout;
 pub(crate) mod collections;
 pub(crate) mod customers;
 pub(crate) mod events;
+mod hints;
 pub(crate) mod invoices;
 pub(crate) mod lists;
 pub(crate) mod own_data;
@@ -23,7 +24,9 @@ pub(crate) mod webhook_endpoints;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::http::Uri;
 use axum::middleware::from_fn_with_state;
+use axum::response::Redirect;
 use providers::capabilities::Permission as Op;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -103,6 +106,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         post("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsUpdate), webhook_endpoints::update, docs::webhook_endpoints_update()),
         delete("/v1/webhook_endpoints/{id}", Secret(Op::WebhookEndpointsDelete), webhook_endpoints::delete, docs::webhook_endpoints_delete()),
         post("/v1/webhook_endpoints/{id}/rotate_secret", Secret(Op::WebhookEndpointsRotateSecret), webhook_endpoints::rotate_secret, docs::webhook_endpoints_rotate_secret()),
+        post("/v1/webhook_endpoints/{id}/test", Secret(Op::WebhookEndpointsTest), webhook_endpoints::test, docs::webhook_endpoints_test()),
         list::<lists::WebhookDeliveries>("/v1/webhook_deliveries", Secret(Op::WebhookDeliveriesList)),
         get("/v1/webhook_deliveries/{id}", Secret(Op::WebhookDeliveriesRetrieve), webhook_deliveries::retrieve, docs::webhook_deliveries_retrieve()),
         post("/v1/webhook_deliveries/{id}/replay", Secret(Op::WebhookDeliveriesReplay), webhook_deliveries::replay, docs::webhook_deliveries_replay()),
@@ -137,7 +141,8 @@ pub(crate) fn router(app: App) -> Router {
         .fold(documents, |router, endpoint| endpoint.register(router, &app))
         .merge(pages::router(&app))
         .merge(elements::router(&app))
-        .fallback(async || ApiError::no_route())
+        .route("/", axum::routing::get(async || Redirect::temporary("/docs")))
+        .fallback(async |uri: Uri| hints::no_route(uri.path()))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
         // The limit is enforced where bodies are read; axum's own would return a different error body.
         .layer(DefaultBodyLimit::disable())

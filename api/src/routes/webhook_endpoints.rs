@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use domain::webhooks::endpoints::{self, EndpointChange, EndpointUrl, NewEndpoint};
-use domain::webhooks::{DeletedEndpointView, EndpointView};
+use domain::webhooks::{DeletedEndpointView, DeliveryView, EndpointView, deliveries};
 use foundation::id::WebhookEndpointId;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -94,6 +94,16 @@ pub(super) async fn rotate_secret(
         endpoints::rotate_secret(&app.db, &app.encryption, caller.account_id, WebhookEndpointId::from_request(&id)?)
             .await?;
     Ok(ok(EndpointView::with_secret(&endpoint, caller.livemode())))
+}
+
+pub(super) async fn test(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> ApiResult {
+    let (id, livemode) = (WebhookEndpointId::from_request(&id)?, caller.livemode());
+    let delivery = deliveries::test(&app.db, caller.account_id, livemode, id, app.clock.now()).await?;
+    Ok(ok(DeliveryView::new(&delivery, livemode)))
 }
 
 pub(super) async fn delete(

@@ -6,7 +6,7 @@ mod read;
 use std::time::Duration;
 
 use serde::Serialize;
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use tokio::time::sleep;
 
 use foundation::clock::Clock;
@@ -27,6 +27,11 @@ macro_rules! event_types {
         impl EventType {
             /// All event types.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The event types that an endpoint can enable. A test goes to its endpoint, whatever that has enabled.
+            pub fn subscribable() -> impl Iterator<Item = Self> {
+                Self::ALL.iter().copied().filter(|kind| *kind != Self::WebhookEndpointTest)
+            }
 
             /// `resource.what_happened`.
             pub const fn name(self) -> &'static str {
@@ -54,6 +59,7 @@ event_types! {
     PaymentCaptureFailed = "payment.capture_failed",
     PaymentVoidFailed = "payment.void_failed",
     WebhookEndpointDisabled = "webhook_endpoint.disabled",
+    WebhookEndpointTest = "webhook_endpoint.test",
     InvoiceIssued = "invoice.issued",
     InvoiceScheduled = "invoice.scheduled",
     InvoicePaid = "invoice.paid",
@@ -125,6 +131,33 @@ fn render_for_refund(
     let payload = Payload { id, kind: kind.name(), timestamp: now, livemode, data: Data { object, refund_id } };
     let payload = serde_json::to_string(&payload).map_err(|e| Error::internal(format!("event of {kind:?}: {e}")))?;
     Ok(Event { id, kind, payload, at })
+}
+
+/// Writes an event with the object's current API representation and no delivery.
+///
+/// # Errors
+/// Database errors only.
+pub(crate) async fn insert(
+    tx: &mut PgConnection,
+    account: AccountId,
+    livemode: bool,
+    kind: EventType,
+    object: &impl Serialize,
+    now: Timestamp,
+) -> Result<Event> {
+    let event = render(livemode, kind, object, now)?;
+    sqlx::query!(
+        "INSERT INTO events (id, account_id, type, payload, created_at, xact)
+         VALUES ($1, $2, $3, $4, $5, pg_current_xact_id()::text::bigint)",
+        event.id.uuid(),
+        account.uuid(),
+        event.kind.name(),
+        event.payload,
+        event.at,
+    )
+    .execute(tx)
+    .await?;
+    Ok(event)
 }
 
 /// Writes an event with the object's current API representation, and a delivery for each subscribed endpoint. The

@@ -97,9 +97,11 @@ fn is_within_limits<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> bool
 /// The schema of metadata with values of this type.
 fn pairs(value: ObjectBuilder) -> ObjectBuilder {
     let value = value.max_length(Some(MAX_VALUE)).build();
+    let key = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(MAX_KEY)).build();
     ObjectBuilder::new()
         .schema_type(Type::Object)
         .additional_properties(Some(AdditionalProperties::RefOr(value.into())))
+        .property_names(Some(key))
         .max_properties(Some(MAX_PAIRS))
         .examples([serde_json::json!({"order": "1042"})])
 }

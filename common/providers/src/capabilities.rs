@@ -62,6 +62,7 @@ operations! {
     WebhookEndpointsList = "webhook_endpoints.list",
     WebhookEndpointsDelete = "webhook_endpoints.delete",
     WebhookEndpointsRotateSecret = "webhook_endpoints.rotate_secret",
+    WebhookEndpointsTest = "webhook_endpoints.test",
     WebhookDeliveriesList = "webhook_deliveries.list",
     WebhookDeliveriesRetrieve = "webhook_deliveries.retrieve",
     WebhookDeliveriesReplay = "webhook_deliveries.replay",
@@ -174,6 +175,7 @@ impl Permission {
             | Self::WebhookEndpointsList
             | Self::WebhookEndpointsDelete
             | Self::WebhookEndpointsRotateSecret
+            | Self::WebhookEndpointsTest
             | Self::WebhookDeliveriesList
             | Self::WebhookDeliveriesRetrieve
             | Self::WebhookDeliveriesReplay

@@ -14,7 +14,7 @@ for schema in schemas.values():
     for name in schema.get("properties", {}).get("object", {}).get("enum", []):
         if "deleted" not in schema["properties"]:
             by_name[name] = schema
-by_name["error"] = schemas["Error"]
+by_name["error"] = schemas["ErrorResponse"]
 checked = 0
 
 for path in sys.argv[2:]:

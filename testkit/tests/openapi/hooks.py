@@ -26,7 +26,7 @@ BEYOND_SCHEMA = {
     "customers.create": [KEY, CUSTOM_FIELD],
     "customers.update": [CUSTOM_FIELD],
     "payment_methods.create": [KEY, TOKEN],
-    "payments.create": [TOKEN, FUNDING, KEY],
+    "payments.create": [TOKEN, FUNDING, KEY, r"customerId"],  # with a saved card, which has its customer
     "payments.capture": [MORE_THAN_LEFT],
     "payments.refund": [MORE_THAN_LEFT],
     "tokens.create": [r"upstreamToken"],

@@ -5,11 +5,14 @@ use uuid::Uuid;
 
 use super::endpoints;
 use super::status::{DeliveryStatus, EndpointStatus};
+use super::view::EndpointView;
+use crate::events::{self, EventType};
 use foundation::db::Db;
 use foundation::error::{Error, Result};
 use foundation::filter::Reference;
 use foundation::id::{AccountId, EventId, WebhookDeliveryId, WebhookEndpointId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
+use foundation::queues;
 use foundation::time::Timestamp;
 
 /// A delivery with the payload of its event.
@@ -201,19 +204,66 @@ pub async fn replay_within(
     if original.status == DeliveryStatus::Pending {
         return Err(Error::conflict("the delivery is still pending"));
     }
-    // Locked until the new row is written, so that a concurrent deletion sees that row.
-    match endpoints::lock_shared(tx, account, original.endpoint_id).await? {
-        None => return Err(Error::conflict("the endpoint was deleted")),
-        Some(EndpointStatus::Disabled) => return Err(Error::conflict("the endpoint is disabled; enable it first")),
-        Some(EndpointStatus::Enabled) => {}
-    }
+    lock_enabled(tx, account, original.endpoint_id)
+        .await?
+        .ok_or_else(|| Error::conflict("the endpoint was deleted"))?;
     if original.payload.is_none() {
         return Err(Error::conflict("the event is past its retention period"));
     }
-    let mut replay = Delivery {
+    let event = (original.event_id, original.event_type, original.payload);
+    insert(tx, account, original.endpoint_id, event, Some(id), now).await
+}
+
+/// Sends an event to an endpoint to test it, whatever events it has enabled: due at once and tried once.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] if the endpoint is disabled.
+pub async fn test(
+    db: &Db,
+    account: AccountId,
+    livemode: bool,
+    endpoint: WebhookEndpointId,
+    now: Timestamp,
+) -> Result<Delivery> {
+    let mut tx = db.begin().await?;
+    lock_enabled(&mut tx, account, endpoint).await?.ok_or_else(|| Error::no_such("webhook endpoint", endpoint))?;
+    let object = endpoints::find(&mut *tx, account, endpoint).await?;
+    let object = object.ok_or_else(|| Error::no_such("webhook endpoint", endpoint))?;
+    let kind = EventType::WebhookEndpointTest;
+    let event = events::insert(&mut tx, account, livemode, kind, &EndpointView::new(&object, livemode), now).await?;
+    let event = (event.id, Some(kind.name().to_owned()), Some(event.payload));
+    let delivery = insert(&mut tx, account, endpoint, event, None, now).await?;
+    tx.wake(queues::WEBHOOKS, endpoint.uuid());
+    tx.commit().await?;
+    Ok(delivery)
+}
+
+/// Locks an endpoint until its new delivery is written, so that a concurrent deletion sees that row. `None` if it was
+/// deleted.
+async fn lock_enabled(tx: &mut PgConnection, account: AccountId, id: WebhookEndpointId) -> Result<Option<()>> {
+    match endpoints::lock_shared(tx, account, id).await? {
+        Some(EndpointStatus::Disabled) => Err(Error::conflict("the endpoint is disabled; enable it first")),
+        status => Ok(status.map(|_| ())),
+    }
+}
+
+/// Writes a delivery that is due now.
+async fn insert(
+    tx: &mut PgConnection,
+    account: AccountId,
+    endpoint_id: WebhookEndpointId,
+    (event_id, event_type, payload): (EventId, Option<String>, Option<String>),
+    replay_of: Option<WebhookDeliveryId>,
+    now: Timestamp,
+) -> Result<Delivery> {
+    let mut delivery = Delivery {
         id: WebhookDeliveryId::new(now),
+        endpoint_id,
+        event_id,
+        event_type,
+        payload,
         attempt: 1,
-        replay_of: Some(id),
+        replay_of,
         status: DeliveryStatus::Pending,
         failure: None,
         failure_message: None,
@@ -223,21 +273,20 @@ pub async fn replay_within(
         attempted_at: None,
         next_attempt_at: None,
         created_at: now,
-        ..original
     };
     let due_now = sqlx::query_scalar!(
         "INSERT INTO webhook_pending (id, account_id, endpoint_id, event_id, attempt, replay_of, due_at, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp(), $7) RETURNING due_at",
-        replay.id.uuid(),
+        delivery.id.uuid(),
         account.uuid(),
-        replay.endpoint_id.uuid(),
-        replay.event_id.uuid(),
-        replay.attempt,
-        replay.replay_of.map(WebhookDeliveryId::uuid),
-        replay.created_at,
+        delivery.endpoint_id.uuid(),
+        delivery.event_id.uuid(),
+        delivery.attempt,
+        delivery.replay_of.map(WebhookDeliveryId::uuid),
+        delivery.created_at,
     )
     .fetch_one(tx)
     .await?;
-    replay.next_attempt_at = Some(due_now);
-    Ok(replay)
+    delivery.next_attempt_at = Some(due_now);
+    Ok(delivery)
 }

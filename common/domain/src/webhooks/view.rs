@@ -48,7 +48,7 @@ pub struct EndpointView<'a> {
 }
 
 fn event_types() -> schema::Field {
-    ArrayBuilder::new().items(schema::enumeration(EventType::ALL.iter().map(|event| event.name()))).into()
+    ArrayBuilder::new().items(schema::enumeration(EventType::subscribable().map(EventType::name))).into()
 }
 
 fn secret() -> schema::Field {

@@ -61,13 +61,11 @@ impl Mock {
         }
         let faults = settings::read(&self.db, request.account).await?;
         if faults.refuse {
-            return Err(ProviderError::unavailable("the mock processes nothing (ctl mock set --refuse)"));
+            return Err(ProviderError::unavailable("the mock processes nothing"));
         }
         let follows = matches!(request.action, Action::Capture { .. } | Action::Void { .. } | Action::Refund { .. });
         if faults.reject && follows {
-            return Ok(ProviderResponse::refused(
-                "the mock refuses captures, voids and refunds (ctl mock set --reject)",
-            ));
+            return Ok(ProviderResponse::refused("the mock refuses captures, voids and refunds"));
         }
         // Half before the ledger is written and half after, so that an interruption can hit either side.
         let half = Duration::from_millis(u64::from(faults.latency_ms.unsigned_abs())) / 2;

@@ -15,6 +15,7 @@ mod retries;
 mod retry_after;
 mod rotation;
 mod storm;
+mod tests_of_endpoints;
 mod unsigned;
 
 use std::cmp::Reverse;

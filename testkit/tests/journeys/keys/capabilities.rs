@@ -46,6 +46,7 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("webhook_endpoints.list", Method::GET, "/v1/webhook_endpoints"),
     ("webhook_endpoints.delete", Method::DELETE, "/v1/webhook_endpoints/we_1"),
     ("webhook_endpoints.rotate_secret", Method::POST, "/v1/webhook_endpoints/we_1/rotate_secret"),
+    ("webhook_endpoints.test", Method::POST, "/v1/webhook_endpoints/we_1/test"),
     ("webhook_deliveries.list", Method::GET, "/v1/webhook_deliveries"),
     ("webhook_deliveries.retrieve", Method::GET, "/v1/webhook_deliveries/whd_1"),
     ("webhook_deliveries.replay", Method::POST, "/v1/webhook_deliveries/whd_1/replay"),

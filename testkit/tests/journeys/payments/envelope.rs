@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::Result;
 use reqwest::Method;
+use serde_json::json;
 use testkit::Response;
 
 use crate::support::{Merchant, created, invalid, merchant, not_found, ok, refused, sale, with};
@@ -92,7 +93,32 @@ async fn wrong_methods_get_an_allow_header() -> Result<()> {
 }
 
 #[tokio::test]
-async fn every_response_has_a_request_id() -> Result<()> {
+async fn paths_and_credentials_of_other_apis_lead_on() -> Result<()> {
+    let merchant = merchant().await?;
+    for (path, hint) in [
+        ("/v1/payment_intents", "use /v1/payments"),
+        ("/v1/charges/ch_1", "use /v1/payments"),
+        ("/payments", "begin with /v1"),
+        ("/v1/nonsense", "/docs"),
+    ] {
+        let response = merchant.api.post(path, json!({})).await?;
+        not_found(&response);
+        let message = response.body["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains(hint), "{path}: {message}");
+    }
+    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+    let base = merchant.api.base().to_owned();
+    let basic =
+        http.get(format!("{base}/v1/payments")).basic_auth(&merchant.account.secret_key, None::<&str>).send().await?;
+    assert_eq!(basic.status(), 401);
+    assert!(basic.text().await?.contains("Basic authentication is not supported"));
+    let root = http.get(&base).send().await?;
+    assert_eq!((root.status().as_u16(), root.headers()["location"].to_str()?), (307, "/docs"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_response_has_a_request_id_and_a_version() -> Result<()> {
     let merchant = merchant().await?;
     let unauthenticated = testkit::Client::new(merchant.api.base())?;
     let responses = [
@@ -109,6 +135,7 @@ async fn every_response_has_a_request_id() -> Result<()> {
     let ids: HashSet<_> = responses.iter().filter_map(|response| response.header("request-id")).collect();
     assert_eq!(ids.len(), responses.len(), "each response has its own id");
     assert!(ids.iter().all(|id| id.starts_with("req_")));
+    assert!(responses.iter().all(|response| response.header("api-version").is_some()));
     Ok(())
 }
 

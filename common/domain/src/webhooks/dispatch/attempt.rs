@@ -126,7 +126,7 @@ impl Attempted {
     /// The delay between the end of this attempt and the next; `None` if it succeeded or was the last. `chance` is
     /// random in 0..=1. A duration and not an instant, because the database's clock decides when a delivery is due.
     pub fn next_attempt_after(&self, chance: f64) -> Option<Duration> {
-        if self.failure.is_none() || self.is_gone() || self.claimed.replay_of.is_some() {
+        if self.failure.is_none() || self.is_gone() || self.claimed.replay_of.is_some() || self.claimed.is_test {
             return None;
         }
         schedule::delay(self.claimed.attempt, chance, self.requested_delay())

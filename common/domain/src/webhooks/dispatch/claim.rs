@@ -30,6 +30,8 @@ pub struct Claimed {
     pub attempt: i16,
     /// The delivery that this replay repeats.
     pub replay_of: Option<WebhookDeliveryId>,
+    /// A test of the endpoint, which is not retried.
+    pub is_test: bool,
     /// The fencing token of this claim.
     pub fence: i64,
     pub url: String,
@@ -69,16 +71,17 @@ pub async fn claim(db: &PgPool, capacity: &[(WebhookEndpointId, i64)]) -> Result
                SET lease_until = clock_timestamp() + make_interval(secs => $3), fence = p.fence + 1
                -- Skips expired events, whose deliveries close_expired closes. Events are looked up one by one.
                FROM endpoint e CROSS JOIN LATERAL (
-                   SELECT q.account_id, q.id, v.payload, v.created_at AS happened_at FROM webhook_pending q
-                   CROSS JOIN LATERAL (SELECT payload, created_at FROM events WHERE id = q.event_id LIMIT 1) v
+                   SELECT q.account_id, q.id, v.payload, v.created_at AS happened_at,
+                          v.type = 'webhook_endpoint.test' AS is_test FROM webhook_pending q
+                   CROSS JOIN LATERAL (SELECT type, payload, created_at FROM events WHERE id = q.event_id LIMIT 1) v
                    WHERE q.endpoint_id = e.id AND q.due_at <= (SELECT clock_timestamp())
                      AND (q.lease_until IS NULL OR q.lease_until < clock_timestamp())
                    ORDER BY q.due_at LIMIT e.free FOR NO KEY UPDATE OF q SKIP LOCKED) due
                WHERE p.account_id = due.account_id AND p.id = due.id
                RETURNING p.id, p.account_id, p.endpoint_id, p.event_id, due.happened_at, p.created_at, p.attempt, p.replay_of,
-                   p.fence, due.payload)
+                   p.fence, due.payload, due.is_test)
            SELECT p.id, p.account_id, a.mode, p.endpoint_id, p.event_id, p.happened_at, p.created_at, p.attempt,
-                  p.replay_of, p.fence, e.url, p.payload, e.secret, e.previous_secret, e.signing_failed AS "signing_failed!"
+                  p.replay_of, p.is_test AS "is_test!", p.fence, e.url, p.payload, e.secret, e.previous_secret, e.signing_failed AS "signing_failed!"
            FROM claimed p
            JOIN endpoint e ON e.id = p.endpoint_id
            JOIN accounts a ON a.id = p.account_id"#,

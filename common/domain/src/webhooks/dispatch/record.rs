@@ -257,6 +257,7 @@ mod tests {
                 created_at: at,
                 attempt: 1,
                 replay_of: None,
+                is_test: false,
                 fence: 1,
                 url: "https://redis/".to_owned(),
                 payload: "{}".to_owned(),

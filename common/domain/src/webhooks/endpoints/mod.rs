@@ -4,7 +4,7 @@ mod deletion;
 
 use std::time::Duration;
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 pub use deletion::{START_WINDOW, delete};
@@ -174,7 +174,11 @@ pub async fn retrieve(db: &PgPool, account: AccountId, id: WebhookEndpointId) ->
     find(db, account, id).await?.ok_or_else(|| Error::no_such("webhook endpoint", id))
 }
 
-async fn find(db: &PgPool, account: AccountId, id: WebhookEndpointId) -> Result<Option<Endpoint>> {
+pub(super) async fn find(
+    db: impl PgExecutor<'_>,
+    account: AccountId,
+    id: WebhookEndpointId,
+) -> Result<Option<Endpoint>> {
     let query = select_endpoints!("account_id = $1 AND id = $2", account.uuid(), id.uuid());
     Ok(query.fetch_optional(db).await?)
 }
