@@ -1,6 +1,8 @@
 //! The OpenAPI 3.1 document at `/openapi.json` and its HTML page at `/docs`. Both are built at startup from the route
 //! table and the request and response structs (docs/architecture.md, OpenAPI document).
 
+#[cfg(test)]
+mod compatibility;
 mod errors;
 mod events;
 pub(crate) mod operation_doc;

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 /// Maximum lines of a file.
 const MAX_LINES: usize = 500;
 /// Generated files, and files outside the repository.
-const EXCLUDED: [&str; 8] = ["target", ".dev", ".git", ".sqlx", ".venv", "node_modules", "secrets", "Cargo.lock"];
+const EXCLUDED: [&str; 9] =
+    ["target", ".dev", ".git", ".sqlx", ".venv", "node_modules", "secrets", "Cargo.lock", "openapi.json"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit is in the repository").to_owned()
