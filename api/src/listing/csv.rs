@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
-use csv::{Terminator, WriterBuilder};
+use csv::{Terminator, Writer, WriterBuilder};
 use domain::accounts::Caller;
 use foundation::error::{Error, Result};
 use foundation::page::PageRequest;
@@ -35,24 +35,24 @@ struct Export<L: Listed> {
     app: App,
     caller: Arc<Caller>,
     request: ListRequest<L>,
-    columns: Arc<[Column]>,
-    next: Next<L::Id>,
-}
-
-enum Next<Id> {
-    /// The header and the first rows.
-    First,
-    After(Id),
-    End,
+    columns: Vec<Column>,
+    /// The last row that was read; `None` if no row follows.
+    last: Option<L::Id>,
 }
 
 /// Responds when the first rows are read: until then, errors are those of a page.
 pub(super) async fn respond<L: Listed>(app: App, caller: Arc<Caller>, request: ListRequest<L>) -> ApiResult {
-    let columns = columns::<L::View<'static>>().into();
-    let (first, export) = Export { app, caller, request, columns, next: Next::First }.chunk().await?;
-    let rest = try_unfold(export, async |export: Export<L>| match export.next {
-        Next::End => Ok::<_, Error>(None),
-        Next::First | Next::After(_) => export.chunk().await.map(Some),
+    let columns = columns::<L::View<'static>>();
+    let mut header = writer();
+    header.write_record(columns.iter().map(|column| column.join("."))).map_err(failed)?;
+    let mut export = Export { app, caller, request, columns, last: None };
+    let first = export.rows(None, header).await?;
+    let rest = try_unfold(export, async |mut export: Export<L>| {
+        let Some(last) = export.last.take() else { return Ok::<_, Error>(None) };
+        let rows = export.rows(Some(last), writer()).await.inspect_err(|error| {
+            tracing::warn!(%error, "an export was broken off");
+        })?;
+        Ok(Some((rows, export)))
     });
     let headers = [
         (CONTENT_TYPE, "text/csv; charset=utf-8; header=present"),
@@ -61,32 +61,23 @@ pub(super) async fn respond<L: Listed>(app: App, caller: Arc<Caller>, request: L
     Ok((headers, Body::from_stream(once(ready(Ok(first))).chain(rest))).into_response())
 }
 
+fn writer() -> Writer<Vec<u8>> {
+    WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new())
+}
+
 impl<L: Listed> Export<L> {
-    /// The next rows, and what remains after them.
-    async fn chunk(mut self) -> Result<(Bytes, Self)> {
-        let mut writer = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
-        let last = match self.next {
-            Next::After(last) => Some(last),
-            Next::First | Next::End => {
-                writer.write_record(self.columns.iter().map(|column| column.join("."))).map_err(failed)?;
-                None
-            }
-        };
-        let Self { app, caller, request, columns, .. } = &self;
+    /// Writes the next rows.
+    async fn rows(&mut self, after: Option<L::Id>, mut writer: Writer<Vec<u8>>) -> Result<Bytes> {
+        let Self { app, caller, request, columns, .. } = &*self;
         let source = Source { app, caller, filter: &request.filter, parent: &request.parent };
-        let rows = L::read(&source, PageRequest::chunk(last)).await.inspect_err(|error| {
-            tracing::warn!(%error, "an export could not be continued");
-        })?;
+        let rows = L::read(&source, PageRequest::chunk(after)).await?;
         for row in &rows.data {
             let row = serde_json::to_value(L::view(row, caller.livemode())).map_err(failed)?;
             writer.write_record(columns.iter().map(|column| cell(&row, column))).map_err(failed)?;
         }
         let bytes = writer.into_inner().map_err(failed)?;
-        self.next = match rows.data.last() {
-            Some(last) if rows.has_more => Next::After(L::id(last)),
-            _ => Next::End,
-        };
-        Ok((bytes.into(), self))
+        self.last = rows.data.last().filter(|_| rows.has_more).map(L::id);
+        Ok(bytes.into())
     }
 }
 

@@ -18,10 +18,18 @@ pub const MAX_LIMIT: i64 = 100;
 /// How many rows of a whole list are read at once.
 const CHUNK: i64 = 500;
 
+#[derive(Clone, Copy, Debug)]
+enum Rows {
+    /// So many.
+    Page(i64),
+    /// [`CHUNK`] at once, until all are read.
+    All,
+}
+
 /// The requested page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRequest<Id> {
-    limit: i64,
+    rows: Rows,
     /// The last row of the previous page.
     pub starting_after: Option<Id>,
 }
@@ -39,29 +47,36 @@ impl<Id: std::str::FromStr> PageRequest<Id> {
                 .ok_or_else(|| Error::invalid("limit", "limit must be a whole number from 1 to 100"))?,
         };
         let starting_after = starting_after.map(|text| text.parse().map_err(|_| unknown_cursor())).transpose()?;
-        Ok(Self { limit, starting_after })
+        Ok(Self { rows: Rows::Page(limit), starting_after })
     }
 }
 
 impl<Id> PageRequest<Id> {
     /// The next rows of a whole list.
     pub const fn chunk(starting_after: Option<Id>) -> Self {
-        Self { limit: CHUNK, starting_after }
+        Self { rows: Rows::All, starting_after }
     }
 
     /// Whether the whole list is read.
     pub const fn is_chunk(&self) -> bool {
-        self.limit == CHUNK
+        matches!(self.rows, Rows::All)
+    }
+
+    const fn limit(&self) -> i64 {
+        match self.rows {
+            Rows::Page(limit) => limit,
+            Rows::All => CHUNK,
+        }
     }
 
     /// The number of rows to query: one more than the page size, to determine whether more follow.
     pub fn fetch(&self) -> i64 {
-        self.limit + 1
+        self.limit() + 1
     }
 
     /// The page of rows that were queried with [`PageRequest::fetch`].
     pub fn page<T>(&self, mut rows: Vec<T>) -> Page<T> {
-        let size = usize::try_from(self.limit).expect("a limit is positive");
+        let size = usize::try_from(self.limit()).expect("a limit is positive");
         let has_more = rows.len() > size;
         rows.truncate(size);
         Page { data: rows, has_more }

@@ -17,9 +17,8 @@ pub struct Keys {
     pub peppers: Option<Peppers>,
 }
 
-/// Returns the environment variable whose key matches none of the
-/// samples: the newest and the oldest secret of each kind in use, and publishable keys, whose plain text is stored.
-/// `None` for an empty database.
+/// Returns the environment variable whose key matches none of the samples: the newest and the oldest secret of each kind
+/// in use, and publishable keys, whose plain text is stored. `None` for an empty database.
 ///
 /// # Errors
 /// Database errors only.
