@@ -1,5 +1,6 @@
 //! The document at /openapi.json is valid, complete and correct: third-party tools check it and test the API with it.
 
+mod generated;
 mod tools;
 
 use std::collections::HashSet;

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
+use tokio::sync::Mutex;
 
 /// The time limit of a program, for a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(900);
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 const SEED: &str = "20261121";
+/// Held during the installation, for which several tests may ask at once.
+static INSTALLATION: Mutex<()> = Mutex::const_new(());
 /// The check that hooks.py replaces with one for this API.
 const REPLACED: &str = "positive_data_acceptance";
 
@@ -35,6 +38,7 @@ pub(crate) async fn run(command: &mut Command) -> Result<()> {
 impl Tools {
     /// Installs the programs unless they are installed. `None`, with a hint on stderr, if this machine cannot.
     pub(crate) async fn install_once() -> Result<Option<Self>> {
+        let _alone = INSTALLATION.lock().await;
         let program = std::env::current_exe()?;
         let target = program.ancestors().nth(3).context("tests are in target/<profile>/deps")?;
         let folder = target.join("openapi-tools");
