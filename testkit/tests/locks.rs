@@ -29,8 +29,17 @@ const KEYS: [(&str, &[&str]); 16] = [
 /// Tables with a single row.
 const SINGLE_ROW: [&str; 2] = ["sealing", "gateway.key_hashes"];
 
-/// Statements whose rows an earlier statement of the same transaction has locked.
-const ROWS_ALREADY_LOCKED: [&str; 1] = ["UPDATE invoices i SET attempt_count = due.number"];
+/// Statements whose rows an earlier statement of the same transaction has locked; or which only the deletion of their
+/// customer, whose row is locked, locks several of.
+const ROWS_ALREADY_LOCKED: [&str; 7] = [
+    "UPDATE invoices i SET attempt_count = due.number",
+    "UPDATE webhook_pending SET erased = true WHERE account_id = $1 AND event_id = ANY ($2)",
+    "UPDATE events v SET payload = split_part(",
+    "UPDATE webhook_deliveries d SET response_body = NULL",
+    "UPDATE payment_methods SET status = 'failed', detached_at = coalesce(detached_at, $3)",
+    "DELETE FROM addresses WHERE account_id = $1 AND customer_id = $2",
+    "DELETE FROM creation_keys c USING k WHERE c.id = k.id",
+];
 
 const LOCKS: [&str; 4] = ["FOR NO KEY UPDATE", "FOR UPDATE", "FOR SHARE", "FOR KEY SHARE"];
 

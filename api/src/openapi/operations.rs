@@ -8,11 +8,12 @@ mod test_clock;
 
 use domain::addresses::AddressView;
 use domain::customers::CustomerView;
+use domain::deleted::DeletedView;
 use domain::events::EventView;
-use domain::payment_methods::{DetachedView, PaymentMethodView};
+use domain::payment_methods::PaymentMethodView;
 use domain::payments::{PaymentView, RefundView};
 use domain::plans::PlanView;
-use domain::webhooks::{DeletedEndpointView, DeliveryView, EndpointView};
+use domain::webhooks::{DeliveryView, EndpointView};
 use foundation::id::{
     AddressId, CustomerId, EventId, PaymentId, PaymentMethodId, PlanId, RefundId, WebhookDeliveryId, WebhookEndpointId,
 };
@@ -86,6 +87,20 @@ pub(crate) fn customers_update() -> OperationDoc {
     .errors(&[404, 409, 422])
 }
 
+pub(crate) fn customers_delete() -> OperationDoc {
+    OperationDoc::new(
+        "Delete a customer",
+        "The customer is not found from then on. Name, e-mail address, phone number, custom fields, metadata, external id \
+         and addresses are erased, also in earlier events and deliveries, and cards are detached. Payments and invoices \
+         stay, with the customer's id. It returns 409 while something is in progress: a subscription or recurring \
+         invoice that has not ended, a scheduled invoice, a payment that is in progress or held, or a card that is being \
+         saved.",
+    )
+    .path_id::<CustomerId>()
+    .response::<DeletedView>(200, "The customer is deleted.")
+    .errors(&[404, 409])
+}
+
 pub(crate) fn payment_methods_create() -> OperationDoc {
     OperationDoc::new(
         "Save a card",
@@ -117,7 +132,7 @@ pub(crate) fn payment_methods_delete() -> OperationDoc {
          payments can still be captured, and past ones refunded. While the card is being saved, the request returns 409.",
     )
     .path_id::<PaymentMethodId>()
-    .response::<DetachedView>(200, "The card is detached.")
+    .response::<DeletedView>(200, "The card is detached.")
     .errors(&[404, 409])
 }
 
@@ -261,7 +276,7 @@ pub(crate) fn webhook_endpoints_delete() -> OperationDoc {
          Past deliveries stay in the list.",
     )
     .path_id::<WebhookEndpointId>()
-    .response::<DeletedEndpointView>(200, "The endpoint is deleted.")
+    .response::<DeletedView>(200, "The endpoint is deleted.")
     .errors(&[404])
 }
 

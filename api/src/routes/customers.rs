@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use domain::customers::{self, CustomFields, CustomerChange, CustomerView, NewCustomer};
+use domain::deleted::DeletedView;
 use foundation::error::Error;
 use foundation::id::CustomerId;
 use foundation::schema;
@@ -94,4 +95,14 @@ pub(super) async fn retrieve(
 ) -> ApiResult {
     let customer = customers::retrieve(&app.db, caller.account_id, CustomerId::from_request(&id)?).await?;
     Ok(ok(CustomerView::new(&customer, caller.livemode())))
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> ApiResult {
+    let id = CustomerId::from_request(&id)?;
+    engine::delete_customer(&app.db, &caller, id, app.now(&caller).await?).await?;
+    Ok(ok(DeletedView::customer(id)))
 }

@@ -49,6 +49,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         list::<lists::Customers>("/v1/customers", Secret(Op::CustomersList)),
         get("/v1/customers/{id}", Secret(Op::CustomersRetrieve), customers::retrieve, docs::customers_retrieve()),
         post("/v1/customers/{id}", Secret(Op::CustomersUpdate), customers::update, docs::customers_update()),
+        delete("/v1/customers/{id}", Secret(Op::CustomersDelete), customers::delete, docs::customers_delete()),
         post("/v1/payment_methods", Secret(Op::PaymentMethodsCreate), payment_methods::create, docs::payment_methods_create()),
         list::<lists::PaymentMethods>("/v1/payment_methods", Secret(Op::PaymentMethodsList)),
         get("/v1/payment_methods/{id}", Secret(Op::PaymentMethodsRetrieve), payment_methods::retrieve, docs::payment_methods_retrieve()),

@@ -2,9 +2,10 @@
 
 use axum::extract::State;
 use axum::response::IntoResponse;
+use domain::deleted::DeletedView;
 use domain::idempotency::{CreationResult, EarlierRequest};
 use domain::operations;
-use domain::payment_methods::{self, DetachedView, PaymentMethod, PaymentMethodView, Status};
+use domain::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
 use engine::NewCard;
 use foundation::error::Error;
 use foundation::id::{CustomerId, PaymentMethodId};
@@ -138,5 +139,5 @@ pub(super) async fn delete(
 ) -> ApiResult {
     let id = PaymentMethodId::from_request(&id)?;
     engine::detach_card(&app.db, &caller, id, app.now(&caller).await?).await?;
-    Ok(ok(DetachedView::new(id)))
+    Ok(ok(DeletedView::payment_method(id)))
 }

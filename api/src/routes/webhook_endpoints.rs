@@ -1,8 +1,9 @@
 //! /v1/webhook_endpoints
 
 use axum::extract::State;
+use domain::deleted::DeletedView;
 use domain::webhooks::endpoints::{self, EndpointChange, EndpointUrl, NewEndpoint};
-use domain::webhooks::{DeletedEndpointView, DeliveryView, EndpointView, deliveries};
+use domain::webhooks::{DeliveryView, EndpointView, test_endpoint};
 use foundation::id::WebhookEndpointId;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -102,7 +103,7 @@ pub(super) async fn test(
     Path(id): Path<String>,
 ) -> ApiResult {
     let (id, livemode) = (WebhookEndpointId::from_request(&id)?, caller.livemode());
-    let delivery = deliveries::test(&app.db, caller.account_id, livemode, id, app.clock.now()).await?;
+    let delivery = test_endpoint(&app.db, caller.account_id, livemode, id, app.clock.now()).await?;
     Ok(ok(DeliveryView::new(&delivery, livemode)))
 }
 
@@ -113,5 +114,5 @@ pub(super) async fn delete(
 ) -> ApiResult {
     let id = WebhookEndpointId::from_request(&id)?;
     endpoints::delete(&app.db, caller.account_id, id, app.clock.now()).await?;
-    Ok(ok(DeletedEndpointView::new(id)))
+    Ok(ok(DeletedView::webhook_endpoint(id)))
 }

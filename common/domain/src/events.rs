@@ -1,6 +1,7 @@
 //! Events. An event is written in the transaction of the change it reports, as the exact bytes that every delivery
 //! sends.
 
+mod erase;
 mod read;
 
 use std::time::Duration;
@@ -16,6 +17,7 @@ use foundation::id::{AccountId, EventId, RefundId};
 use foundation::queues;
 use foundation::time::Timestamp;
 
+pub use erase::{erase, lock_shared};
 pub use read::{EventView, Filter, Following, list, retrieve};
 
 macro_rules! event_types {
@@ -44,6 +46,7 @@ macro_rules! event_types {
 event_types! {
     CustomerCreated = "customer.created",
     CustomerUpdated = "customer.updated",
+    CustomerDeleted = "customer.deleted",
     PaymentMethodCreated = "payment_method.created",
     PaymentMethodDetached = "payment_method.detached",
     PaymentAuthorized = "payment.authorized",

@@ -7,6 +7,7 @@ pub mod addresses;
 pub mod audit;
 pub mod checkout;
 pub mod customers;
+pub mod deleted;
 pub mod events;
 pub mod idempotency;
 pub mod invoices;

@@ -7,6 +7,7 @@ mod change_payment;
 pub mod charge;
 pub mod clock;
 pub mod create;
+mod delete_customer;
 pub mod keys;
 mod pay_page;
 pub mod reconcile;
@@ -41,6 +42,7 @@ pub use create::quota::TEST_ACCOUNT_QUOTA;
 pub use create::recurring_invoice::create_recurring_invoice;
 pub use create::subscription::create_subscription;
 pub use create::webhook_endpoint::create_webhook_endpoint;
+pub use delete_customer::delete_customer;
 pub use keys::key_check::{Keys, key_mismatch, require_matching_keys};
 pub use keys::reencrypt::{SealedSecrets, read_binding, reencrypt, sealed_secrets};
 pub use pay_page::{

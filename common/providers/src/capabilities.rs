@@ -33,6 +33,7 @@ operations! {
     CustomersCreate = "customers.create",
     CustomersRetrieve = "customers.retrieve",
     CustomersUpdate = "customers.update",
+    CustomersDelete = "customers.delete",
     CustomersList = "customers.list",
     PaymentMethodsCreate = "payment_methods.create",
     PaymentMethodsUpdate = "payment_methods.update",
@@ -156,6 +157,7 @@ impl Permission {
             Self::CustomersCreate
             | Self::CustomersRetrieve
             | Self::CustomersUpdate
+            | Self::CustomersDelete
             | Self::CustomersList
             | Self::PaymentMethodsUpdate
             | Self::PaymentMethodsList

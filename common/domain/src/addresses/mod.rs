@@ -232,6 +232,17 @@ fn apply(address: &mut Address, change: AddressChange) -> Result<()> {
     Ok(())
 }
 
+/// Deletes all addresses of a customer that is being deleted, and refers to none.
+///
+/// # Errors
+/// Database errors only.
+pub async fn delete_all(tx: &mut PgConnection, account: AccountId, customer: CustomerId) -> Result<()> {
+    sqlx::query!("DELETE FROM addresses WHERE account_id = $1 AND customer_id = $2", account.uuid(), customer.uuid())
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
 /// Returns a page of a customer's addresses, newest first.
 ///
 /// # Errors

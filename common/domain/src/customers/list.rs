@@ -3,7 +3,7 @@
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
-use super::{Customer, find, select_customers};
+use super::{Customer, select_customers};
 use foundation::db;
 use foundation::error::Result;
 use foundation::filter::{EmailAddress, Filters as _, OwnId};
@@ -37,7 +37,7 @@ pub async fn list(
     page: PageRequest<CustomerId>,
 ) -> Result<Page<Customer>> {
     if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
+        && !exists(db, account, cursor).await?
     {
         return Err(unknown_cursor());
     }
@@ -50,9 +50,19 @@ pub async fn list(
     Ok(page.page(rows))
 }
 
+/// Whether a customer exists or is deleted: a list under way goes on from either.
+async fn exists(db: &PgPool, account: AccountId, id: CustomerId) -> Result<bool> {
+    let found = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM customers WHERE account_id = $1 AND id = $2) AS "found!""#,
+        account.uuid(),
+        id.uuid(),
+    );
+    Ok(found.fetch_one(db).await?)
+}
+
 async fn newest(db: impl PgExecutor<'_>, account: AccountId, page: PageRequest<CustomerId>) -> Result<Vec<Customer>> {
     let query = select_customers!(
-        "WHERE (account_id, id) < ($1, $2) AND account_id >= $1
+        "(account_id, id) < ($1, $2) AND account_id >= $1
          ORDER BY account_id DESC, id DESC LIMIT $3",
         account.uuid(),
         page.starting_after.map_or(Uuid::max(), CustomerId::uuid),
@@ -69,7 +79,7 @@ async fn filtered(
 ) -> Result<Vec<Customer>> {
     let (from, below) = page.ids(filter.created_from, filter.created_to);
     let query = select_customers!(
-        "WHERE account_id = $1 AND id >= $2 AND id < $3
+        "account_id = $1 AND id >= $2 AND id < $3
            AND ($4::text IS NULL OR external_id = $4)
            AND ($5::text IS NULL OR lower(email) = lower($5))
          ORDER BY account_id DESC, id DESC LIMIT $6",

@@ -1,6 +1,7 @@
 //! Customers of a merchant. The merchant's own id of a customer (`externalId`) can be set once.
 
 pub mod custom_fields;
+mod deletion;
 mod list;
 mod view;
 
@@ -8,6 +9,7 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 pub use custom_fields::CustomFields;
+pub use deletion::{erase, lock_for_deletion};
 pub use list::{Filter, list};
 pub use view::CustomerView;
 
@@ -67,14 +69,14 @@ pub struct CustomerChange {
     pub custom_fields: Option<CustomFields>,
 }
 
-/// Selects every column of a customer; all queries share this list.
+/// Selects every column of customers that are not deleted; all queries share this list.
 macro_rules! select_customers {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
             Customer,
             "SELECT id, email, name, phone, external_id, custom_fields, default_payment_method_id, metadata, version,
                     created_at
-             FROM customers " + $rest,
+             FROM customers WHERE deleted_at IS NULL AND " + $rest,
             $($arg),*
         )
     };
@@ -169,7 +171,7 @@ pub async fn retrieve(db: &PgPool, account: AccountId, id: CustomerId) -> Result
 /// # Errors
 /// Database errors only.
 pub async fn find(db: impl PgExecutor<'_>, account: AccountId, id: CustomerId) -> Result<Option<Customer>> {
-    let query = select_customers!("WHERE account_id = $1 AND id = $2", account.uuid(), id.uuid());
+    let query = select_customers!("account_id = $1 AND id = $2", account.uuid(), id.uuid());
     Ok(query.fetch_optional(db).await?)
 }
 
@@ -251,7 +253,7 @@ async fn announce(tx: &mut Tx, caller: &Caller, kind: EventType, customer: &Cust
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: CustomerId) -> Result<Customer> {
-    let query = select_customers!("WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE", account.uuid(), id.uuid());
+    let query = select_customers!("account_id = $1 AND id = $2 FOR NO KEY UPDATE", account.uuid(), id.uuid());
     query.fetch_optional(tx).await?.ok_or_else(|| Error::no_such("customer", id))
 }
 
@@ -276,7 +278,7 @@ pub async fn set_default_card(
     Ok(())
 }
 
-/// Sets the default address for a role. This locks the customer.
+/// Sets the default address for a role, unless the customer is deleted. This locks the customer.
 ///
 /// # Errors
 /// Database errors only.
@@ -289,13 +291,15 @@ pub async fn set_default_address(
 ) -> Result<()> {
     let query = match role {
         Role::Billing => sqlx::query!(
-            "UPDATE customers SET default_billing_address_id = $3 WHERE account_id = $1 AND id = $2",
+            "UPDATE customers SET default_billing_address_id = $3
+             WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL",
             account.uuid(),
             id.uuid(),
             address.uuid()
         ),
         Role::Shipping => sqlx::query!(
-            "UPDATE customers SET default_shipping_address_id = $3 WHERE account_id = $1 AND id = $2",
+            "UPDATE customers SET default_shipping_address_id = $3
+             WHERE account_id = $1 AND id = $2 AND deleted_at IS NULL",
             account.uuid(),
             id.uuid(),
             address.uuid()

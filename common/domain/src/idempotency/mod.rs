@@ -381,3 +381,25 @@ pub async fn delete_for_endpoint(tx: &mut PgConnection, account: AccountId, endp
     .await?;
     Ok(())
 }
+
+/// Deletes the keys of a customer that is being deleted, and those of its addresses and cards: the stored responses show
+/// them, and the keys are the merchant's own text.
+///
+/// # Errors
+/// Database errors only.
+pub async fn delete_for_customer(tx: &mut PgConnection, account: AccountId, customer: CustomerId) -> Result<()> {
+    sqlx::query!(
+        "WITH k AS MATERIALIZED (
+             SELECT id FROM creation_keys WHERE account_id = $1 AND customer_id = $2
+             UNION ALL SELECT k.id FROM addresses a JOIN creation_keys k ON k.account_id = $1 AND k.address_id = a.id
+             WHERE a.account_id = $1 AND a.customer_id = $2
+             UNION ALL SELECT k.id FROM payment_methods m JOIN creation_keys k ON k.account_id = $1 AND k.payment_method_id = m.id
+             WHERE m.account_id = $1 AND m.customer_id = $2)
+         DELETE FROM creation_keys c USING k WHERE c.id = k.id",
+        account.uuid(),
+        customer.uuid()
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}

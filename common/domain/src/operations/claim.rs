@@ -310,7 +310,8 @@ pub async fn payer(db: &PgPool, payment: PaymentId) -> Result<Payer> {
         Payer,
         r#"SELECT coalesce(c.email, a.email, 'unknown@payer.invalid') AS "email!", coalesce(c.name, a.name) AS "name!"
            FROM payments p JOIN accounts a ON a.id = p.account_id
-           LEFT JOIN customers c ON c.account_id = p.account_id AND c.id = p.customer_id
+           LEFT JOIN customers c
+               ON c.account_id = p.account_id AND c.id = p.customer_id AND c.deleted_at IS NULL
            WHERE p.id = $1"#,
         payment.uuid()
     )

@@ -5,7 +5,7 @@ mod view;
 
 use sqlx::{PgConnection, PgPool};
 
-pub use view::{DetachedView, PaymentMethodView};
+pub use view::PaymentMethodView;
 
 use crate::accounts::{Caller, Mode};
 use crate::own_data::change_own_data;
@@ -231,6 +231,37 @@ pub async fn detach(tx: &mut PgConnection, account: AccountId, id: PaymentMethod
     .execute(tx)
     .await?;
     Ok(())
+}
+
+/// Detaches all cards of a customer, which is locked and saves none, and erases the merchant's own data on them. Returns
+/// all of them as they are then; those that could be charged until now still have that status.
+///
+/// # Errors
+/// Database errors only.
+pub async fn erase_all(
+    tx: &mut PgConnection,
+    account: AccountId,
+    customer: CustomerId,
+    now: Timestamp,
+) -> Result<Vec<PaymentMethod>> {
+    let cards = select_payment_methods!(
+        "WHERE m.account_id = $1 AND m.customer_id = $2 ORDER BY m.id",
+        account.uuid(),
+        customer.uuid()
+    );
+    let cards = cards.fetch_all(&mut *tx).await?;
+    sqlx::query!(
+        "UPDATE payment_methods SET status = 'failed', detached_at = coalesce(detached_at, $3), metadata = NULL,
+                external_id = NULL
+         WHERE account_id = $1 AND customer_id = $2",
+        account.uuid(),
+        customer.uuid(),
+        now,
+    )
+    .execute(tx)
+    .await?;
+    let erased = |card| PaymentMethod { metadata: None, external_id: None, is_default: false, ..card };
+    Ok(cards.into_iter().map(erased).collect())
 }
 
 /// Changes the merchant's own data. This has no event.

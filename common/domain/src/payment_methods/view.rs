@@ -51,24 +51,6 @@ pub struct PaymentMethodView<'a> {
     external_id: Option<&'a ExternalId>,
 }
 
-/// The response to the removal of a card.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = DeletedPaymentMethod, description = "A detached card.")]
-pub struct DetachedView {
-    id: PaymentMethodId,
-    #[schema(schema_with = schema::payment_method)]
-    object: &'static str,
-    /// Always `true`.
-    deleted: bool,
-}
-
-impl DetachedView {
-    pub const fn new(id: PaymentMethodId) -> Self {
-        Self { id, object: "payment_method", deleted: true }
-    }
-}
-
 fn card() -> schema::Field {
     schema::enumeration(["card"]).into()
 }

@@ -107,9 +107,9 @@ use select_subscriptions;
 /// Inserts a subscription.
 ///
 /// # Errors
-/// Database errors only.
+/// [`Error::NotFound`] if the account has no such customer.
 pub async fn insert(tx: &mut PgConnection, subscription: &Subscription) -> Result<()> {
-    sqlx::query!(
+    let query = sqlx::query!(
         "INSERT INTO subscriptions (id, account_id, customer_id, plan_id, payment_method_id, status, timezone, anchor,
                 current_period_start, current_period_end, next_billing_date, next_billing_at, created_at,
                 description, metadata, external_id)
@@ -130,10 +130,11 @@ pub async fn insert(tx: &mut PgConnection, subscription: &Subscription) -> Resul
         subscription.description,
         subscription.metadata.as_ref() as Option<&Metadata>,
         subscription.external_id.as_deref(),
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
+    );
+    query.execute(tx).await.map(|_| ()).map_err(|error| match db::violated_constraint(&error) {
+        Some("subscriptions_customer") => Error::no_such("customer", subscription.customer_id),
+        _ => error.into(),
+    })
 }
 
 /// Stores the changes of a locked subscription.

@@ -5,14 +5,12 @@ use uuid::Uuid;
 
 use super::endpoints;
 use super::status::{DeliveryStatus, EndpointStatus};
-use super::view::EndpointView;
-use crate::events::{self, EventType};
+use crate::events;
 use foundation::db::Db;
 use foundation::error::{Error, Result};
 use foundation::filter::Reference;
 use foundation::id::{AccountId, EventId, WebhookDeliveryId, WebhookEndpointId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
-use foundation::queues;
 use foundation::time::Timestamp;
 
 /// A delivery with the payload of its event.
@@ -207,6 +205,7 @@ pub async fn replay_within(
     lock_enabled(tx, account, original.endpoint_id)
         .await?
         .ok_or_else(|| Error::conflict("the endpoint was deleted"))?;
+    events::lock_shared(tx, original.event_id).await?;
     if original.payload.is_none() {
         return Err(Error::conflict("the event is past its retention period"));
     }
@@ -214,33 +213,13 @@ pub async fn replay_within(
     insert(tx, account, original.endpoint_id, event, Some(id), now).await
 }
 
-/// Sends an event to an endpoint to test it, whatever events it has enabled: due at once and tried once.
-///
-/// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] if the endpoint is disabled.
-pub async fn test(
-    db: &Db,
-    account: AccountId,
-    livemode: bool,
-    endpoint: WebhookEndpointId,
-    now: Timestamp,
-) -> Result<Delivery> {
-    let mut tx = db.begin().await?;
-    lock_enabled(&mut tx, account, endpoint).await?.ok_or_else(|| Error::no_such("webhook endpoint", endpoint))?;
-    let object = endpoints::find(&mut *tx, account, endpoint).await?;
-    let object = object.ok_or_else(|| Error::no_such("webhook endpoint", endpoint))?;
-    let kind = EventType::WebhookEndpointTest;
-    let event = events::insert(&mut tx, account, livemode, kind, &EndpointView::new(&object, livemode), now).await?;
-    let event = (event.id, Some(kind.name().to_owned()), Some(event.payload));
-    let delivery = insert(&mut tx, account, endpoint, event, None, now).await?;
-    tx.wake(queues::WEBHOOKS, endpoint.uuid());
-    tx.commit().await?;
-    Ok(delivery)
-}
-
 /// Locks an endpoint until its new delivery is written, so that a concurrent deletion sees that row. `None` if it was
 /// deleted.
-async fn lock_enabled(tx: &mut PgConnection, account: AccountId, id: WebhookEndpointId) -> Result<Option<()>> {
+pub(super) async fn lock_enabled(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: WebhookEndpointId,
+) -> Result<Option<()>> {
     match endpoints::lock_shared(tx, account, id).await? {
         Some(EndpointStatus::Disabled) => Err(Error::conflict("the endpoint is disabled; enable it first")),
         status => Ok(status.map(|_| ())),
@@ -248,7 +227,7 @@ async fn lock_enabled(tx: &mut PgConnection, account: AccountId, id: WebhookEndp
 }
 
 /// Writes a delivery that is due now.
-async fn insert(
+pub(super) async fn insert(
     tx: &mut PgConnection,
     account: AccountId,
     endpoint_id: WebhookEndpointId,

@@ -9,9 +9,11 @@ mod schedule;
 mod secrets;
 pub mod signature;
 mod status;
+mod testing;
 mod view;
 
 pub use endpoints::START_WINDOW;
 pub use secrets::{previous_secret_place, secret_place};
 pub use status::{DeliveryStatus, DisabledReason, EndpointStatus};
-pub use view::{DeletedEndpointView, DeliveryView, EndpointView};
+pub use testing::test_endpoint;
+pub use view::{DeliveryView, EndpointView};

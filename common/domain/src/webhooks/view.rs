@@ -78,24 +78,6 @@ impl<'a> EndpointView<'a> {
     }
 }
 
-/// The response to the deletion of an endpoint.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = DeletedWebhookEndpoint, description = "A deleted endpoint.")]
-pub struct DeletedEndpointView {
-    id: WebhookEndpointId,
-    #[schema(schema_with = schema::webhook_endpoint)]
-    object: &'static str,
-    /// Always `true`.
-    deleted: bool,
-}
-
-impl DeletedEndpointView {
-    pub fn new(id: WebhookEndpointId) -> Self {
-        Self { id, object: "webhook_endpoint", deleted: true }
-    }
-}
-
 /// The JSON of a delivery.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -4,7 +4,7 @@ use crate::charge::unsent::end_unsent;
 use domain::accounts::{self, Caller};
 use domain::invoices::{self, Invoice, attempts};
 use domain::payment_methods::{self, Status as CardStatus};
-use foundation::db::Db;
+use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
 use foundation::id::{InvoiceId, PaymentMethodId};
 use foundation::time::Timestamp;
@@ -15,7 +15,7 @@ use foundation::time::Timestamp;
 /// # Errors
 /// [`Error::NotFound`] for an unknown invoice or card; 422 `paymentMethodId` for another customer's card, or one that
 /// is not saved; 422 `currency` if the invoice's currency is not supported; [`Error::Conflict`] for an invoice that is
-/// not open.
+/// not open, or whose customer was deleted.
 pub async fn schedule_invoice(
     db: &Db,
     caller: &Caller,
@@ -38,9 +38,16 @@ pub async fn schedule_invoice(
         provider_account = card.provider_account_id;
     }
     accounts::settlement(&mut *tx, provider_account).await?.require(invoice.currency)?;
-    invoices::schedule(&mut tx, &mut invoice, collect_at, card, now).await?;
+    invoices::schedule(&mut tx, &mut invoice, collect_at, card, now).await.map_err(map_deleted_customer)?;
     tx.commit().await?;
     Ok(invoice)
+}
+
+fn map_deleted_customer(error: Error) -> Error {
+    if matches!(&error, Error::Database(cause) if db::violated_constraint(cause) == Some("invoices_customer")) {
+        return Error::conflict("the customer was deleted, so the invoice can only be paid on its page");
+    }
+    error
 }
 
 /// Takes a scheduled invoice out of collection: it becomes open.

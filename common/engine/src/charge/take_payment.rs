@@ -101,9 +101,15 @@ async fn write(
     if let Some(resolved) = resolve_without_transaction(intents, caller, request).await? {
         let intent = Intent { key: key.cloned(), ..intent(caller, request, resolved, origin, ids, now) };
         let payment = intent.payment.clone();
-        if commit.send_in_batch(intents.insert(intent)).await? {
-            failpoint!("take_payment.written_in_batch");
-            return Ok(TakenPayment::New(Box::new(payment), ids.1));
+        match commit.send_in_batch(intents.insert(intent)).await {
+            Ok(true) => {
+                failpoint!("take_payment.written_in_batch");
+                return Ok(TakenPayment::New(Box::new(payment), ids.1));
+            }
+            // The transaction finds out which error this is.
+            Ok(false) => {}
+            Err(error) if is_of_deleted_customer(&error) => {}
+            Err(error) => return Err(error),
         }
     }
     let mut tx = db::begin(&intents.pool).await?;
@@ -117,11 +123,23 @@ async fn write(
     let settlement = accounts::settlement(&mut *tx, resolved.provider_account_id).await?;
     settlement.require(request.money.currency)?;
     let intent = intent(caller, request, resolved.challenged_by(&settlement), origin, ids, now);
-    insert_intents(&mut tx, std::slice::from_ref(&intent)).await?;
+    insert_intents(&mut tx, std::slice::from_ref(&intent)).await.map_err(Error::from).map_err(|error| match intent
+        .payment
+        .customer_id
+        .filter(|_| is_of_deleted_customer(&error))
+    {
+        Some(customer) => Error::no_such("customer", customer),
+        None => error,
+    })?;
     failpoint!("take_payment.written");
     commit.send(tx.commit()).await?;
     failpoint!("take_payment.committed");
     Ok(TakenPayment::New(Box::new(intent.payment), ids.1))
+}
+
+/// Whether the payment's customer was deleted after it was read.
+fn is_of_deleted_customer(error: &Error) -> bool {
+    matches!(error, Error::Database(cause) if db::violated_constraint(cause) == Some("payments_customer"))
 }
 
 /// Builds the payment and the operation that charges it.

@@ -1,6 +1,8 @@
-//! Customers: fields, custom fields and the write-once external id.
+//! Customers: fields, custom fields, the write-once external id, and deletion.
 
 mod custom_fields;
+mod deletion;
+mod erasure;
 mod external_id;
 mod fields;
 

@@ -17,6 +17,7 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("customers.create", Method::POST, "/v1/customers"),
     ("customers.retrieve", Method::GET, "/v1/customers/cus_1"),
     ("customers.update", Method::POST, "/v1/customers/cus_1"),
+    ("customers.delete", Method::DELETE, "/v1/customers/cus_1"),
     ("customers.list", Method::GET, "/v1/customers"),
     ("payment_methods.create", Method::POST, "/v1/payment_methods"),
     ("payment_methods.update", Method::POST, "/v1/payment_methods/pm_1"),

@@ -3,6 +3,7 @@
 mod books;
 mod browser;
 mod clock;
+mod dump;
 mod lists;
 mod load;
 mod merchant;
@@ -21,6 +22,7 @@ use tokio::sync::OnceCell;
 
 pub(crate) use books::{Books, api_id, uuid};
 pub(crate) use browser::{Browser, ORIGIN};
+pub(crate) use dump::{RedisMonitor, dump};
 pub(crate) use lists::{assert_invalid_pages_rejected, assert_listed, list_all};
 pub(crate) use load::Load;
 pub(crate) use merchant::{Merchant, id};

@@ -152,8 +152,8 @@ macro_rules! record_attempts {
                      duration_ms, attempted_at, next_after, paused_for, created_at, failure_message)),
            -- In the order of ids, in which they are passed: after their lease ends, another worker may record the same rows.
            locked AS MATERIALIZED (
-               SELECT held.id FROM unnest($2::uuid[], $1::uuid[]) AS m (account_id, id)
-               CROSS JOIN LATERAL (SELECT p.id FROM webhook_pending p
+               SELECT held.id, held.erased FROM unnest($2::uuid[], $1::uuid[]) AS m (account_id, id)
+               CROSS JOIN LATERAL (SELECT p.id, p.erased FROM webhook_pending p
                    WHERE p.account_id = m.account_id AND p.id = m.id FOR UPDATE) held),
            -- Delivered, even if another worker has claimed it since; or failed for the last time.
            ended AS (
@@ -169,6 +169,8 @@ macro_rules! record_attempts {
                WHERE p.account_id = m.account_id AND p.id = m.id AND p.fence = m.fence AND m.next_at IS NOT NULL
                  AND (m.id IN (SELECT id FROM locked)) IS TRUE AND m.id NOT IN (SELECT id FROM ended)
                RETURNING m.id, m.fence),
+           -- The response may repeat what was sent, so it is not stored if the event's object was erased meanwhile, or if
+           -- this is no longer known.
            -- Joined by fence too: if a lease ended between two attempts of one delivery, both may be in this batch.
            recorded AS (
                INSERT INTO webhook_deliveries
@@ -177,7 +179,9 @@ macro_rules! record_attempts {
                SELECT coalesce(ended.id, again.id, new_ulid(clock_timestamp())), m.account_id, m.endpoint_id, m.event_id,
                    m.attempt, m.replay_of,
                    CASE WHEN m.failure IS NULL THEN 'succeeded' ELSE 'failed' END::webhook_delivery_status,
-                   m.failure, m.response_status, m.response_body, m.failure_message, m.duration_ms, m.attempted_at,
+                   m.failure, m.response_status,
+                   CASE WHEN (SELECT NOT bool_or(l.erased) FROM locked l WHERE l.id = m.id) THEN m.response_body END,
+                   m.failure_message, m.duration_ms, m.attempted_at,
                    CASE WHEN again.id IS NOT NULL THEN m.next_at END, m.created_at
                FROM made m LEFT JOIN ended ON ended.id = m.id AND ended.fence = m.fence
                    LEFT JOIN again ON again.id = m.id AND again.fence = m.fence),

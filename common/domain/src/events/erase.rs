@@ -1,0 +1,70 @@
+//! Erases the objects of earlier events about deleted objects, and the responses to their deliveries.
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::deleted::DeletedView;
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, EventId};
+
+/// Locks an event, so that its object is not erased before this transaction ends.
+///
+/// # Errors
+/// Database errors only.
+pub async fn lock_shared(tx: &mut PgConnection, id: EventId) -> Result<()> {
+    sqlx::query!("SELECT id FROM events WHERE id = $1 FOR SHARE", id.uuid()).fetch_optional(tx).await?;
+    Ok(())
+}
+
+/// Replaces the objects of earlier events by what remains of them. Ids, types and times stay. Responses of receivers
+/// may repeat what was sent, so they are erased as well: first the events, so that no attempt begins with the earlier
+/// bytes once the deliveries are marked; then, so that results of attempts in progress are stored without a response,
+/// the pending deliveries; then the stored responses. The customer is locked, so no such event is added meanwhile.
+///
+/// # Errors
+/// Database errors only.
+pub async fn erase(tx: &mut PgConnection, account: AccountId, objects: &[DeletedView]) -> Result<()> {
+    let ids: Vec<&str> = objects.iter().map(|object| object.id.as_str()).collect();
+    let remains = objects.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
+    let remains = remains.map_err(|error| Error::internal(format!("a deleted object: {error}")))?;
+    let events = sqlx::query_scalar!(
+        "UPDATE events v SET payload = split_part(v.payload, '\"data\":', 1) || '\"data\":{\"object\":' || o.remains || '}}'
+         FROM unnest($2::text[], $3::text[]) AS o (id, remains)
+         WHERE v.account_id = $1 AND event_object_id(v.payload) = o.id RETURNING v.id",
+        account.uuid(),
+        &ids as &[&str],
+        &remains,
+    );
+    let events: Vec<Uuid> = events.fetch_all(&mut *tx).await?.into_iter().map(EventId::uuid).collect();
+    mark_pending(tx, account, &events).await?;
+    sqlx::query!(
+        "UPDATE webhook_deliveries d SET response_body = NULL
+         WHERE d.account_id = $1 AND d.event_id = ANY ($2) AND d.response_body IS NOT NULL",
+        account.uuid(),
+        &events,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Marks the pending deliveries of events. They are locked in the order in which results are recorded; one that was
+/// recorded meanwhile may have another id, so they are found by their events again.
+async fn mark_pending(tx: &mut PgConnection, account: AccountId, events: &[Uuid]) -> Result<()> {
+    sqlx::query!(
+        "SELECT held.id FROM unnest(ARRAY(SELECT p.id FROM webhook_pending p WHERE p.event_id = ANY ($2) ORDER BY p.id)) AS d (id)
+         CROSS JOIN LATERAL (SELECT p.id FROM webhook_pending p WHERE p.account_id = $1 AND p.id = d.id FOR NO KEY UPDATE) held",
+        account.uuid(),
+        events,
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    sqlx::query!(
+        "UPDATE webhook_pending SET erased = true WHERE account_id = $1 AND event_id = ANY ($2)",
+        account.uuid(),
+        events,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
