@@ -50,4 +50,5 @@ CREATE TRIGGER payments_deleted_customer BEFORE INSERT ON payments
     EXECUTE FUNCTION refuse_deleted_customer();
 
 -- The responses to be erased with a customer. Only declared here; the migrating program then builds each partition's.
-CREATE INDEX webhook_deliveries_with_response ON ONLY webhook_deliveries (event_id) WHERE response_body IS NOT NULL;
+CREATE INDEX webhook_deliveries_with_response ON ONLY webhook_deliveries (account_id, event_id)
+    WHERE response_body IS NOT NULL;

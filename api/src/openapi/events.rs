@@ -25,7 +25,7 @@ pub(super) fn webhooks(components: &mut Named) -> Map<String, Value> {
 fn event(kind: EventType) -> Value {
     let (resource, happened) = kind.name().split_once('.').unwrap_or_default();
     let object = match happened {
-        "deleted" => format!("Deleted{}", pascal_case(resource)),
+        "deleted" => "DeletedObject".to_owned(),
         _ => pascal_case(resource),
     };
     let mut data = json!({"object": {"$ref": format!("#/components/schemas/{object}")}});

@@ -57,18 +57,18 @@ async fn find_obstacle(tx: &mut PgConnection, account: AccountId, id: CustomerId
         Obstacles,
         r#"SELECT
              (SELECT id FROM subscriptions WHERE account_id = $1 AND customer_id = $2 AND status <> 'cancelled'
-              ORDER BY id DESC LIMIT 1) AS "subscription: SubscriptionId",
+              ORDER BY account_id DESC, customer_id DESC, id DESC LIMIT 1) AS "subscription: SubscriptionId",
              (SELECT id FROM recurring_invoices WHERE account_id = $1 AND customer_id = $2
                 AND status NOT IN ('completed', 'cancelled')
-              ORDER BY id DESC LIMIT 1) AS "recurring_invoice: RecurringInvoiceId",
+              ORDER BY account_id DESC, customer_id DESC, id DESC LIMIT 1) AS "recurring_invoice: RecurringInvoiceId",
              (SELECT id FROM invoices WHERE account_id = $1 AND customer_id = $2 AND status = 'scheduled'
-              ORDER BY id DESC LIMIT 1) AS "invoice: InvoiceId",
+              ORDER BY account_id DESC, customer_id DESC, id DESC LIMIT 1) AS "invoice: InvoiceId",
              (SELECT id FROM payments WHERE account_id = $1 AND customer_id = $2
                 AND (status IN ('processing', 'requires_action', 'authorized') OR pending_operation IS NOT NULL
                      OR status = 'partially_authorized' AND amount_captured = 0)
-              ORDER BY id DESC LIMIT 1) AS "payment: PaymentId",
+              ORDER BY account_id DESC, customer_id DESC, id DESC LIMIT 1) AS "payment: PaymentId",
              (SELECT id FROM payment_methods WHERE account_id = $1 AND customer_id = $2 AND status = 'processing'
-              ORDER BY id DESC LIMIT 1) AS "card: PaymentMethodId""#,
+              ORDER BY account_id DESC, customer_id DESC, id DESC LIMIT 1) AS "card: PaymentMethodId""#,
         account.uuid(),
         id.uuid(),
     )

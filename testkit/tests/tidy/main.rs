@@ -125,7 +125,8 @@ fn crates_depend_on_lower_layers_only() {
 }
 
 /// The modules of the domain that all resources share.
-const SHARED: [&str; 7] = ["accounts", "audit", "events", "idempotency", "modifiers", "nonces", "operations"];
+const SHARED: [&str; 8] =
+    ["accounts", "audit", "deleted", "events", "idempotency", "modifiers", "nonces", "operations"];
 
 #[test]
 fn what_resources_share_uses_no_resource() {

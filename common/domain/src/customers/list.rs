@@ -81,7 +81,7 @@ async fn filtered(
     let query = select_customers!(
         "account_id = $1 AND id >= $2 AND id < $3
            AND ($4::text IS NULL OR external_id = $4)
-           AND ($5::text IS NULL OR lower(email) = lower($5))
+           AND ($5::text IS NULL OR lower(email) = lower($5) AND email <> '')
          ORDER BY account_id DESC, id DESC LIMIT $6",
         account.uuid(),
         from,

@@ -185,9 +185,12 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
                FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[])
                         AS n (invoice_id, attempt_id, payment_id, now)
                JOIN invoices i ON i.id = n.invoice_id
-               JOIN customers c ON c.account_id = i.account_id AND c.id = i.customer_id
-               JOIN payment_methods m ON m.account_id = i.account_id
-                   AND m.id = coalesce(i.collect_payment_method_id, c.default_payment_method_id) AND m.status = 'active'
+               -- LIMIT keeps these from being read before what they are looked up by.
+               CROSS JOIN LATERAL (SELECT default_payment_method_id FROM customers
+                   WHERE account_id = i.account_id AND id = i.customer_id LIMIT 1) c
+               CROSS JOIN LATERAL (SELECT * FROM payment_methods
+                   WHERE account_id = i.account_id AND customer_id = i.customer_id AND status = 'active'
+                     AND id = coalesce(i.collect_payment_method_id, c.default_payment_method_id) LIMIT 1) m
                JOIN provider_accounts s ON s.id = m.provider_account_id
                    AND (s.currencies IS NULL OR i.currency = ANY (s.currencies))
                    AND (s.provider::text <> ALL ($5::text[]) OR s.provider::text || ' ' || i.currency = ANY ($6::text[]))
