@@ -13,10 +13,12 @@ use domain::events::EventView;
 use domain::payment_methods::PaymentMethodView;
 use domain::payments::{PaymentView, RefundView};
 use domain::plans::PlanView;
+use domain::settlements::SettlementView;
 use domain::webhooks::{DeliveryView, EndpointView};
 use foundation::id::{
     AddressId, CustomerId, EventId, PaymentId, PaymentMethodId, PlanId, RefundId, WebhookDeliveryId, WebhookEndpointId,
 };
+use foundation::schema;
 use serde_json::json;
 use utoipa::{PartialSchema, ToSchema};
 
@@ -219,6 +221,15 @@ pub(crate) fn refunds_retrieve() -> OperationDoc {
         .path_id::<RefundId>()
         .response::<RefundView>(200, "The refund.")
         .errors(&[404])
+}
+
+pub(crate) fn settlements_retrieve() -> OperationDoc {
+    let schema = serde_json::to_value(schema::date()).unwrap_or_default();
+    let description = "A day of the account's time zone, by the account's clock. One in the future has no data.";
+    OperationDoc::new("Retrieve a day's settlement", "What settled and what was returned on one day, by currency.")
+        .parameter("query", "day", true, description, schema)
+        .response::<SettlementView>(200, "The totals of the day.")
+        .errors(&[422])
 }
 
 pub(crate) fn events_retrieve() -> OperationDoc {

@@ -15,6 +15,7 @@ pub(crate) mod payment_methods;
 pub(crate) mod payments;
 pub(crate) mod plans;
 pub(crate) mod recurring_invoices;
+pub(crate) mod settlements;
 pub(crate) mod subscriptions;
 pub(crate) mod test_clock;
 #[cfg(test)]
@@ -65,6 +66,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         post("/v1/payments/{id}/refund", Secret(Op::PaymentsRefund), payments::refund, docs::payments_refund()),
         list::<lists::Refunds>("/v1/refunds", Secret(Op::RefundsList)),
         get("/v1/refunds/{id}", Secret(Op::RefundsRetrieve), payments::retrieve_refund, docs::refunds_retrieve()),
+        get("/v1/settlements", Secret(Op::SettlementsRetrieve), settlements::retrieve, docs::settlements_retrieve()),
         post("/v1/addresses", Secret(Op::AddressesCreate), addresses::create, docs::addresses_create()),
         list::<lists::Addresses>("/v1/addresses", Secret(Op::AddressesList)),
         get("/v1/addresses/{id}", Secret(Op::AddressesRetrieve), addresses::retrieve, docs::addresses_retrieve()),

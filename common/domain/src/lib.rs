@@ -20,6 +20,7 @@ pub mod payment_methods;
 pub mod payments;
 pub mod plans;
 pub mod recurring_invoices;
+pub mod settlements;
 pub mod subscriptions;
 pub mod test_clocks;
 pub mod webhooks;

@@ -55,6 +55,7 @@ operations! {
     PaymentsPartialRefund = "payments.partial_refund",
     RefundsRetrieve = "refunds.retrieve",
     RefundsList = "refunds.list",
+    SettlementsRetrieve = "settlements.retrieve",
     EventsRetrieve = "events.retrieve",
     EventsList = "events.list",
     WebhookEndpointsCreate = "webhook_endpoints.create",
@@ -169,6 +170,7 @@ impl Permission {
             | Self::PaymentsList
             | Self::RefundsRetrieve
             | Self::RefundsList
+            | Self::SettlementsRetrieve
             | Self::EventsRetrieve
             | Self::EventsList
             | Self::WebhookEndpointsCreate

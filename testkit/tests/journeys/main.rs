@@ -40,6 +40,7 @@ mod rolling;
 mod rotation;
 mod scale;
 mod settings;
+mod settlements;
 mod signing;
 mod subscriptions;
 mod support;

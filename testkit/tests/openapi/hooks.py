@@ -29,6 +29,7 @@ BEYOND_SCHEMA = {
     "payments.create": [TOKEN, FUNDING, KEY, r"customerId"],  # with a saved card, which has its customer
     "payments.capture": [MORE_THAN_LEFT],
     "payments.refund": [MORE_THAN_LEFT],
+    "settlements.retrieve": [r"day"],  # a date that does not exist
     "tokens.create": [r"upstreamToken"],
     "webhook_endpoints.create": [KEY, URL],
     "webhook_endpoints.update": [URL],

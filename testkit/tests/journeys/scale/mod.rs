@@ -3,4 +3,5 @@
 mod filters;
 mod plans;
 mod retention;
+mod settlements;
 mod sweeps;

@@ -66,6 +66,7 @@ const NOT_ID_PARAMETERS: &[&str] = &[
     "amountTo",
     "createdFrom",
     "createdTo",
+    "day",
 ];
 
 /// Where a request holds an id.
