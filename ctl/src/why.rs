@@ -13,7 +13,7 @@ use crate::{Ctl, timestamp};
 
 #[derive(Args)]
 pub(crate) struct Why {
-    /// Any id (pay_…, ref_…, op_…, inv_…, key_…, evt_…), a provider's transaction id or our reference for it, a
+    /// Any id (pay_…, ref_…, dp_…, op_…, inv_…, key_…, evt_…), a provider's transaction id or our reference for it, a
     /// Request-Id (req_…), an e-mail address, or the last four digits of a card.
     what: String,
     /// Only in this account (acct_…). A search by card digits then reaches further back.

@@ -12,6 +12,8 @@ const createCardForm = (() => {
     "4000000000000069": "tok_expired",
     "4000000000000127": "tok_incorrect_cvc",
     "4000002500003155": "tok_authentication",
+    "4000000000000259": "tok_disputed",
+    "4000000000002685": "tok_disputed_won",
   };
   const BRANDS = [
     ["Visa", /^4/],

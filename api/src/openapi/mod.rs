@@ -140,6 +140,7 @@ const TAG_OF_RESOURCE: &[(&str, &str)] = &[
     ("payment_methods", "Payment methods"),
     ("payments", "Payments"),
     ("refunds", "Payments"),
+    ("disputes", "Payments"),
     ("settlements", "Payments"),
     ("webhook_endpoints", "Webhooks"),
     ("webhook_deliveries", "Webhooks"),

@@ -9,6 +9,7 @@ mod test_clock;
 use domain::addresses::AddressView;
 use domain::customers::CustomerView;
 use domain::deleted::DeletedView;
+use domain::disputes::DisputeView;
 use domain::events::EventView;
 use domain::payment_methods::PaymentMethodView;
 use domain::payments::{PaymentView, RefundView};
@@ -16,7 +17,8 @@ use domain::plans::PlanView;
 use domain::settlements::SettlementView;
 use domain::webhooks::{DeliveryView, EndpointView};
 use foundation::id::{
-    AddressId, CustomerId, EventId, PaymentId, PaymentMethodId, PlanId, RefundId, WebhookDeliveryId, WebhookEndpointId,
+    AddressId, CustomerId, DisputeId, EventId, PaymentId, PaymentMethodId, PlanId, RefundId, WebhookDeliveryId,
+    WebhookEndpointId,
 };
 use foundation::schema;
 use serde_json::json;
@@ -220,6 +222,13 @@ pub(crate) fn refunds_retrieve() -> OperationDoc {
     OperationDoc::new("Retrieve a refund", "The current state. A payment shows its refunds as well.")
         .path_id::<RefundId>()
         .response::<RefundView>(200, "The refund.")
+        .errors(&[404])
+}
+
+pub(crate) fn disputes_retrieve() -> OperationDoc {
+    OperationDoc::new("Retrieve a dispute", "The current state.")
+        .path_id::<DisputeId>()
+        .response::<DisputeView>(200, "The dispute.")
         .errors(&[404])
 }
 

@@ -2,6 +2,7 @@
 
 use domain::addresses::{self, Address, AddressView};
 use domain::customers::{self, Customer, CustomerView};
+use domain::disputes::{self, Dispute, DisputeView};
 use domain::events::{self, EventView};
 use domain::invoices::{self, AttemptView, Invoice, InvoiceView, attempts};
 use domain::payment_links::{self, PaymentLink, PaymentLinkView};
@@ -16,7 +17,7 @@ use domain::webhooks::{DeliveryView, EndpointView};
 use foundation::error::Result;
 use foundation::filter::{NoFilter, OwnId, Reference};
 use foundation::id::{
-    AccountId, AddressId, CollectionAttemptId, CustomerId, EventId, InvoiceId, PaymentId, PaymentLinkId,
+    AccountId, AddressId, CollectionAttemptId, CustomerId, DisputeId, EventId, InvoiceId, PaymentId, PaymentLinkId,
     PaymentMethodId, PlanId, RecurringInvoiceId, RefundId, SubscriptionId, WebhookDeliveryId, WebhookEndpointId,
 };
 use foundation::page::{Page, PageRequest};
@@ -110,6 +111,11 @@ lists! {
     read(source, page) refunds::list(&source.app.db, source.caller.account_id, source.filter, page),
     id(row) row.refund.id,
     view(row, livemode) RefundView::new(&row.refund, row.currency, livemode),
+
+    Disputes("List disputes"): disputes::Filter, DisputeId, Dispute => DisputeView,
+    read(source, page) disputes::list(&source.app.db, source.caller.account_id, source.filter, page),
+    id(row) row.id,
+    view(row, livemode) DisputeView::new(row, livemode),
 
     Addresses("List a customer's addresses"): AddressFilter, AddressId, Address => AddressView<'a>,
     read(source, page) addresses_of(source, page),

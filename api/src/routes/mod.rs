@@ -5,6 +5,7 @@ pub(crate) mod capabilities;
 pub(crate) mod checkout;
 pub(crate) mod collections;
 pub(crate) mod customers;
+pub(crate) mod disputes;
 pub(crate) mod events;
 mod hints;
 pub(crate) mod invoices;
@@ -66,6 +67,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         post("/v1/payments/{id}/refund", Secret(Op::PaymentsRefund), payments::refund, docs::payments_refund()),
         list::<lists::Refunds>("/v1/refunds", Secret(Op::RefundsList)),
         get("/v1/refunds/{id}", Secret(Op::RefundsRetrieve), payments::retrieve_refund, docs::refunds_retrieve()),
+        list::<lists::Disputes>("/v1/disputes", Secret(Op::DisputesList)),
+        get("/v1/disputes/{id}", Secret(Op::DisputesRetrieve), disputes::retrieve, docs::disputes_retrieve()),
         get("/v1/settlements", Secret(Op::SettlementsRetrieve), settlements::retrieve, docs::settlements_retrieve()),
         post("/v1/addresses", Secret(Op::AddressesCreate), addresses::create, docs::addresses_create()),
         list::<lists::Addresses>("/v1/addresses", Secret(Op::AddressesList)),

@@ -61,6 +61,8 @@ event_types! {
     PaymentFailed = "payment.failed",
     PaymentCaptureFailed = "payment.capture_failed",
     PaymentVoidFailed = "payment.void_failed",
+    DisputeCreated = "dispute.created",
+    DisputeClosed = "dispute.closed",
     WebhookEndpointDisabled = "webhook_endpoint.disabled",
     WebhookEndpointTest = "webhook_endpoint.test",
     InvoiceIssued = "invoice.issued",

@@ -8,6 +8,7 @@ pub mod audit;
 pub mod checkout;
 pub mod customers;
 pub mod deleted;
+pub mod disputes;
 pub mod events;
 pub mod idempotency;
 pub mod invoices;

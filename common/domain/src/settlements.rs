@@ -30,7 +30,7 @@ struct CurrencyView {
     payments: TotalView,
     /// The amounts that were refunded.
     refunds: TotalView,
-    /// The amounts that were withdrawn because of disputes.
+    /// The amounts that were withdrawn because of disputes, minus those that were given back as they were won.
     disputes: TotalView,
     /// Payments minus refunds and disputes; it may be negative.
     net: i64,
@@ -55,13 +55,21 @@ pub async fn retrieve(db: &PgPool, account: AccountId, zone: &TimeZone, day: Dat
                   count(*) FILTER (WHERE m.kind = 'payment') AS "payments!",
                   coalesce(sum(m.amount) FILTER (WHERE m.kind = 'payment'), 0)::bigint AS "paid!",
                   count(*) FILTER (WHERE m.kind = 'refund') AS "refunds!",
-                  coalesce(sum(m.amount) FILTER (WHERE m.kind = 'refund'), 0)::bigint AS "refunded!"
+                  coalesce(sum(m.amount) FILTER (WHERE m.kind = 'refund'), 0)::bigint AS "refunded!",
+                  count(*) FILTER (WHERE m.kind = 'dispute') AS "disputes!",
+                  coalesce(sum(m.amount) FILTER (WHERE m.kind = 'dispute'), 0)::bigint AS "disputed!"
            FROM (SELECT 'payment' AS kind, p.currency, p.amount_captured AS amount FROM payments p
                  WHERE p.account_id = $1 AND p.settled_at >= $2 AND p.settled_at < $3
                  UNION ALL
                  SELECT 'refund', p.currency, r.amount
                  FROM refunds r JOIN payments p ON p.account_id = r.account_id AND p.id = r.payment_id
-                 WHERE r.account_id = $1 AND r.status = 'succeeded' AND r.finished_at >= $2 AND r.finished_at < $3) m
+                 WHERE r.account_id = $1 AND r.status = 'succeeded' AND r.finished_at >= $2 AND r.finished_at < $3
+                 UNION ALL
+                 SELECT 'dispute', d.currency, d.amount FROM disputes d
+                 WHERE d.account_id = $1 AND d.created_at >= $2 AND d.created_at < $3
+                 UNION ALL
+                 SELECT 'dispute', d.currency, -d.amount FROM disputes d
+                 WHERE d.account_id = $1 AND d.status = 'won' AND d.closed_at >= $2 AND d.closed_at < $3) m
            GROUP BY m.currency ORDER BY m.currency"#,
         account.uuid(),
         zone.beginning_of(day),
@@ -71,8 +79,8 @@ pub async fn retrieve(db: &PgPool, account: AccountId, zone: &TimeZone, day: Dat
         currency: row.currency,
         payments: TotalView { count: row.payments, amount: row.paid },
         refunds: TotalView { count: row.refunds, amount: row.refunded },
-        disputes: TotalView { count: 0, amount: 0 },
-        net: row.paid - row.refunded,
+        disputes: TotalView { count: row.disputes, amount: row.disputed },
+        net: row.paid - row.refunded - row.disputed,
     });
     Ok(SettlementView { object: "settlement", day, data: data.collect() })
 }

@@ -43,7 +43,7 @@ pub async fn delete_customer(db: &Db, caller: &Caller, id: CustomerId, now: Time
     Ok(tx.commit().await?)
 }
 
-/// What prevents the deletion, each the newest of its kind.
+/// What prevents the deletion, one of each kind.
 struct Obstacles {
     subscription: Option<SubscriptionId>,
     recurring_invoice: Option<RecurringInvoiceId>,
@@ -56,19 +56,14 @@ async fn find_obstacle(tx: &mut PgConnection, account: AccountId, id: CustomerId
     let found = sqlx::query_as!(
         Obstacles,
         r#"SELECT
-             (SELECT id FROM subscriptions WHERE account_id = $1 AND customer_id = $2 AND status <> 'cancelled'
-              ORDER BY account_id DESC, customer_id DESC, id DESC LIMIT 1) AS "subscription: SubscriptionId",
-             (SELECT id FROM recurring_invoices WHERE account_id = $1 AND customer_id = $2
-                AND status NOT IN ('completed', 'cancelled')
-              ORDER BY account_id DESC, customer_id DESC, id DESC LIMIT 1) AS "recurring_invoice: RecurringInvoiceId",
-             (SELECT id FROM invoices WHERE account_id = $1 AND customer_id = $2 AND status = 'scheduled'
-              ORDER BY account_id DESC, customer_id DESC, id DESC LIMIT 1) AS "invoice: InvoiceId",
-             (SELECT id FROM payments WHERE account_id = $1 AND customer_id = $2
+             (SELECT (array_agg(id))[1] FROM subscriptions WHERE account_id = $1 AND customer_id = $2 AND status <> 'cancelled') AS "subscription: SubscriptionId",
+             (SELECT (array_agg(id))[1] FROM recurring_invoices WHERE account_id = $1 AND customer_id = $2
+                AND status NOT IN ('completed', 'cancelled')) AS "recurring_invoice: RecurringInvoiceId",
+             (SELECT (array_agg(id))[1] FROM invoices WHERE account_id = $1 AND customer_id = $2 AND status = 'scheduled') AS "invoice: InvoiceId",
+             (SELECT (array_agg(id))[1] FROM payments WHERE account_id = $1 AND customer_id = $2
                 AND (status IN ('processing', 'requires_action', 'authorized') OR pending_operation IS NOT NULL
-                     OR status = 'partially_authorized' AND amount_captured = 0)
-              ORDER BY account_id DESC, customer_id DESC, id DESC LIMIT 1) AS "payment: PaymentId",
-             (SELECT id FROM payment_methods WHERE account_id = $1 AND customer_id = $2 AND status = 'processing'
-              ORDER BY account_id DESC, customer_id DESC, id DESC LIMIT 1) AS "card: PaymentMethodId""#,
+                     OR status = 'partially_authorized' AND amount_captured = 0)) AS "payment: PaymentId",
+             (SELECT (array_agg(id))[1] FROM payment_methods WHERE account_id = $1 AND customer_id = $2 AND status = 'processing') AS "card: PaymentMethodId""#,
         account.uuid(),
         id.uuid(),
     )

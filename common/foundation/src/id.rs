@@ -136,6 +136,8 @@ ids! {
     PlanId = "plan_", "plan";
     /// A refund.
     RefundId = "ref_", "refund";
+    /// A dispute.
+    DisputeId = "dp_", "dispute";
     /// One request to a provider that can move money.
     OperationId = "op_", "operation";
     /// An anomalous charge.

@@ -141,7 +141,7 @@ macro_rules! kinds {
     )*};
 }
 
-kinds!(address capabilities checkout_session collection_attempt customer event invoice list payment payment_link payment_method plan recurring_invoice refund settlement subscription test_clock token webhook_delivery webhook_endpoint);
+kinds!(address capabilities checkout_session collection_attempt customer dispute event invoice list payment payment_link payment_method plan recurring_invoice refund settlement subscription test_clock token webhook_delivery webhook_endpoint);
 
 #[cfg(test)]
 mod tests {

@@ -55,6 +55,8 @@ operations! {
     PaymentsPartialRefund = "payments.partial_refund",
     RefundsRetrieve = "refunds.retrieve",
     RefundsList = "refunds.list",
+    DisputesRetrieve = "disputes.retrieve",
+    DisputesList = "disputes.list",
     SettlementsRetrieve = "settlements.retrieve",
     EventsRetrieve = "events.retrieve",
     EventsList = "events.list",
@@ -170,6 +172,8 @@ impl Permission {
             | Self::PaymentsList
             | Self::RefundsRetrieve
             | Self::RefundsList
+            | Self::DisputesRetrieve
+            | Self::DisputesList
             | Self::SettlementsRetrieve
             | Self::EventsRetrieve
             | Self::EventsList

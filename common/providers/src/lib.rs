@@ -10,11 +10,13 @@ pub mod capabilities;
 pub mod card_gateway;
 #[cfg(test)]
 mod contract;
+mod dispute;
 mod failure;
 pub mod mock;
 mod operation_kind;
 mod statement;
 
+pub use dispute::{DisputeReason, DisputeStatus, ReportedDispute};
 pub use failure::{Cause, FailureCode, ProviderError};
 pub use operation_kind::{OperationKind, PROVIDER_TIMEOUT};
 
@@ -440,7 +442,7 @@ pub trait Provider: Send + Sync + 'static {
         provider_ref: String,
     ) -> BoxFuture<'_, Result<Option<StatementLine>, ProviderError>>;
 
-    /// Returns the status of a charge by the account's time, and its follow-ups.
+    /// Returns the status of a charge by the account's time, its follow-ups and its disputes.
     fn inquire(&self, inquiry: ChargeInquiry) -> BoxFuture<'_, Result<ChargeReport, ProviderError>>;
 }
 

@@ -1,6 +1,6 @@
 //! A provider's statement: charges and their follow-ups.
 
-use super::{ChargeStatus, ProviderResponse};
+use super::{ChargeStatus, ProviderResponse, ReportedDispute};
 use foundation::money::Money;
 use foundation::time::Timestamp;
 
@@ -55,11 +55,13 @@ pub struct StatementLine {
     pub occurred_at: Timestamp,
 }
 
-/// The status of a charge and its statement lines.
+/// The status of a charge, its statement lines and its disputes.
 #[derive(Clone, Debug)]
 pub struct ChargeReport {
     pub status: ChargeStatus,
     /// The charge and its follow-ups. `None` for a provider that keeps no references (class C): nothing can be
     /// compared.
     pub lines: Option<Vec<StatementLine>>,
+    /// All, also those that were decided. Empty for a provider that reports none.
+    pub disputes: Vec<ReportedDispute>,
 }

@@ -15,6 +15,7 @@ mod connections;
 mod creations;
 mod customers;
 mod deliveries;
+mod disputes;
 mod elements;
 mod events;
 mod failpoints;

@@ -135,10 +135,23 @@ async fn fresh_objects(client: &Client, database_url: &str) -> Result<Value> {
         links.push(client.post("/v1/payment_links", body).await?.body["id"].clone());
     }
     fresh.insert("payment_links.cancel".to_owned(), links.into());
+    fresh.insert("disputes.retrieve".to_owned(), vec![dispute(client, database_url).await?; 20].into());
     fresh_invoices(client, database_url, &mut fresh).await?;
     fresh_recurring_invoices(client, &mut fresh).await?;
     fresh.insert("webhook_deliveries.replay".to_owned(), failed_deliveries(client, &endpoint).await?);
     Ok(fresh.into())
+}
+
+/// A dispute of a payment, which the mock opens when the payment settles.
+async fn dispute(client: &Client, database_url: &str) -> Result<Value> {
+    let body = json!({"amount": 1000, "currency": "USD", "paymentToken": "tok_disputed"});
+    client.post("/v1/payments", body).await?;
+    let to = r#"SELECT to_char((now() + interval '5 minutes') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')"#;
+    let to: String = sqlx::query_scalar(to).fetch_one(&PgPool::connect(database_url).await?).await?;
+    client.post("/v1/test_clock/advance", json!({"to": to})).await?;
+    let dispute = client.get("/v1/disputes").await?.body["data"][0]["id"].clone();
+    ensure!(dispute.is_string(), "no dispute was opened");
+    Ok(dispute)
 }
 
 /// Recurring invoices for each operation.

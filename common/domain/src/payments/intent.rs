@@ -52,6 +52,7 @@ impl Payment {
             amount_captured: 0,
             amount_refunded: 0,
             amount_refund_pending: 0,
+            amount_disputed: 0,
             amount_base: new.parts.map(|parts| parts.base),
             amount_surcharge: new.parts.and_then(|parts| parts.surcharge),
             amount_tax: new.parts.and_then(|parts| parts.tax),

@@ -40,7 +40,7 @@ macro_rules! select_payments {
             Payment,
             "SELECT p.id, p.account_id, a.mode, p.provider_account_id, p.customer_id, p.payment_method_id, p.invoice_id,
                     p.payment_link_id, p.status, p.settled, p.capture, p.currency, p.amount_requested, p.amount,
-                    p.amount_captured, p.amount_refunded, p.amount_refund_pending, p.amount_base, p.amount_surcharge, p.amount_tax, p.amount_tip,
+                    p.amount_captured, p.amount_refunded, p.amount_refund_pending, p.amount_disputed, p.amount_base, p.amount_surcharge, p.amount_tax, p.amount_tip,
                     p.card_brand, p.card_last4, p.card_exp_month, p.card_exp_year, p.decline_code, p.decline_type,
                     p.provider_ref, p.created_at, p.captured_at, p.inquiry_at, p.pending_operation, p.has_refunds,
                     p.action_token, p.challenge_url, p.failure_code, p.description, p.metadata, p.external_id, p.version,
@@ -101,7 +101,7 @@ pub async fn save(tx: &mut PgConnection, payment: &mut Payment) -> Result<()> {
     payment.version = sqlx::query_scalar!(
         "UPDATE payments SET status = $3, settled = $4, amount_captured = $5, captured_at = $6, inquiry_at = $7,
                 amount_refunded = $8, amount_refund_pending = $9, pending_operation = $10, has_refunds = $11,
-                failure_code = $12, settled_at = CASE WHEN $4 THEN coalesce(settled_at, account_now($1, clock_timestamp())) END
+                failure_code = $12, amount_disputed = $13, settled_at = CASE WHEN $4 THEN coalesce(settled_at, account_now($1, clock_timestamp())) END
          WHERE account_id = $1 AND id = $2 RETURNING version",
         payment.account_id.uuid(),
         payment.id.uuid(),
@@ -115,6 +115,7 @@ pub async fn save(tx: &mut PgConnection, payment: &mut Payment) -> Result<()> {
         payment.pending_operation as Option<OperationKind>,
         payment.has_refunds,
         payment.failure_code as Option<FailureCode>,
+        payment.amount_disputed,
     )
     .fetch_one(tx)
     .await?;

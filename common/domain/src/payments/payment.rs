@@ -34,6 +34,8 @@ pub struct Payment {
     pub amount_refunded: i64,
     /// Reserved by pending refunds.
     pub amount_refund_pending: i64,
+    /// Withdrawn at present because of disputes.
+    pub amount_disputed: i64,
     /// The amount before surcharge, tax and tip, if the amount has parts.
     pub amount_base: Option<i64>,
     pub amount_surcharge: Option<i64>,
@@ -170,7 +172,7 @@ impl Payment {
         self.amount_refunded += amount;
         let all = self.amount_refunded == self.amount_captured;
         let next = if all { Status::Refunded } else { Status::PartiallyRefunded };
-        if all && self.settled {
+        if all && self.settled && self.amount_disputed == 0 {
             // Fully refunded and settled: no further inquiry is needed.
             self.inquiry_at = None;
         }

@@ -78,8 +78,8 @@ impl Payment {
             return Err(self.wrong_status("refunded"));
         }
         let reserved = if rule_enabled!(Reservation) { self.amount_refund_pending } else { 0 };
-        let left = self.amount_captured - self.amount_refunded - reserved;
-        if left == 0 {
+        let left = self.amount_captured - self.amount_refunded - reserved - self.amount_disputed;
+        if left <= 0 {
             return Err(Error::conflict("nothing is left to refund"));
         }
         let amount = requested.unwrap_or(left);

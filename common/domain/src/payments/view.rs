@@ -48,6 +48,9 @@ pub struct PaymentView<'a> {
     /// The refunded amount.
     #[schema(schema_with = schema::amount)]
     amount_refunded: i64,
+    /// The amount that is withdrawn because of disputes: it cannot be refunded.
+    #[schema(schema_with = schema::amount)]
+    amount_disputed: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,6 +158,7 @@ impl<'a> PaymentView<'a> {
             amount_requested: payment.amount_requested,
             amount_captured: payment.amount_captured,
             amount_refunded: payment.amount_refunded,
+            amount_disputed: payment.amount_disputed,
             description: payment.description.as_deref(),
             customer_id: payment.customer_id,
             payment_method_id: payment.payment_method_id,

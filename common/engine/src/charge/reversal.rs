@@ -46,8 +46,9 @@ pub fn schedule_inquiry_after_refusal(payment: &mut Payment, now: Timestamp) {
 /// # Errors
 /// Database errors only.
 pub async fn refund_partial(tx: &mut Tx, payment: &mut Payment, now: Timestamp) -> Result<()> {
-    let left = payment.amount_captured - payment.amount_refunded - payment.amount_refund_pending;
-    if left == 0 {
+    let withdrawn = payment.amount_refunded + payment.amount_disputed;
+    let left = payment.amount_captured - withdrawn - payment.amount_refund_pending;
+    if left <= 0 {
         return Ok(());
     }
     let refund = Refund {

@@ -89,7 +89,7 @@ const KINDS: [WorkKind; 5] = [
         },
     },
     WorkKind {
-        name: "settlement and expiry",
+        name: "settlement, expiry and disputes",
         next_due: |db, account| payments::next_inquiry(db, account).boxed(),
         run: |work, account, now| inquire_due(work, account, now).boxed(),
     },

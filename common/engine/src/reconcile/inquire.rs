@@ -1,20 +1,21 @@
-//! Asks the provider for the status of a charge, and records that it has settled or expired.
+//! Asks the provider for the status of a charge, and records that it has settled, expired or been disputed.
 
 use std::time::Duration;
 
+use crate::charge::outcome::append_event;
 use crate::charge::reversal::{is_unwanted_partial, refund_partial, reverse_partial};
 use crate::reconcile::books::compare_charge;
-use domain::accounts::Mode;
-use domain::events::{self, EventType};
+use crate::reconcile::disputes::{append_events, next_inquiry, record_disputes};
+use domain::events::EventType;
 use domain::operations::PROVIDER_TIMEOUT;
-use domain::payments::{self, Inquiry, Payment, PaymentView, Status, refunds};
+use domain::payments::{self, Inquiry, Payment, Status};
 use foundation::clock::Clock;
 use foundation::db::{Db, Tx};
 use foundation::error::Result;
 use foundation::failpoint;
 use foundation::id::PaymentId;
 use foundation::time::Timestamp;
-use providers::{ChargeInquiry, ChargeStatus, Providers};
+use providers::{ChargeInquiry, ChargeReport, ChargeStatus, Providers};
 
 /// Delay before the next inquiry about a partial charge that is being refunded.
 const PARTIAL_INQUIRY_DELAY: Duration = Duration::from_secs(30);
@@ -49,11 +50,11 @@ pub async fn inquire(db: &Db, providers: &Providers, clock: &Clock, id: PaymentI
     if let Some(lines) = &response.lines {
         compare_charge(db, provider, &due, lines).await?;
     }
-    record_status(db, clock, &due, response.status).await
+    record_report(db, clock, &due, &response).await
 }
 
-/// Records the status that the provider reported for the charge as it was when `due` was read.
-pub async fn record_status(db: &Db, clock: &Clock, due: &Inquiry, status: ChargeStatus) -> Result<()> {
+/// Records the status and the disputes that the provider reported of the charge as it was when `due` was read.
+pub async fn record_report(db: &Db, clock: &Clock, due: &Inquiry, report: &ChargeReport) -> Result<()> {
     let mut tx = db.begin().await?;
     let mut payment = payments::lock(&mut tx, due.account_id, due.id).await?;
     // A capture or void in progress decides first: the status may predate it.
@@ -66,9 +67,10 @@ pub async fn record_status(db: &Db, clock: &Clock, due: &Inquiry, status: Charge
     }
     let now = due.time.now(&mut *tx, clock).await?;
     if is_unwanted_partial(&payment) {
-        return return_partial(tx, payment, status, now).await;
+        return return_partial(tx, payment, report.status, now).await;
     }
-    let event = match status {
+    let inquiry_at = payment.inquiry_at;
+    let event = match report.status {
         ChargeStatus::Settled if payment.settle() => Some(EventType::PaymentSettled),
         ChargeStatus::Expired if payment.expire() => Some(EventType::PaymentExpired),
         ChargeStatus::Voided if payment.status.may_become(Status::Cancelled) => {
@@ -78,29 +80,40 @@ pub async fn record_status(db: &Db, clock: &Clock, due: &Inquiry, status: Charge
         }
         ChargeStatus::Open { .. } | ChargeStatus::Settled | ChargeStatus::Expired | ChargeStatus::Voided => None,
     };
-    // Ask again when the status may have changed, and not every half minute until then.
-    let until = match status {
+    let disputes = record_disputes(&mut tx, &mut payment, &report.disputes, now).await?;
+    payment.inquiry_at = if payment.settled {
+        next_inquiry(&report.disputes, now)
+    } else {
+        payment
+            .inquiry_at
+            .map(|next| status_may_change_at(&payment, due, report.status).map_or(next, |at| next.max(at)))
+    };
+    if event.is_none() && disputes.is_empty() {
+        if payment.inquiry_at != inquiry_at {
+            payments::save(&mut tx, &mut payment).await?;
+            tx.commit().await?;
+        }
+        return Ok(());
+    }
+    payments::save(&mut tx, &mut payment).await?;
+    if let Some(event) = event {
+        append_event(&mut tx, &payment, event, None, now).await?;
+    }
+    append_events(&mut tx, &payment, &disputes, now).await?;
+    failpoint!("inquire.written");
+    tx.commit().await?;
+    Ok(())
+}
+
+/// The time before which an open charge does not change by itself: it is not queried every half minute until then.
+fn status_may_change_at(payment: &Payment, due: &Inquiry, status: ChargeStatus) -> Option<Timestamp> {
+    match status {
         ChargeStatus::Open { until: None } if payment.captured_at.is_none() => {
             Some(payment.created_at.plus(due.provider.authorization_lifetime()))
         }
         ChargeStatus::Open { until } => until,
         ChargeStatus::Settled | ChargeStatus::Expired | ChargeStatus::Voided => None,
-    };
-    if let Some(until) = until {
-        payment.inquiry_at = payment.inquiry_at.map(|next| next.max(until));
-        payments::save(&mut tx, &mut payment).await?;
-        tx.commit().await?;
-        return Ok(());
     }
-    if let Some(event) = event {
-        payments::save(&mut tx, &mut payment).await?;
-        let refunds = refunds::of_payment(&mut tx, &payment).await?;
-        let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
-        events::append(&mut tx, due.account_id, livemode, event, &view, now).await?;
-        failpoint!("inquire.written");
-        tx.commit().await?;
-    }
-    Ok(())
 }
 
 /// Retries the return of a partial charge until it succeeds: until then its invoice or link can neither be paid nor
@@ -129,9 +142,7 @@ async fn return_partial(mut tx: Tx, mut payment: Payment, status: ChargeStatus, 
         }
     };
     if let Some(event) = event {
-        let refunds = refunds::of_payment(&mut tx, &payment).await?;
-        let (livemode, view) = (payment.mode == Mode::Live, PaymentView::new(&payment, &refunds));
-        events::append(&mut tx, payment.account_id, livemode, event, &view, now).await?;
+        append_event(&mut tx, &payment, event, None, now).await?;
     }
     failpoint!("inquire.partial_returned");
     tx.commit().await?;

@@ -1,6 +1,7 @@
 //! Compares a provider's statements and look-ups with our rows.
 
 pub mod books;
+pub mod disputes;
 pub mod inquire;
 pub mod recent;
 pub mod statements;

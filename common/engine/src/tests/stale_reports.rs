@@ -6,7 +6,7 @@ use crate::PaymentSource;
 use crate::TakenPayment;
 use crate::perform;
 use crate::reconcile;
-use crate::reconcile::inquire::record_status;
+use crate::reconcile::inquire::record_report;
 use crate::take_payment;
 use crate::{Executor, Intents};
 use domain::operations::{Claims, Origin};
@@ -16,7 +16,7 @@ use foundation::crypto::{EncryptionKey, KeyRing};
 use foundation::id::{OperationId, PaymentId};
 use foundation::money::Money;
 use foundation::own_data::OwnData;
-use providers::{ChargeStatus, ProviderKind, Providers, mock::Mock};
+use providers::{ChargeReport, ChargeStatus, ProviderKind, Providers, mock::Mock};
 
 const NOW: &str = "2026-01-10T00:00:00Z";
 
@@ -58,6 +58,10 @@ impl Shop {
     }
 }
 
+fn report(status: ChargeStatus) -> ChargeReport {
+    ChargeReport { status, lines: None, disputes: vec![] }
+}
+
 #[tokio::test]
 async fn reports_from_before_a_capture_are_ignored_after_it() {
     let shop = Shop::open().await;
@@ -73,14 +77,14 @@ async fn reports_from_before_a_capture_are_ignored_after_it() {
                        captured_at = '2026-01-10T00:00:00Z', inquiry_at = '2026-01-10T00:01:00Z' WHERE id = $1";
     shop.write(capture, payment.uuid()).await;
     let status = ChargeStatus::Open { until: Some(at("2026-01-17T00:00:00Z")) };
-    record_status(&shop.db, &clock, &read, status).await.expect("recorded");
+    record_report(&shop.db, &clock, &read, &report(status)).await.expect("recorded");
     let inquiry_at = async |when: &str| shop.payment_column(payment, &format!("inquiry_at = '{when}'")).await;
     assert_eq!(inquiry_at("2026-01-10T00:01:00Z").await, "true", "the next inquiry is when it may have settled");
 
     // A report about the capture is recorded.
     let read = payments::inquiry(&shop.db, payment, at(NOW)).await.expect("read").expect("an inquiry is due");
     let status = ChargeStatus::Open { until: Some(at("2026-01-11T00:00:00Z")) };
-    record_status(&shop.db, &clock, &read, status).await.expect("recorded");
+    record_report(&shop.db, &clock, &read, &report(status)).await.expect("recorded");
     assert_eq!(inquiry_at("2026-01-11T00:00:00Z").await, "true");
 }
 

@@ -9,9 +9,9 @@ use super::payment::requester;
 use domain::accounts::Mode;
 use foundation::error::{Error, Result};
 use foundation::id::{
-    AccountId, AddressId, AnomalyId, AuditId, CollectionAttemptId, CustomerId, DifferenceId, EventId, InvoiceId, KeyId,
-    MerchantId, OperationId, PaymentId, PaymentLinkId, PaymentMethodId, PlanId, ProviderAccountId, RecurringInvoiceId,
-    RefundId, RequestId, SubscriptionId, WebhookDeliveryId, WebhookEndpointId,
+    AccountId, AddressId, AnomalyId, AuditId, CollectionAttemptId, CustomerId, DifferenceId, DisputeId, EventId,
+    InvoiceId, KeyId, MerchantId, OperationId, PaymentId, PaymentLinkId, PaymentMethodId, PlanId, ProviderAccountId,
+    RecurringInvoiceId, RefundId, RequestId, SubscriptionId, WebhookDeliveryId, WebhookEndpointId,
 };
 use foundation::time::Timestamp;
 
@@ -84,6 +84,7 @@ fn format_id(what: &str, id: Uuid) -> String {
         "customer" => CustomerId::from_uuid(id).to_string(),
         "payment method" => PaymentMethodId::from_uuid(id).to_string(),
         "payment" => PaymentId::from_uuid(id).to_string(),
+        "dispute" => DisputeId::from_uuid(id).to_string(),
         "refund" => RefundId::from_uuid(id).to_string(),
         "operation" => OperationId::from_uuid(id).to_string(),
         "invoice" => InvoiceId::from_uuid(id).to_string(),
@@ -188,6 +189,7 @@ fn any_id(text: &str) -> Option<Uuid> {
         AddressId,
         PlanId,
         RefundId,
+        DisputeId,
         OperationId,
         AnomalyId,
         DifferenceId,
@@ -212,6 +214,8 @@ async fn by_id(db: &PgPool, text: &str, id: Uuid) -> Result<Vec<Found>> {
                   (SELECT c.id FROM operations c WHERE c.account_id = r.account_id AND c.refund_id = r.id AND c.kind = 'refund'),
                   r.requested_by_key
            FROM refunds r JOIN payments p ON p.id = r.payment_id WHERE r.id = $1
+           UNION ALL SELECT 'dispute', id, NULL, account_id, status::text, amount, currency, created_at, payment_id, NULL, NULL
+           FROM disputes WHERE id = $1
            UNION ALL SELECT 'invoice', id, NULL, account_id, status::text, amount, currency, created_at, payment_id, NULL, NULL
            FROM invoices WHERE id = $1
            UNION ALL SELECT 'attempt', id, NULL, account_id, status::text, amount, NULL, attempted_at, payment_id, NULL, NULL

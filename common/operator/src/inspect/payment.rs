@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::anomalies::{self, Anomaly};
 use super::verdict::describe_payment;
 use domain::audit;
+use domain::disputes::{self, Dispute};
 use domain::operations::admin::{self as operations, OperationRow};
 use domain::payments::{self, Payment, PaymentView};
 use domain::webhooks::DeliveryStatus;
@@ -66,6 +67,7 @@ pub async fn payment_history(db: &PgPool, id: PaymentId) -> Result<PaymentHistor
         detail: json!({"id": refund.id, "amount": refund.amount, "status": format!("{:?}", refund.status).to_lowercase(),
             "requested_by": refund.requested_by}),
     }));
+    timeline.extend(disputes::of_payment(db, account, id).await?.iter().flat_map(dispute_entries));
     let anomalies = anomalies::of_payment(db, account, id).await?;
     timeline.extend(anomalies.iter().map(anomaly_entry));
     timeline.extend(parents(db, &payment).await?);
@@ -87,6 +89,14 @@ pub async fn payment_history(db: &PgPool, id: PaymentId) -> Result<PaymentHistor
         timeline,
         complete: all_events && all_deliveries,
     })
+}
+
+fn dispute_entries(dispute: &Dispute) -> Vec<TimelineEntry> {
+    let detail = json!({"id": dispute.id, "amount": dispute.amount, "reason": dispute.reason.name(),
+        "status": dispute.status.name(), "respond_by": dispute.respond_by, "provider_ref": dispute.provider_ref});
+    let closed = dispute.closed_at.map(|at| (at, "dispute closed"));
+    let entries = [Some((dispute.created_at, "dispute")), closed].into_iter().flatten();
+    entries.map(|(at, label)| TimelineEntry { at, label, detail: detail.clone() }).collect()
 }
 
 fn operation_entries(operation: &OperationRow) -> Vec<TimelineEntry> {

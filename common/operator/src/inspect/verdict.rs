@@ -22,6 +22,12 @@ pub(super) fn describe_payment(payment: &Payment, operations: &[OperationRow], u
             )
         }
         Status::PendingSettlement => format!("The charge was captured and has not settled yet{inquiry}."),
+        Status::Settled if payment.amount_disputed > 0 => {
+            format!(
+                "The charge has settled, and {} of it is withdrawn because of a dispute{inquiry}.",
+                payment.amount_disputed
+            )
+        }
         Status::Settled => "The charge has settled. Nothing more happens automatically.".to_owned(),
         Status::PartiallyRefunded => {
             let (refunded, captured) = (payment.amount_refunded, payment.amount_captured);

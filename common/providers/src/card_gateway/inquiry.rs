@@ -18,7 +18,7 @@ pub(super) async fn report(
     let records = report::by_reference(wire, account, &inquiry.reference).await?;
     let status = status(&records, inquiry)?;
     let lines = records.iter().filter_map(|record| statement::line(record).transpose());
-    Ok(ChargeReport { status, lines: Some(lines.collect::<Result<_, _>>()?) })
+    Ok(ChargeReport { status, lines: Some(lines.collect::<Result<_, _>>()?), disputes: vec![] })
 }
 
 fn status(records: &[Record], inquiry: &ChargeInquiry) -> Result<ChargeStatus, ProviderError> {

@@ -22,10 +22,14 @@ pub enum CardBehavior {
     IncorrectCvc,
     /// `tok_authentication`: requires a challenge, which the mock does not support, so it is always declined.
     Authentication,
+    /// `tok_disputed`: approved in full; disputed when it settles, and lost.
+    Disputed,
+    /// `tok_disputed_won`: likewise, and won.
+    DisputedWon,
 }
 
 impl CardBehavior {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Approves,
         Self::Partial,
         Self::Declined,
@@ -35,6 +39,8 @@ impl CardBehavior {
         Self::Expired,
         Self::IncorrectCvc,
         Self::Authentication,
+        Self::Disputed,
+        Self::DisputedWon,
     ];
 
     pub fn of_token(token: &str) -> Option<Self> {
@@ -59,6 +65,8 @@ impl CardBehavior {
             Self::Expired => ("tok_expired", "0069", "expired_card", Hard),
             Self::IncorrectCvc => ("tok_incorrect_cvc", "0127", "incorrect_cvc", Hard),
             Self::Authentication => ("tok_authentication", "3155", "authentication_required", Hard),
+            Self::Disputed => ("tok_disputed", "0259", "insufficient_funds", Soft),
+            Self::DisputedWon => ("tok_disputed_won", "2685", "insufficient_funds", Soft),
         }
     }
 
@@ -71,7 +79,7 @@ impl CardBehavior {
     /// Returns the approved part of an amount in minor units.
     pub fn authorize(self, amount: i64) -> Result<i64, Decline> {
         match self {
-            Self::Approves => Ok(amount),
+            Self::Approves | Self::Disputed | Self::DisputedWon => Ok(amount),
             Self::Partial if amount / 2 > 0 => Ok(amount / 2),
             Self::Partial
             | Self::Declined

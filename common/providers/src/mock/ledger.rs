@@ -6,10 +6,10 @@ use std::collections::HashSet;
 
 use sqlx::{PgConnection, PgPool};
 
-use super::{AUTHORIZATION_LIFETIME, CardBehavior, SETTLES_AFTER};
+use super::{AUTHORIZATION_LIFETIME, CardBehavior, SETTLES_AFTER, disputes};
 use crate::{
     Action, Booked, BookedKind, BookedState, ChargeStatus, Found, ProviderError, ProviderResponse, RecoveryClass,
-    Request, Source,
+    ReportedDispute, Request, Source,
 };
 use foundation::crypto::random_hex;
 use foundation::db::{self, column};
@@ -190,12 +190,15 @@ struct Charge {
     captured: i64,
     captured_at: Option<Timestamp>,
     refunded: i64,
+    /// Withdrawn at present because of disputes.
+    disputed: i64,
 }
 
 async fn lock(
     tx: &mut PgConnection,
     account: ProviderAccountId,
     charge: &str,
+    now: Timestamp,
 ) -> Result<Option<Charge>, ProviderError> {
     let row = sqlx::query!(
         r#"SELECT kind, amount, currency, nature, occurred_at, settled_at IS NOT NULL AS "settled!",
@@ -216,8 +219,9 @@ async fn lock(
            FROM mock.transactions WHERE parent = $1"#,
         charge
     )
-    .fetch_one(tx)
+    .fetch_one(&mut *tx)
     .await?;
+    let disputes = disputes::of_charge(tx, charge, now).await?;
     let sale = row.kind == "sale";
     Ok(Some(Charge {
         amount: row.amount,
@@ -233,6 +237,7 @@ async fn lock(
         captured: if sale { row.amount } else { follows.captured },
         captured_at: if sale { Some(row.occurred_at) } else { follows.captured_at },
         refunded: follows.refunded,
+        disputed: disputes.iter().map(ReportedDispute::withdrawn).sum(),
         kind: row.kind,
     }))
 }
@@ -263,7 +268,9 @@ impl Charge {
             Follow::Void if status != OPEN => Some("too late to void"),
             Follow::Void if self.refunded > 0 => Some("already refunded"),
             Follow::Refund(_) if status == ChargeStatus::Voided => Some("voided"),
-            Follow::Refund(amount) if amount > self.captured - self.refunded => Some("exceeds the captured amount"),
+            Follow::Refund(amount) if amount > self.captured - self.refunded - self.disputed => {
+                Some("exceeds what is left of the captured amount")
+            }
             Follow::Capture(_) | Follow::Void | Follow::Refund(_) => None,
         }
     }
@@ -276,7 +283,9 @@ async fn follow(
     follow: Follow,
     charge_id: &str,
 ) -> Result<ProviderResponse, ProviderError> {
-    let Some(charge) = lock(tx, request.account, charge_id).await? else { return Ok(refused("no such charge")) };
+    let Some(charge) = lock(tx, request.account, charge_id, request.now).await? else {
+        return Ok(refused("no such charge"));
+    };
     // A repeated reference returns the first response, before the rules are evaluated.
     if class != RecoveryClass::Neither
         && let Found::Response(first) = find(tx, request).await?
@@ -418,7 +427,7 @@ pub(super) async fn status(
     now: Timestamp,
 ) -> Result<ChargeStatus, ProviderError> {
     let mut tx = db::begin(db).await?;
-    let Some(charge) = lock(&mut tx, account, charge_id).await? else {
+    let Some(charge) = lock(&mut tx, account, charge_id, now).await? else {
         return Err(ProviderError::Unknown("the mock has no such charge".into()));
     };
     let status = charge.status(now);
@@ -434,6 +443,9 @@ pub(super) async fn status(
         )
         .execute(&mut *tx)
         .await?;
+    }
+    if settled && !charge.settled {
+        disputes::open(&mut tx, account, charge_id, &charge.behavior, charge.captured - charge.refunded, now).await?;
     }
     tx.commit().await?;
     Ok(status)

@@ -4,6 +4,7 @@
 //! It simulates a remote server: a request that has arrived is executed even if its caller times out.
 
 mod card;
+mod disputes;
 mod ledger;
 mod settings;
 mod statement;
@@ -18,6 +19,7 @@ use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
 pub use card::CardBehavior;
+pub use disputes::DISPUTE_DECIDED_AFTER;
 use ledger::ApprovedCharge;
 pub use settings::{ActiveFaults, Faults, read as read_faults, set_faults};
 
@@ -155,7 +157,8 @@ impl Provider for Mock {
                 }
                 RecoveryClass::Neither => None,
             };
-            Ok(ChargeReport { status, lines })
+            let disputes = disputes::of_charge(&self.db, &charge, now).await?;
+            Ok(ChargeReport { status, lines, disputes })
         }
         .boxed()
     }

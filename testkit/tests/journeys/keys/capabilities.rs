@@ -37,6 +37,8 @@ const PROBES: &[(&str, Method, &str)] = &[
     ("payments.refund", Method::POST, "/v1/payments/pay_1/refund"),
     ("refunds.retrieve", Method::GET, "/v1/refunds/ref_1"),
     ("refunds.list", Method::GET, "/v1/refunds"),
+    ("disputes.retrieve", Method::GET, "/v1/disputes/dp_1"),
+    ("disputes.list", Method::GET, "/v1/disputes"),
     ("settlements.retrieve", Method::GET, "/v1/settlements"),
     ("events.retrieve", Method::GET, "/v1/events/evt_1"),
     ("events.list", Method::GET, "/v1/events"),

@@ -29,6 +29,7 @@ async fn approvals_are_captured_by_default() -> Result<()> {
         json!({
             "object": "payment", "livemode": false, "version": 2, "status": "pending_settlement", "settled": false, "capture": true,
             "currency": "USD", "amount": 1999, "amountRequested": 1999, "amountCaptured": 1999, "amountRefunded": 0,
+            "amountDisputed": 0,
             "card": {"brand": "visa", "last4": "4242", "expMonth": 12, "expYear": 2034}, "refunds": [],
         }),
         "fields without a value are absent"

@@ -18,7 +18,7 @@ use crate::support::{Merchant, created, eventually, id};
 const ROWS: i64 = 1_000;
 
 /// Each table that grows, and the columns that a copy must replace, by its number `n`.
-const TABLES: [(&str, &str); 17] = [
+const TABLES: [(&str, &str); 18] = [
     ("customers", ""),
     ("payment_methods", "'customer_id', new_ulid(now())"),
     ("addresses", ""),
@@ -29,6 +29,7 @@ const TABLES: [(&str, &str); 17] = [
     ("payment_links", "'page_token', repeat('y', 32) || n"),
     ("payments", "'provider_ref', 'copy-' || n, 'invoice_id', null"),
     ("refunds", "'payment_id', new_ulid(now())"),
+    ("disputes", "'payment_id', new_ulid(now()), 'provider_ref', 'copy-' || n"),
     ("operations", "'payment_id', new_ulid(now()), 'reference', 'copy-' || n, 'kind', 'sale', 'refund_id', null"),
     ("webhook_endpoints", ""),
     ("webhook_pending", ""),
@@ -61,6 +62,7 @@ pub(super) async fn create_rows(merchant: &Merchant) -> Result<()> {
     make("/v1/recurring_invoices", monthly).await?;
     make("/v1/payment_links", json!({"amount": 700, "currency": "USD"})).await?;
     let payment = merchant.charge(500).await?;
+    merchant.dispute(&payment).await?;
     assert_eq!(merchant.refund(&payment, Some(100)).await?.status, 202);
     eventually("the refund", async || Ok((merchant.payment(&payment).await?["amountRefunded"] == 100).then_some(())))
         .await

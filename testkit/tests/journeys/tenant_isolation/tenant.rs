@@ -56,6 +56,8 @@ impl Tenant {
         let (authorized, captured) = (tenant.merchant.hold(100).await?, tenant.merchant.charge(200).await?);
         let refund = id(accepted(&tenant.merchant.refund(&captured, Some(50)).await?))?;
         tenant.add("ref", refund);
+        let dispute = tenant.merchant.dispute(&captured).await?;
+        tenant.add("dp", dispute);
         tenant.add("pay", authorized);
         tenant.add("pay", captured);
         tenant.invoices(&customer).await?;

@@ -1,0 +1,89 @@
+//! Disputes of charges, as providers report them.
+
+use serde::Serialize;
+
+use foundation::time::Timestamp;
+
+/// The status of a dispute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
+#[sqlx(type_name = "dispute_status", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum DisputeStatus {
+    /// The money was withdrawn. The merchant may respond.
+    NeedsResponse,
+    /// The issuer is deciding.
+    UnderReview,
+    /// The money was given back.
+    Won,
+    /// The money stays withdrawn.
+    Lost,
+}
+
+impl DisputeStatus {
+    pub const ALL: [Self; 4] = [Self::NeedsResponse, Self::UnderReview, Self::Won, Self::Lost];
+
+    /// Name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NeedsResponse => "needs_response",
+            Self::UnderReview => "under_review",
+            Self::Won => "won",
+            Self::Lost => "lost",
+        }
+    }
+
+    pub const fn is_closed(self) -> bool {
+        match self {
+            Self::NeedsResponse | Self::UnderReview => false,
+            Self::Won | Self::Lost => true,
+        }
+    }
+}
+
+foundation::filter_by_name!(DisputeStatus);
+
+/// Why the cardholder disputes a charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum DisputeReason {
+    /// The cardholder did not make the payment.
+    Fraudulent,
+    /// The cardholder did not get what was paid for.
+    ProductNotReceived,
+}
+
+impl DisputeReason {
+    /// Name in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fraudulent => "fraudulent",
+            Self::ProductNotReceived => "product_not_received",
+        }
+    }
+}
+
+/// A dispute of a charge at the provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportedDispute {
+    /// The provider's reference for it.
+    pub provider_ref: String,
+    /// In minor units of the charge's currency.
+    pub amount: i64,
+    pub reason: DisputeReason,
+    pub status: DisputeStatus,
+    /// Until when the merchant may respond.
+    pub respond_by: Option<Timestamp>,
+    /// If known, the time before which an open dispute does not change by itself.
+    pub until: Option<Timestamp>,
+}
+
+impl ReportedDispute {
+    /// The amount that is withdrawn at present.
+    pub const fn withdrawn(&self) -> i64 {
+        match self.status {
+            DisputeStatus::NeedsResponse | DisputeStatus::UnderReview | DisputeStatus::Lost => self.amount,
+            DisputeStatus::Won => 0,
+        }
+    }
+}
