@@ -59,11 +59,13 @@ async fn find_obstacle(tx: &mut PgConnection, account: AccountId, id: CustomerId
              (SELECT (array_agg(id))[1] FROM subscriptions WHERE account_id = $1 AND customer_id = $2 AND status <> 'cancelled') AS "subscription: SubscriptionId",
              (SELECT (array_agg(id))[1] FROM recurring_invoices WHERE account_id = $1 AND customer_id = $2
                 AND status NOT IN ('completed', 'cancelled')) AS "recurring_invoice: RecurringInvoiceId",
-             (SELECT (array_agg(id))[1] FROM invoices WHERE account_id = $1 AND customer_id = $2 AND status = 'scheduled') AS "invoice: InvoiceId",
+             (SELECT (array_agg(id))[1] FROM invoices WHERE account_id = $1 AND customer_id = $2
+                AND status = 'scheduled') AS "invoice: InvoiceId",
              (SELECT (array_agg(id))[1] FROM payments WHERE account_id = $1 AND customer_id = $2
                 AND (status IN ('processing', 'requires_action', 'authorized') OR pending_operation IS NOT NULL
                      OR status = 'partially_authorized' AND amount_captured = 0)) AS "payment: PaymentId",
-             (SELECT (array_agg(id))[1] FROM payment_methods WHERE account_id = $1 AND customer_id = $2 AND status = 'processing') AS "card: PaymentMethodId""#,
+             (SELECT (array_agg(id))[1] FROM payment_methods WHERE account_id = $1 AND customer_id = $2
+                AND status = 'processing') AS "card: PaymentMethodId""#,
         account.uuid(),
         id.uuid(),
     )

@@ -237,14 +237,9 @@ fn apply(address: &mut Address, change: AddressChange) -> Result<()> {
 /// # Errors
 /// Database errors only.
 pub async fn delete_all(tx: &mut PgConnection, account: AccountId, customer: CustomerId) -> Result<()> {
-    sqlx::query!(
-        "DELETE FROM addresses WHERE account_id = $1
-           AND id = ANY (ARRAY(SELECT id FROM addresses WHERE account_id = $1 AND customer_id = $2))",
-        account.uuid(),
-        customer.uuid(),
-    )
-    .execute(tx)
-    .await?;
+    sqlx::query!("DELETE FROM addresses WHERE account_id = $1 AND customer_id = $2", account.uuid(), customer.uuid())
+        .execute(tx)
+        .await?;
     Ok(())
 }
 
