@@ -253,8 +253,16 @@ async fn announce(tx: &mut Tx, caller: &Caller, kind: EventType, customer: &Cust
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: CustomerId) -> Result<Customer> {
+    find_locked(tx, account, id).await?.ok_or_else(|| Error::no_such("customer", id))
+}
+
+/// As [`lock`]; `None` if the customer is deleted, which an open invoice may outlive.
+///
+/// # Errors
+/// Database errors only.
+pub async fn find_locked(tx: &mut PgConnection, account: AccountId, id: CustomerId) -> Result<Option<Customer>> {
     let query = select_customers!("account_id = $1 AND id = $2 FOR NO KEY UPDATE", account.uuid(), id.uuid());
-    query.fetch_optional(tx).await?.ok_or_else(|| Error::no_such("customer", id))
+    Ok(query.fetch_optional(tx).await?)
 }
 
 /// Sets the default card, or none. The customer must be locked.

@@ -259,7 +259,8 @@ async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool
     if !scope.of(account, now).hold(&mut tx).await? {
         return Ok(false);
     }
-    let customer = customers::lock(&mut tx, account, owed.customer_id).await?;
+    // Deleted only if the invoice is no longer scheduled.
+    let Some(customer) = customers::find_locked(&mut tx, account, owed.customer_id).await? else { return Ok(false) };
     let mut subscription = subscriptions::lock_producer(&mut tx, &owed).await?;
     let mut invoice = invoices::lock(&mut tx, account, id).await?;
     let due = invoice.next_attempt_at.is_some_and(|at| at <= now);

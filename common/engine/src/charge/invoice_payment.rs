@@ -38,7 +38,7 @@ pub async fn charge_for_invoice(
     // A concurrent change of the default card either precedes this outcome, which then sees it, or follows and finds
     // the invoice waiting for a card.
     let customer = match failure_of(response) {
-        Some(Failure { kind: DeclineType::Hard, .. }) => Some(customers::lock(tx, account, customer).await?),
+        Some(Failure { kind: DeclineType::Hard, .. }) => customers::find_locked(tx, account, customer).await?,
         Some(Failure { kind: DeclineType::Soft, .. }) | None => None,
     };
     let mut subscription = subscriptions::lock_producer(tx, &owed).await?;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::CUSTOMERS;
 use crate::support::{
-    Merchant, cluster, conflict, created, error_text, eventually, id, ids, merchant, not_found, ok, payment, refused,
-    uuid, with,
+    Merchant, Payer, cluster, conflict, created, error_text, eventually, id, ids, merchant, not_found, ok, payment,
+    refused, uuid, with,
 };
 
 async fn delete(merchant: &Merchant, customer: &str) -> Result<testkit::Response> {
@@ -149,6 +149,21 @@ async fn a_deleted_customer_is_not_found_and_its_external_id_is_free() -> Result
     assert_eq!(merchant.refund(&paid, None).await?.status, 202);
     created(&merchant.api.post(CUSTOMERS, body).await?);
     Ok(())
+}
+
+#[tokio::test]
+async fn an_open_invoice_of_a_deleted_customer_is_paid_on_its_page() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    let invoice = json!({"customerId": customer, "amount": 700, "currency": "USD"});
+    let invoice = created(&merchant.api.post("/v1/invoices", invoice).await?).clone();
+    ok(&delete(&merchant, &customer).await?);
+    let payer = Payer::for_object(&invoice, &cluster().await?.api_url(0))?;
+    payer.pay("tok_lost").await?.assert_shows(200, &["declined"]);
+    payer.pay("tok_ok").await?.assert_shows(200, &[]);
+    let path = format!("/v1/invoices/{}", id(&invoice)?);
+    eventually("a paid invoice", async || Ok((merchant.api.get(&path).await?.body["status"] == "paid").then_some(())))
+        .await
 }
 
 /// Whatever is created at the same time is created before the deletion, which then finds it, or not at all.

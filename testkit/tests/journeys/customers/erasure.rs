@@ -180,6 +180,28 @@ async fn a_response_that_arrives_after_the_deletion_is_not_stored() -> Result<()
     Ok(())
 }
 
+#[tokio::test]
+async fn thousands_of_events_are_erased_within_seconds() -> Result<()> {
+    let merchant = merchant().await?;
+    let (mark, customer) = (new_mark(&merchant), merchant.customer().await?);
+    let object = json!({"id": customer, "object": "customer", "name": mark});
+    let payload = format!(r#"{{"id":"evt_1","type":"customer.updated","data":{{"object":{object}}}}}"#);
+    for statement in [
+        "SELECT emit_event(new_ulid(now()), $1, 'customer.updated', $2, now()) FROM generate_series(1, 5000)",
+        "INSERT INTO webhook_deliveries (id, account_id, endpoint_id, event_id, attempt, status, response_body, created_at)
+         SELECT new_ulid(now()), $1, gen_random_uuid(), id, 1, 'succeeded', $2, now() FROM events WHERE account_id = $1",
+    ] {
+        sqlx::query(statement).bind(merchant.books.account).bind(&payload).execute(&merchant.books.db).await?;
+    }
+    let begun = std::time::Instant::now();
+    ok(&merchant.api.delete(&format!("{CUSTOMERS}/{customer}")).await?);
+    println!("erased in {:?}", begun.elapsed());
+    assert_eq!(stored_responses(&merchant).await?, 0);
+    assert!(!dump(&merchant).await?.contains(&mark));
+    assert!(merchant.books.events(&customer).await?.len() > 5000);
+    Ok(())
+}
+
 /// A version that does not know of deletions creates nothing for a deleted customer and writes nothing to it.
 #[tokio::test]
 async fn the_database_refuses_rows_of_deleted_customers() -> Result<()> {
