@@ -7,8 +7,9 @@ fn simulate(arguments: &[&str]) -> Output {
 }
 
 fn digest(output: &Output) -> String {
-    let printed = String::from_utf8_lossy(&output.stdout);
-    printed.lines().find(|line| line.starts_with("digest: ")).expect("a digest").to_owned()
+    let [printed, errors] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    let digest = printed.lines().find(|line| line.starts_with("digest: "));
+    digest.unwrap_or_else(|| panic!("no digest: {}\n{printed}\n{errors}", output.status)).to_owned()
 }
 
 #[test]

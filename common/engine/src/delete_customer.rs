@@ -59,8 +59,8 @@ async fn find_obstacle(tx: &mut PgConnection, account: AccountId, id: CustomerId
              (SELECT (array_agg(id))[1] FROM subscriptions WHERE account_id = $1 AND customer_id = $2 AND status <> 'cancelled') AS "subscription: SubscriptionId",
              (SELECT (array_agg(id))[1] FROM recurring_invoices WHERE account_id = $1 AND customer_id = $2
                 AND status NOT IN ('completed', 'cancelled')) AS "recurring_invoice: RecurringInvoiceId",
-             (SELECT (array_agg(id))[1] FROM invoices WHERE account_id = $1 AND customer_id = $2
-                AND status = 'scheduled') AS "invoice: InvoiceId",
+             (SELECT (array_agg(id) FILTER (WHERE status = 'scheduled'))[1] FROM invoices
+              WHERE account_id = $1 AND customer_id = $2) AS "invoice: InvoiceId",
              (SELECT (array_agg(id))[1] FROM payments WHERE account_id = $1 AND customer_id = $2
                 AND (status IN ('processing', 'requires_action', 'authorized') OR pending_operation IS NOT NULL
                      OR status = 'partially_authorized' AND amount_captured = 0)) AS "payment: PaymentId",

@@ -38,8 +38,8 @@ pub async fn erase(tx: &mut PgConnection, account: AccountId, objects: &[Deleted
     let events: Vec<Uuid> = events.fetch_all(&mut *tx).await?.into_iter().map(EventId::uuid).collect();
     mark_pending(tx, account, &events).await?;
     sqlx::query!(
-        "UPDATE webhook_deliveries d SET response_body = NULL
-         WHERE d.account_id = $1 AND d.event_id = ANY ($2) AND d.response_body IS NOT NULL",
+        "UPDATE webhook_deliveries d SET response_body = NULL FROM unnest($2::uuid[]) AS e (id)
+         WHERE d.account_id = $1 AND d.event_id = e.id AND d.response_body IS NOT NULL",
         account.uuid(),
         &events,
     )
