@@ -42,7 +42,7 @@ pub async fn apply(migrator: &Migrator, database_url: &str) -> Result<()> {
         if Instant::now() > deadline {
             bail!("cannot migrate the database: {reason}");
         }
-        println!("migration paused; trying again in a second: {reason}");
+        eprintln!("migration paused; trying again in a second: {reason}");
         // Closing the connection releases its locks.
         let _ = connection.close().await;
         sleep(RETRY_DELAY).await;

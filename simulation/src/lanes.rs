@@ -60,7 +60,7 @@ impl Job {
         }
         drop(sender);
         for line in &lines {
-            let line = serde_json::from_str(&line).context("a lane's report")?;
+            let line = serde_json::from_str(&line).with_context(|| format!("a lane's report: {line}"))?;
             if each(line).is_break() || end.is_some_and(|end| Instant::now() >= end) {
                 break;
             }
