@@ -148,6 +148,10 @@ pub(crate) fn reject_nul(json: &Value) -> Result<(), Error> {
             Value::Array(items) => {
                 items.iter().enumerate().try_for_each(|(i, item)| within(item, format!("{path}[{i}]")))
             }
+            Value::Object(fields) if fields.keys().any(|key| key.contains('\0')) => {
+                let message = format!("a name in {path} must not contain the character U+0000");
+                Err(Error::invalid(path, message))
+            }
             Value::Object(fields) => fields.iter().try_for_each(|(key, item)| within(item, field(&path, key))),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
         }

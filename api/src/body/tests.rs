@@ -113,6 +113,7 @@ fn nul_is_rejected_by_field_name() {
         (json!({"items": [{}, {"description": "a\0b"}]}), "items[1].description"),
         (json!({"note": ["\0"]}), "note[0]"),
         (json!({"": "\0"}), "(empty name)"),
+        (json!({"metadata": {"a\0": null}}), "metadata"),
     ] {
         assert_eq!(read(&body).err().and_then(|error| error.param().map(str::to_owned)).as_deref(), Some(param));
     }
