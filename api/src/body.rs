@@ -148,8 +148,9 @@ pub(crate) fn reject_nul(json: &Value) -> Result<(), Error> {
             Value::Array(items) => {
                 items.iter().enumerate().try_for_each(|(i, item)| within(item, format!("{path}[{i}]")))
             }
-            Value::Object(fields) if fields.keys().any(|key| key.contains('\0')) => {
-                let message = format!("a name in {path} must not contain the character U+0000");
+            // A field of the body itself has a known name, or is refused by it.
+            Value::Object(fields) if !path.is_empty() && fields.keys().any(|key| key.contains('\0')) => {
+                let message = format!("{path} must not have names that contain the character U+0000");
                 Err(Error::invalid(path, message))
             }
             Value::Object(fields) => fields.iter().try_for_each(|(key, item)| within(item, field(&path, key))),

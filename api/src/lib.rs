@@ -90,7 +90,7 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
     let startup_checks = async {
         engine::require_matching_keys(&pool, &keys, unchecked).await?;
         accounts::check_public_url(&pool, &base).await?;
-        ready.mark_started();
+        ready.started().await;
         anyhow::Ok(())
     };
     let draining = async move {

@@ -162,7 +162,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     };
-    let ctl = Ctl::new(cli.actor.as_deref())?;
+    let ctl = Ctl::new(cli.actor.as_deref()).await?;
     // All times are the database's, whatever this host's clock shows. The doctor measures and reports the difference
     // itself.
     if !matches!(command, CoreCommand::Doctor) {
@@ -198,8 +198,8 @@ async fn run(cli: Cli) -> Result<ExitCode> {
 }
 
 impl Ctl {
-    fn new(actor: Option<&str>) -> Result<Self> {
-        let pool = db::pool(&config::database_url()?, 3, "ctl")?;
+    async fn new(actor: Option<&str>) -> Result<Self> {
+        let pool = db::command_pool(&config::database_url()?, 3, "ctl").await.context("cannot connect to Postgres")?;
         Ok(Self {
             db: match config::redis_if_any()? {
                 Some(redis) => Db::new(pool, Publisher::connect(&redis)),

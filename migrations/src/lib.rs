@@ -22,6 +22,11 @@ pub async fn run(database_url: &str) -> Result<()> {
     apply(&MIGRATOR, database_url).await
 }
 
+/// The checksum of each embedded migration.
+pub fn checksums() -> impl Iterator<Item = &'static [u8]> {
+    MIGRATOR.iter().map(|migration| &*migration.checksum)
+}
+
 /// The versions that differ between a database and the embedded migrations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationStatus {

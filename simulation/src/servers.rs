@@ -1,17 +1,15 @@
 //! The real Postgres and Redis of one lane of simulations, in virtual time.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::fs::{self, DirBuilder};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::{env, mem, process};
+use std::{env, process};
 
 use anyhow::{Context as _, Result, ensure};
 use sqlx::{Connection as _, PgConnection};
 use testkit::chaos::dropped_constraints;
-use testkit::{postgres, redis};
+use testkit::{files, postgres, redis};
 use tokio::runtime::Builder;
 
 use crate::clock;
@@ -70,8 +68,8 @@ struct Directory(PathBuf);
 impl Directory {
     /// A new one. The ids that Postgres gives to types depend on what was there before.
     fn create() -> Result<Self> {
-        let memory = Path::new("/dev/shm");
-        let parent = if free_space(memory) >= NEEDED_SPACE { memory.to_owned() } else { env::temp_dir() };
+        let memory = Path::new(files::MEMORY);
+        let parent = if files::free_space(memory) >= NEEDED_SPACE { memory.to_owned() } else { env::temp_dir() };
         let path = parent.join(format!("simulation-{}", process::id()));
         if path.exists() {
             fs::remove_dir_all(&path)?;
@@ -220,15 +218,4 @@ fn role_url(owner: &str) -> Result<String> {
 /// The library is built into the same folder as this program.
 fn preload_library() -> Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("libpreload.so"))
-}
-
-/// How many bytes of files the file system at `path` has room for; 0 if there is none.
-#[allow(unsafe_code)]
-fn free_space(path: &Path) -> u64 {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return 0 };
-    // SAFETY: a valid path; the structure is valid if it is zero.
-    unsafe {
-        let mut space: libc::statvfs = mem::zeroed();
-        if libc::statvfs(path.as_ptr(), &raw mut space) == 0 { space.f_bavail * space.f_frsize } else { 0 }
-    }
 }

@@ -14,13 +14,14 @@ use serde_json::Value;
 use crate::{
     Account, Client, Database, GatewayAccount, Postgres, Process, ProcessKind, Redis, TempDir,
     account::{CommandOutput, ctl_output, ctl_with_closed_stdout, run, run_ctl},
-    database::ROLES_PASSWORD,
+    database::create_from_template,
     files::random_hex,
     gateway_account::{self, run_gateway},
     ports, postgres,
     process::{Environment, Programs, operator},
     redis,
     roles::Roles,
+    template::{self, ROLES_PASSWORD},
     test_logs,
 };
 
@@ -100,11 +101,11 @@ impl Builder {
     /// # Errors
     /// When a server or a process does not become ready; the error includes the end of its log.
     pub async fn start(mut self) -> Result<Cluster> {
-        let directory = TempDir::new()?;
+        let directory = if self.durable { TempDir::new() } else { TempDir::in_memory() }?;
         let programs = self.release.as_deref().map_or_else(Programs::own, |folder| Ok(Programs::in_folder(folder)))?;
         let (url, postgres, database) = if self.own_postgres {
             let folder = self.postgres_in.unwrap_or_else(|| directory.path().join("postgres"));
-            let (url, postgres) = start_postgres(&folder, self.durable).await?;
+            let (url, postgres) = start_postgres(&folder, self.durable, self.release.is_none()).await?;
             (url, Some(postgres), None)
         } else {
             let database = Database::create().await?;
@@ -112,7 +113,7 @@ impl Builder {
         };
         // A test that names another database, or another route to its own, passes the owner's URL.
         let given_url = self.environment.remove("DATABASE_URL");
-        let already_has_roles = database.is_some() && given_url.is_none();
+        let is_migrated = self.release.is_none() && given_url.is_none();
         let owner = given_url.unwrap_or(url);
         let roles = match &self.release {
             None => Roles::of(&owner, ROLES_PASSWORD)?,
@@ -120,7 +121,7 @@ impl Builder {
         };
         if self.release.is_some() {
             run(&programs.path("migrate")?, &roles.migration_environment(), &[]).await?;
-        } else if !already_has_roles {
+        } else if !is_migrated {
             migrations::run(&owner).await?;
             roles.grant().await?;
         }
@@ -463,10 +464,17 @@ impl Drop for Cluster {
     }
 }
 
-async fn start_postgres(folder: &Path, durable: bool) -> Result<(String, Postgres)> {
+async fn start_postgres(folder: &Path, durable: bool, migrated: bool) -> Result<(String, Postgres)> {
     let options = postgres::Options { durable, ..postgres::Options::default() };
-    let postgres = Postgres::start(folder, options).await?;
-    postgres.ensure_database("payments").await?;
+    let postgres = if migrated {
+        let postgres = template::start(folder, options).await?;
+        create_from_template(&postgres, "payments").await?;
+        postgres
+    } else {
+        let postgres = Postgres::start(folder, options).await?;
+        postgres.ensure_database("payments").await?;
+        postgres
+    };
     Ok((postgres.url("payments"), postgres))
 }
 

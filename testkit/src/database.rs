@@ -12,12 +12,8 @@ use crate::{
     files::TempDir,
     postgres::{self, Postgres, admin, execute},
     redis::{self, Redis},
-    roles::Roles,
+    template,
 };
-
-const TEMPLATE: &str = "template_migrated";
-/// Roles belong to the whole server, so all databases of a test Postgres share this password.
-pub(crate) const ROLES_PASSWORD: &str = "of the roles: in tests";
 
 /// The servers shared by all tests of one process. Statics are never dropped: the watchdog ends them.
 #[derive(Debug)]
@@ -39,12 +35,9 @@ pub async fn shared() -> Result<&'static Shared> {
 }
 
 async fn start() -> Result<Shared> {
-    let directory = TempDir::new()?;
-    let postgres = Postgres::start(&directory.path().join("postgres"), postgres::Options::default()).await?;
+    let directory = TempDir::in_memory()?;
+    let postgres = template::start(&directory.path().join("postgres"), postgres::Options::default()).await?;
     let redis = Redis::start(&directory.path().join("redis"), redis::Options::default()).await?;
-    postgres.ensure_database(TEMPLATE).await?;
-    migrations::run(&postgres.url(TEMPLATE)).await?;
-    Roles::of(&postgres.url(TEMPLATE), ROLES_PASSWORD)?.grant().await?;
     Ok(Shared { postgres, redis, _directory: directory })
 }
 
@@ -90,10 +83,12 @@ impl Drop for Database {
     }
 }
 
-async fn create_from_template(postgres: &Postgres, name: &str) -> Result<()> {
+/// Creates a database `name` in a server that was started from the template.
+pub(crate) async fn create_from_template(postgres: &Postgres, name: &str) -> Result<()> {
+    let template = template::DATABASE;
     let mut admin = admin(&postgres.url("postgres")).await?;
     // Copying files is faster than writing the copy to the WAL, which tests never replay.
-    execute(&mut admin, format!("CREATE DATABASE \"{name}\" TEMPLATE {TEMPLATE} STRATEGY file_copy")).await
+    execute(&mut admin, format!("CREATE DATABASE \"{name}\" TEMPLATE {template} STRATEGY file_copy")).await
 }
 
 fn drop_database(url: &str, name: &str) -> Result<()> {

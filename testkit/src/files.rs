@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use nix::sys::statvfs::statvfs;
 
 use crate::{owner::Owner, watchdog};
 
@@ -42,6 +43,17 @@ pub(crate) fn password(directory: &Path) -> Result<String> {
     Ok(created)
 }
 
+/// Where files stay in memory.
+pub const MEMORY: &str = "/dev/shm";
+/// For the servers of all test processes that run at once.
+const NEEDED_MEMORY: u64 = 6 << 30;
+
+/// How many bytes of files the file system at `path` has room for; 0 if there is none.
+#[must_use]
+pub fn free_space(path: &Path) -> u64 {
+    statvfs(path).map_or(0, |space| space.blocks_available() * space.fragment_size())
+}
+
 /// A directory of this test process, removed when dropped or when the process is killed.
 #[derive(Debug)]
 pub struct TempDir {
@@ -54,7 +66,21 @@ impl TempDir {
     /// # Errors
     /// When it cannot be created.
     pub fn new() -> Result<Self> {
-        let path = Owner::choose()?.temp_dir()?.join(format!("unified-payments-test-{}", random_hex(8)?));
+        Self::within(&Owner::choose()?.temp_dir()?)
+    }
+
+    /// Creates an empty directory in memory, or as [`Self::new`] where that has not enough space. A database has more
+    /// than a thousand files, and a disk takes longer to create and remove them than most tests run.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn in_memory() -> Result<Self> {
+        let memory = Path::new(MEMORY);
+        if free_space(memory) < NEEDED_MEMORY { Self::new() } else { Self::within(memory) }
+    }
+
+    fn within(folder: &Path) -> Result<Self> {
+        let path = folder.join(format!("unified-payments-test-{}", random_hex(8)?));
         watchdog::remove_at_end(&path)?;
         fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self { path })

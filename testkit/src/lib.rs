@@ -9,12 +9,13 @@ mod child;
 mod client;
 mod cluster;
 mod database;
-mod files;
+pub mod files;
 mod gateway_account;
 mod owner;
 mod ports;
 mod process;
 mod roles;
+mod template;
 mod test_logs;
 mod watchdog;
 

@@ -259,7 +259,9 @@ impl Launch {
             settings.push(format!("ssl_key_file={}", self.home.join("server.key.pem").display()));
         }
         if !self.durable {
-            settings.extend(["fsync=off", "full_page_writes=off", "autovacuum_naptime=600"].map(String::from));
+            let settings_of_tests =
+                ["fsync=off", "full_page_writes=off", "autovacuum_naptime=600", "max_wal_size=256MB"];
+            settings.extend(settings_of_tests.map(String::from));
         }
         settings.extend_from_slice(&self.settings);
         settings

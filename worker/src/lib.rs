@@ -73,11 +73,15 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
     let money_concurrency = config::money_concurrency(MONEY_CONCURRENCY)?;
     let shutdown = stop.shared();
     // With the wrong keys it could not decrypt the secrets that sign webhooks.
+    let starting = async {
+        engine::require_matching_keys(&work.db, &keys, unchecked).await?;
+        internal.started().await;
+        anyhow::Ok(())
+    };
     tokio::select! {
-        checked = engine::require_matching_keys(&work.db, &keys, unchecked) => checked?,
+        started = starting => started?,
         () = shutdown.clone() => return Ok(()),
     }
-    internal.mark_started();
     tracing::info!(metrics = %metrics_address, "worker is waiting for work");
 
     let stop = CancellationToken::new();

@@ -192,7 +192,7 @@ async fn cards(source: &Source<'_, CardFilter>, page: PageRequest<PaymentMethodI
     let Source { app, caller, filter, .. } = source;
     let customer = customer_of(app, caller.account_id, filter.customer_id.as_ref()).await?;
     let default = customer.default_payment_method_id;
-    let external_id = filter.external_id.as_ref().map(|id| id.0.as_str());
+    let external_id = filter.external_id.as_deref();
     payment_methods::list(&app.db, caller.account_id, customer.id, default, external_id, page).await
 }
 

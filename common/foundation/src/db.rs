@@ -13,6 +13,7 @@ use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use queue::{Publisher, Queue};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection};
@@ -31,6 +32,9 @@ use crate::crypto::Secret;
 /// How long a request waits for a connection. Shorter than any client's timeout.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long an operator's command waits for a connection: longer than a request, because nothing times out meanwhile.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How long a command that ends waits for its connections.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -42,7 +46,26 @@ const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
 /// # Errors
 /// The URL is malformed.
 pub fn pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<PgPool, sqlx::Error> {
-    Ok(with_options(max_connections, options(url, name)?))
+    Ok(with_options(max_connections, options(url, name)?, ACQUIRE_TIMEOUT))
+}
+
+/// A pool for an operator's command. Connects at once, so that the error says what prevents it: a pool tries again when
+/// it is refused, and then reports only that time has passed.
+///
+/// # Errors
+/// The URL is malformed, or Postgres accepts no connection.
+pub async fn command_pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<PgPool, sqlx::Error> {
+    let options = options(url, name)?;
+    let first = tokio::time::timeout(COMMAND_TIMEOUT, PgConnection::connect_with(&options)).await;
+    first.map_err(|_| sqlx::Error::PoolTimedOut)??.close().await?;
+    Ok(with_options(max_connections, options, COMMAND_TIMEOUT))
+}
+
+/// Opens a quarter of the pool's connections, so that the first requests do not wait for a busy Postgres to start them. A
+/// failure is left to those requests.
+pub async fn open_connections(pool: &PgPool) {
+    let count = pool.options().get_max_connections().div_ceil(4);
+    join_all((0..count).map(|_| pool.acquire())).await;
 }
 
 /// As [`pool`], with `synchronous_commit = off`: for writes that may be lost in a crash of the database server, such as
@@ -51,7 +74,8 @@ pub fn pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<Pg
 /// # Errors
 /// The URL is malformed.
 pub fn async_commit_pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<PgPool, sqlx::Error> {
-    Ok(with_options(max_connections, options(url, name)?.options([("synchronous_commit", "off")])))
+    let options = options(url, name)?.options([("synchronous_commit", "off")]);
+    Ok(with_options(max_connections, options, ACQUIRE_TIMEOUT))
 }
 
 /// Closes the connections of a command that ends; Postgres logs those that end otherwise. Does not wait for one whose
@@ -87,10 +111,10 @@ fn options(url: &Secret<String>, name: &str) -> Result<PgConnectOptions, sqlx::E
     Ok(options)
 }
 
-fn with_options(max_connections: u32, options: PgConnectOptions) -> PgPool {
+fn with_options(max_connections: u32, options: PgConnectOptions, acquire_timeout: Duration) -> PgPool {
     PgPoolOptions::new()
         .max_connections(max_connections)
-        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .acquire_timeout(acquire_timeout)
         // A check before every use would cost a round trip. Under load a statement detects a dead connection; a
         // connection that was idle, perhaps during a restart of Postgres, is pinged first.
         .test_before_acquire(false)

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
+use std::ops::Deref;
 
 use ulid::Ulid;
 use utoipa::openapi::{ArrayBuilder, Object, Schema};
@@ -316,7 +317,15 @@ impl<const MAX: u64> FilterValue for Seconds<MAX> {
 
 /// A merchant's own id, matched exactly.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OwnId(pub String);
+pub struct OwnId(String);
+
+impl Deref for OwnId {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
 
 impl FilterValue for OwnId {
     fn expected() -> Cow<'static, str> {

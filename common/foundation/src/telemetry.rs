@@ -82,15 +82,16 @@ impl Internal {
         self
     }
 
-    /// `/readyz` returns 503 until [`Self::mark_started`] is called.
+    /// `/readyz` returns 503 until [`Self::started`] is called.
     #[must_use]
     pub fn starting(self) -> Self {
         self.starting.store(true, Ordering::Relaxed);
         self
     }
 
-    /// From now on `/readyz` depends on Postgres and the clock only.
-    pub fn mark_started(&self) {
+    /// Opens the first connections; from then on `/readyz` depends on Postgres and the clock only.
+    pub async fn started(&self) {
+        db::open_connections(&self.db).await;
         self.starting.store(false, Ordering::Relaxed);
     }
 

@@ -7,7 +7,7 @@ mod serve;
 
 pub use serve::serve;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
 use foundation::actor::Actor;
 use foundation::console::{print_json, print_lines};
@@ -113,7 +113,7 @@ pub async fn run() -> Result<()> {
 /// # Errors
 /// The command failed.
 pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
-    let db = db::pool(&config::database_url()?, 2, "gateway")?;
+    let db = db::command_pool(&config::database_url()?, 2, "gateway").await.context("cannot connect to Postgres")?;
     let result = perform(&db, command, actor).await;
     db::close(&db).await;
     result

@@ -45,7 +45,7 @@ pub async fn serve(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send
     // Listen only now: with wrong keys every merchant would be rejected. Listen before the process reports itself
     // ready.
     let listener = TcpListener::bind(bind).await.context("GATEWAY_BIND")?;
-    internal.mark_started();
+    internal.started().await;
     tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "gateway is listening");
 
     let background = Background::start(&app, mailer);

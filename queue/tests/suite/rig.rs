@@ -34,7 +34,7 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) async fn start() -> Self {
-        let directory = TempDir::new().unwrap();
+        let directory = TempDir::in_memory().unwrap();
         let redis = Redis::start(directory.path(), testkit::redis::Options::default()).await.unwrap();
         let publisher = Publisher::connect(&queue::Redis::new(&redis.url()).unwrap());
         Self { redis, publisher, _directory: directory }

@@ -75,7 +75,7 @@ pub async fn browse(device: Device, test: impl AsyncFnOnce(&Browser) -> Result<(
 
 impl Browser {
     async fn start(device: Device) -> Result<Self> {
-        let profile = TempDir::new()?;
+        let profile = TempDir::in_memory()?;
         let (child, devtools) = launch::launch(profile.path())?;
         let mut browser = Self {
             devtools,

@@ -27,7 +27,7 @@ fn verify_full_url(postgres: &Postgres, authority: &std::path::Path) -> String {
 
 #[tokio::test]
 async fn everything_works_with_tls_to_postgres_and_redis() -> Result<()> {
-    let directory = TempDir::new()?;
+    let directory = TempDir::in_memory()?;
     let (postgres, redis) = tokio::try_join!(postgres_with_tls(&directory), redis_with_tls(&directory))?;
     let authority = tls::write(directory.path(), "authority.pem", tls::AUTHORITY)?;
     let database_url = verify_full_url(&postgres, &authority);
@@ -65,7 +65,7 @@ async fn everything_works_with_tls_to_postgres_and_redis() -> Result<()> {
 
 #[tokio::test]
 async fn postgres_with_an_untrusted_certificate_is_rejected() -> Result<()> {
-    let directory = TempDir::new()?;
+    let directory = TempDir::in_memory()?;
     let postgres = postgres_with_tls(&directory).await?;
     let authority = tls::write(directory.path(), "authority.pem", tls::AUTHORITY)?;
     let untrusted = tls::write(directory.path(), "untrusted.pem", tls::UNTRUSTED_AUTHORITY)?;
@@ -83,7 +83,7 @@ async fn postgres_with_an_untrusted_certificate_is_rejected() -> Result<()> {
 #[tokio::test]
 async fn redis_with_an_untrusted_certificate_is_rejected() -> Result<()> {
     const QUEUE: Queue = Queue::new("by_tls");
-    let directory = TempDir::new()?;
+    let directory = TempDir::in_memory()?;
     let redis = redis_with_tls(&directory).await?;
     let url = redis.tls_url().context("TLS")?;
     let trusted = queue::Redis::with_root_certificates(&url, tls::AUTHORITY)?;
@@ -113,7 +113,7 @@ async fn redis_with_an_untrusted_certificate_is_rejected() -> Result<()> {
 /// A wrong setting is an error at startup and not ignored.
 #[tokio::test]
 async fn a_redis_ca_without_tls_is_an_error() -> Result<()> {
-    let directory = TempDir::new()?;
+    let directory = TempDir::in_memory()?;
     let authority = tls::write(directory.path(), "authority.pem", tls::AUTHORITY)?.display().to_string();
     let cluster = Cluster::builder().env("REDIS_CA_FILE", &authority).start().await?;
     let output = cluster.ctl_output(&["accounts", "list"]).await?;

@@ -86,7 +86,7 @@ async fn filtered(
         account.uuid(),
         from,
         below,
-        filter.external_id.as_ref().map(|id| id.0.as_str()),
+        filter.external_id.as_deref(),
         filter.email.as_ref().map(|email| email.0.as_str()),
         page.fetch(),
     );

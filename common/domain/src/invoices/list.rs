@@ -95,7 +95,7 @@ async fn filtered(
         filter.customer_id.map(CustomerId::uuid),
         filter.subscription_id.map(SubscriptionId::uuid),
         filter.recurring_invoice_id.map(RecurringInvoiceId::uuid),
-        filter.external_id.as_ref().map(|id| id.0.as_str()),
+        filter.external_id.as_deref(),
         page.fetch(),
     );
     Ok(query.fetch_all(db).await?)

@@ -109,7 +109,7 @@ async fn filtered(
         page.starting_after.map_or(Uuid::max(), PaymentLinkId::uuid),
         stored.status as Option<Status>,
         stored.is_overdue,
-        filter.external_id.as_ref().map(|id| id.0.as_str()),
+        filter.external_id.as_deref(),
         page.fetch(),
     );
     Ok(query.fetch_all(db).await?)

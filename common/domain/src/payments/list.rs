@@ -139,7 +139,7 @@ async fn filtered(
         filter.last4.as_ref().map(|last4| last4.0.as_str()),
         filter.amount_from.map(|amount| amount.0),
         filter.amount_to.map(|amount| amount.0),
-        filter.external_id.as_ref().map(|id| id.0.as_str()),
+        filter.external_id.as_deref(),
         page.fetch(),
     );
     Ok(query.fetch_all(db).await?)

@@ -59,7 +59,7 @@ async fn filtered(
          ORDER BY account_id DESC, id DESC LIMIT $4",
         account.uuid(),
         page.starting_after.map_or(Uuid::max(), PlanId::uuid),
-        filter.external_id.as_ref().map(|id| id.0.as_str()),
+        filter.external_id.as_deref(),
         page.fetch(),
     );
     Ok(query.fetch_all(db).await?)

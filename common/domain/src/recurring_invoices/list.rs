@@ -84,7 +84,7 @@ async fn filtered(
         below,
         status as Option<Status>,
         filter.customer_id.map(CustomerId::uuid),
-        filter.external_id.as_ref().map(|id| id.0.as_str()),
+        filter.external_id.as_deref(),
         page.fetch(),
     );
     query.fetch_all(db).await?.into_iter().map(Row::parse).collect()

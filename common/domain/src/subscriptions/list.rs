@@ -88,7 +88,7 @@ async fn filtered(
         status as Option<Status>,
         filter.customer_id.map(CustomerId::uuid),
         filter.plan_id.map(PlanId::uuid),
-        filter.external_id.as_ref().map(|id| id.0.as_str()),
+        filter.external_id.as_deref(),
         page.fetch(),
     );
     Ok(query.fetch_all(db).await?)

@@ -1,5 +1,7 @@
 //! What `ctl` says and refuses before an operator makes a mistake.
 
+use std::time::{Duration, Instant};
+
 use anyhow::Result;
 use testkit::Cluster;
 
@@ -14,6 +16,22 @@ async fn help_shows_what_an_account_requires() -> Result<()> {
         let usage = help.stdout.lines().find(|line| line.starts_with("Usage:")).unwrap_or_default();
         assert!(usage.contains(required) && !usage.contains(&format!("[{required}")), "{required}: {usage}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn commands_say_at_once_why_postgres_cannot_be_reached() -> Result<()> {
+    let mut cluster = Cluster::builder().start().await?;
+    for name in ["DATABASE_URL", "GATEWAY_DATABASE_URL"] {
+        cluster.set_env(name, "postgres://api:secret@127.0.0.1:1/none");
+    }
+    let started = Instant::now();
+    for command in [["accounts", "list"], ["gateway", "receipts"]] {
+        let refused = ctl_error(&cluster, &command).await?;
+        assert!(refused.contains("cannot connect to Postgres") && refused.contains("refused"), "{refused}");
+        assert!(!refused.contains("secret"), "{refused}");
+    }
+    assert!(started.elapsed() < Duration::from_secs(25), "{:?}", started.elapsed());
     Ok(())
 }
 

@@ -159,7 +159,7 @@ async fn filtered(
         account.uuid(),
         from,
         below,
-        filter.external_id.as_ref().map(|id| id.0.as_str()),
+        filter.external_id.as_deref(),
         filter.payment_id.map(PaymentId::uuid),
         status as Option<RefundStatus>,
         page.fetch(),

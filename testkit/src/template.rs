@@ -1,0 +1,82 @@
+//! The data of a Postgres with a migrated database, made once for all test processes: their servers start from copies.
+
+use std::{
+    fs::{self, File},
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+    process::Command,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{
+    owner::Owner,
+    postgres::{self, Postgres},
+    process::target_folder,
+    roles::Roles,
+};
+
+/// The migrated database in it, with the roles of the programs. Databases are created from it.
+pub(crate) const DATABASE: &str = "template_migrated";
+/// Roles belong to the whole server, so all databases of a test Postgres share this password.
+pub(crate) const ROLES_PASSWORD: &str = "of the roles: in tests";
+
+/// What else decides what is in it, besides the migrations.
+const SOURCES: [&str; 4] = [
+    include_str!("template.rs"),
+    include_str!("postgres.rs"),
+    include_str!("roles.rs"),
+    include_str!("../../migrations/src/roles.rs"),
+];
+
+/// Starts a Postgres in `directory`, which does not exist, from a copy.
+///
+/// # Errors
+/// As for [`Postgres::start`], or when the migrations fail.
+pub(crate) async fn start(directory: &Path, options: postgres::Options) -> Result<Postgres> {
+    let owner = Owner::choose()?;
+    let folder = owner.reachable(&target_folder()?.join("test-postgres"))?;
+    fs::create_dir_all(&folder)?;
+    {
+        let lock = File::create(folder.join("lock"))?;
+        lock.lock()?;
+        let made = made(&folder).await?;
+        let home = owner.reachable(directory)?;
+        home.parent().map_or(Ok(()), fs::create_dir_all)?;
+        let status = Command::new("cp").args(["-a", "--reflink=auto"]).args([&made, &home]).status();
+        ensure!(status.context("cannot start cp")?.success(), "cannot copy {}", made.display());
+    }
+    Postgres::start(directory, options).await
+}
+
+#[expect(clippy::disallowed_methods, reason = "of this machine, as Postgres sees it")]
+fn today() -> Result<u64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / (24 * 60 * 60))
+}
+
+/// The folder of the data, which this makes unless it exists.
+async fn made(folder: &Path) -> Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    // The migrations create partitions for the coming months.
+    (SOURCES, migrations::checksums().collect::<Vec<_>>(), today()?).hash(&mut hasher);
+    let made = folder.join(format!("migrated-{:016x}", hasher.finish()));
+    if !made.exists() {
+        // Of other migrations, or not finished.
+        for old in fs::read_dir(folder)? {
+            let old = old?;
+            if old.file_name().as_encoded_bytes().starts_with(b"migrated-") {
+                fs::remove_dir_all(old.path())?;
+            }
+        }
+        let unfinished = folder.join("migrated-unfinished");
+        let mut postgres = Postgres::start(&unfinished, postgres::Options::default()).await?;
+        postgres.ensure_database(DATABASE).await?;
+        let url = postgres.url(DATABASE);
+        migrations::run(&url).await?;
+        Roles::of(&url, ROLES_PASSWORD)?.grant().await?;
+        postgres.stop().await?;
+        fs::rename(unfinished, &made)?;
+    }
+    Ok(made)
+}
