@@ -204,6 +204,7 @@ impl From<AuthError> for ApiError {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ErrorResponse)]
 pub(crate) struct ErrorBody<'a> {
+    /// What went wrong.
     error: ErrorView<'a>,
 }
 
@@ -223,19 +224,16 @@ struct ErrorView<'a> {
     capability: Option<&'a str>,
     /// The same as `Request-Id`. Include it when you contact support.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = true, schema_with = request_id)]
+    #[schema(required = true, value_type = RequestIdText)]
     request_id: Option<RequestId>,
     /// Where the code is explained.
-    #[schema(schema_with = doc_url)]
+    #[schema(value_type = DocUrl)]
     doc_url: String,
 }
 
-fn request_id() -> schema::Field {
-    schema::id(RequestId::PREFIX).into()
-}
-
-fn doc_url() -> schema::Field {
-    schema::text("^https?://.+/docs#error-[a-z_]+$", "https://pay.example/docs#error-invalid_request").into()
+schema::field_types! {
+    RequestIdText = schema::id(RequestId::PREFIX);
+    DocUrl = schema::text("^https?://.+/docs#error-[a-z_]+$", "https://pay.example/docs#error-invalid_request");
 }
 
 /// The anchor of a code on the /docs page.

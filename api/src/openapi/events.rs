@@ -28,7 +28,8 @@ fn event(kind: EventType) -> Value {
         "deleted" => "DeletedObject".to_owned(),
         _ => pascal_case(resource),
     };
-    let mut data = json!({"object": {"$ref": format!("#/components/schemas/{object}")}});
+    let reference = format!("#/components/schemas/{object}");
+    let mut data = json!({"object": {"$ref": reference, "description": "The object as it was then."}});
     if matches!(kind, EventType::PaymentRefunded | EventType::PaymentRefundFailed) {
         data["refundId"] = json!({"type": "string", "description": "The refund that the event is about."});
     }
@@ -38,7 +39,7 @@ fn event(kind: EventType) -> Value {
         "required": ["id", "type", "timestamp", "livemode", "data"],
         "properties": {
             "id": {"type": "string", "description": "The same in each delivery of the event."},
-            "type": {"type": "string", "enum": [kind.name()]},
+            "type": {"type": "string", "enum": [kind.name()], "description": "What happened."},
             "timestamp": {"type": "string", "format": "date-time", "description": "When it happened."},
             "livemode": {"type": "boolean", "description": "Whether it is about real money."},
             "data": {

@@ -3,6 +3,8 @@
 
 #[cfg(test)]
 mod compatibility;
+#[cfg(test)]
+mod descriptions;
 mod errors;
 mod events;
 pub(crate) mod operation_doc;

@@ -66,7 +66,9 @@ impl OperationDoc {
 
     /// The schema of the request body, with all references inlined.
     pub(crate) fn body_schema(&self) -> Option<Value> {
-        self.body.as_ref().map(|body| of_body(&body.schema, body.required, self.request_schemas.clone()))
+        let body = self.body.as_ref()?;
+        let is_update = body.name.ends_with("Update");
+        Some(of_body(&body.schema, body.required, is_update, self.request_schemas.clone()))
     }
 
     /// Adds a success response with one object.

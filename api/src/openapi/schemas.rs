@@ -10,6 +10,25 @@ use utoipa::openapi::{RefOr, Schema};
 /// those.
 pub(super) const OPEN_ENUM: &str = "x-extensible-enum";
 
+/// The fields that mean the same in every object.
+const COMMON: [(&str, &str); 12] = [
+    ("id", "Identifies the object."),
+    ("object", "The type of the object."),
+    ("livemode", "Whether it is about real money: `false` in test accounts."),
+    ("createdAt", "When the object was created."),
+    (
+        "version",
+        "Rises with each change that the object shows. Of two copies, the one with the higher version is newer.",
+    ),
+    ("currency", "The ISO 4217 code of the currency of all its amounts."),
+    ("metadata", "Your own data, as names with values."),
+    ("externalId", "Your own id of the object."),
+    ("brand", "The brand of the card, such as `visa`."),
+    ("last4", "The last four digits of the card's number."),
+    ("expMonth", "The month in which the card expires."),
+    ("expYear", "The year in which the card expires."),
+];
+
 const REFERENCE: &str = "#/components/schemas/";
 
 /// Schemas by name, as `utoipa` derives them.
@@ -31,13 +50,14 @@ pub(super) fn of_responses(schemas: Schemas) -> Named {
         walk(schema, &mut |schema| {
             remove_null(schema);
             open_enumeration(schema);
+            describe_common_fields(schema);
         });
     }
     objects
 }
 
-/// The component schema of a request body.
-pub(super) fn of_body(body: &RefOr<Schema>, required: &[&str], fields: Schemas) -> Value {
+/// The component schema of a request body. An update that omits a field changes nothing, whatever its default.
+pub(super) fn of_body(body: &RefOr<Schema>, required: &[&str], is_update: bool, fields: Schemas) -> Value {
     let named = values(fields);
     let mut schema = serde_json::to_value(body).unwrap_or_default();
     inline_references(&mut schema, &named, &|_| true);
@@ -49,6 +69,10 @@ pub(super) fn of_body(body: &RefOr<Schema>, required: &[&str], fields: Schemas) 
             schema["additionalProperties"] = json!(false);
         }
     });
+    if is_update {
+        let fields = schema["properties"].as_object_mut().into_iter().flatten();
+        fields.filter_map(|(_, field)| field.as_object_mut()).for_each(|field| drop(field.remove("default")));
+    }
     for name in required {
         remove_null(&mut schema["properties"][name]);
     }
@@ -58,6 +82,16 @@ pub(super) fn of_body(body: &RefOr<Schema>, required: &[&str], fields: Schemas) 
         map.insert("required".to_owned(), json!(required));
     }
     schema
+}
+
+/// Describes the common fields of an object that have no description of their own.
+fn describe_common_fields(schema: &mut Value) {
+    let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    for (name, description) in COMMON {
+        if let Some(field) = fields.get_mut(name).and_then(Value::as_object_mut) {
+            field.entry("description").or_insert_with(|| description.into());
+        }
+    }
 }
 
 fn clone((name, schema): (&String, &Value)) -> (String, Value) {

@@ -18,13 +18,17 @@ use crate::path::Path;
 pub(crate) struct AddressFields {
     /// The customer. It cannot be changed: an update may only repeat it.
     customer_id: Option<Reference>,
+    /// The first name of the recipient.
     first_name: Option<Text>,
+    /// The last name of the recipient.
     last_name: Option<Text>,
+    /// The company of the recipient.
     company: Option<Text>,
     /// The street address.
     line1: Option<Text>,
     /// Apartment, floor and the like.
     line2: Option<Text>,
+    /// The city or town.
     city: Option<Text>,
     /// State, province or region.
     state: Option<Text>,
@@ -32,6 +36,7 @@ pub(crate) struct AddressFields {
     postal_code: Option<Text>,
     /// ISO 3166-1 alpha-2, case-insensitive.
     country: Option<CountryCode>,
+    /// The telephone number. It is not checked.
     phone: Option<Text>,
 }
 

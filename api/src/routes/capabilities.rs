@@ -13,19 +13,19 @@ use crate::guard::Authenticated;
 pub(crate) struct Capabilities {
     #[schema(schema_with = schema::capabilities)]
     object: &'static str,
+    /// Every operation.
     data: Vec<Capability>,
 }
 
 #[derive(Serialize, ToSchema)]
 struct Capability {
-    #[schema(schema_with = operations)]
+    /// The name of the operation and of the entitlement to it.
+    #[schema(value_type = OperationName)]
     operation: &'static str,
     state: State,
 }
 
-fn operations() -> schema::Field {
-    schema::enumeration(Permission::ALL.iter().map(|operation| operation.name())).into()
-}
+schema::field_types! { OperationName = schema::enumeration(Permission::ALL.iter().map(|operation| operation.name())); }
 
 pub(super) async fn list(Authenticated(caller): Authenticated) -> Response {
     // Browser operations need a publishable key, so a secret key sees their state for the account.

@@ -17,7 +17,8 @@ use crate::guard::Authenticated;
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct SessionFields {
-    /// The intended use of the token; `one_time` by default. Informational: it is not enforced.
+    /// The intended use of the token. Informational: it is not enforced.
+    #[schema(default = "one_time")]
     intent: Option<CheckoutIntent>,
 }
 
@@ -29,38 +30,44 @@ pub(crate) struct SessionView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Valid for 30 minutes and one token exchange.
-    #[schema(schema_with = session_id)]
+    /// The secret id of the session, which is valid for 30 minutes and one token exchange.
+    #[schema(value_type = SessionId)]
     session_id: &'a str,
     /// The URL of the card field.
     mount_url: String,
-    /// The account's surcharge, tax and tip; empty if none are configured.
     #[schema(schema_with = modifiers)]
     modifiers: &'a serde_json::Value,
+    /// When the session expires.
     expires_at: Timestamp,
 }
 
-fn session_id() -> schema::Field {
-    schema::text("^cs_[0-9a-f]{40}$", "cs_4f1d0c9b8a7e6d5c4b3a29180716253443526170").into()
-}
-
-fn payment_token() -> schema::Field {
-    schema::text("^mtok_[0-9a-f]{40}$", "mtok_4f1d0c9b8a7e6d5c4b3a29180716253443526170").into()
+schema::field_types! {
+    SessionId = schema::text("^cs_[0-9a-f]{40}$", "cs_4f1d0c9b8a7e6d5c4b3a29180716253443526170");
+    PaymentToken = schema::text("^mtok_[0-9a-f]{40}$", "mtok_4f1d0c9b8a7e6d5c4b3a29180716253443526170");
 }
 
 fn modifiers() -> schema::Field {
-    let modifier = || {
+    let kind = || {
+        ObjectBuilder::from(schema::enumeration(["percent", "fixed"]))
+            .description(Some("`percent`: a part of the amount. `fixed`: the same for every amount."))
+    };
+    let value = || {
+        ObjectBuilder::from(schema::integer(0, i64::MAX))
+            .description(Some("Basis points if `percent`, the currency's minor unit if `fixed`."))
+    };
+    let modifier = |description| {
         ObjectBuilder::new()
-            .property("type", schema::enumeration(["percent", "fixed"]))
-            .property("value", schema::integer(0, i64::MAX))
+            .property("type", kind())
+            .property("value", value())
             .required("type")
             .required("value")
-            .description(Some("Basis points if `percent`, minor units if `fixed`."))
+            .description(Some(description))
     };
     ObjectBuilder::new()
-        .property("surcharge", modifier())
-        .property("tax", modifier())
-        .property("tip", modifier())
+        .property("surcharge", modifier("Added to every payment."))
+        .property("tax", modifier("Tax on the amount."))
+        .property("tip", modifier("Added if the payer chooses it."))
+        .description(Some("What a payment page adds by the account's settings; empty if nothing."))
         .into()
 }
 
@@ -104,9 +111,10 @@ pub(crate) struct TokenView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Valid for one payment, within two minutes.
-    #[schema(schema_with = payment_token)]
+    /// The token, to be sent as `paymentToken`. Valid for one payment or one saved card, within two minutes.
+    #[schema(value_type = PaymentToken)]
     payment_token: &'a str,
+    /// When the token expires.
     expires_at: Timestamp,
 }
 

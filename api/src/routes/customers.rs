@@ -5,12 +5,9 @@ use domain::customers::{self, CustomFields, CustomerChange, CustomerView, NewCus
 use domain::deleted::DeletedView;
 use foundation::error::Error;
 use foundation::id::CustomerId;
-use foundation::schema;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use utoipa::openapi::schema::OneOfBuilder;
-use utoipa::openapi::{ObjectBuilder, Type};
 
 use crate::app::App;
 use crate::body::{Body, Email, ExternalId, Metadata, Text, nullable, own_data, required};
@@ -22,9 +19,9 @@ use crate::path::Path;
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CustomerFields {
-    /// Only an `@` with text on both sides and no whitespace is checked.
+    /// One address, `local@domain`, without a display name, comments or blanks. Whether it exists is not checked.
     email: Option<Email>,
-    /// The display name. It can be replaced but not cleared.
+    /// The display name. On creation, the local part of `email` by default. It can be replaced but not cleared.
     name: Option<Text>,
     /// Stored as sent. It can be replaced but not cleared.
     phone: Option<Text>,
@@ -36,13 +33,8 @@ pub(crate) struct CustomerFields {
     metadata: Option<Metadata>,
     /// Replaces the whole list; `null` and `[]` clear it.
     #[serde(default, deserialize_with = "nullable")]
-    #[schema(schema_with = custom_fields_schema)]
+    #[schema(value_type = Option<customers::custom_fields::Rows>)]
     custom_fields: Option<Option<Value>>,
-}
-
-fn custom_fields_schema() -> schema::Field {
-    let null = ObjectBuilder::new().schema_type(Type::Null);
-    OneOfBuilder::new().item(null).item(customers::custom_fields::schema()).into()
 }
 
 /// `null` clears the list, like an empty one.

@@ -28,15 +28,15 @@ pub(crate) struct InvoiceFields {
     currency: Option<CurrencyCode>,
     /// Shown to the customer.
     description: Option<Text>,
-    /// The total. Required without `items`; with `items` it is optional and must equal their total.
+    /// The total, in the currency's minor unit. Required without `items`; with `items` it is optional and must equal their total.
     amount: Option<Amount>,
     /// The line items, 1 to 100.
     #[serde(default, deserialize_with = "optional_list")]
     #[schema(value_type = Option<Vec<ItemFields>>, min_items = 1, max_items = 100)]
     items: Option<Vec<Nested<ItemFields>>>,
-    /// Added to the items; requires `items`.
+    /// Tax, in the currency's minor unit: added to the items. Requires `items`.
     amount_tax: Option<NonNegativeAmount>,
-    /// Subtracted from the items; requires `items`.
+    /// Discount, in the currency's minor unit: subtracted from the items. Requires `items`.
     amount_discount: Option<NonNegativeAmount>,
     /// The due date, which may be in the past.
     due_at: Option<Instant>,
@@ -52,8 +52,10 @@ pub(crate) struct InvoiceFields {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ItemFields {
+    /// What is billed.
     #[schema(value_type = Text)]
     description: Option<Text>,
+    /// How many are billed.
     #[schema(value_type = Quantity)]
     quantity: Option<Quantity>,
     /// The price of one, in the currency's minor unit.

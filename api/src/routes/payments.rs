@@ -42,7 +42,8 @@ pub(crate) struct PaymentFields {
     payment_token: Option<Reference>,
     /// A saved card, instead of `paymentToken`.
     payment_method_id: Option<Reference>,
-    /// `true`, the default, captures at once; `false` only authorizes.
+    /// `true` captures at once; `false` only authorizes.
+    #[schema(default = true)]
     capture: Option<Flag>,
     /// Where the cardholder returns after a 3-D Secure challenge, up to 2,048 characters.
     return_url: Option<WebUrl>,

@@ -28,7 +28,8 @@ pub(crate) struct PlanFields {
     currency: Option<CurrencyCode>,
     /// The unit of the billing interval.
     interval: Option<PlanInterval>,
-    /// The number of intervals between two charges, 1 by default. At most three years: 1095 days, 156 weeks, 36 months.
+    /// The number of intervals between two charges. At most three years: 1095 days, 156 weeks, 36 months.
+    #[schema(default = 1)]
     interval_count: Option<IntervalCount>,
     /// Your own data. If the plan exists already, it keeps its own.
     metadata: Option<Metadata>,

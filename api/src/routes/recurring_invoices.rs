@@ -33,12 +33,14 @@ pub(crate) struct RecurringInvoiceFields {
     #[schema(value_type = Option<CadenceFields>)]
     cadence: Option<Nested<CadenceFields>>,
     /// Use the last day of the month. Only with `monthly` and `yearly`, and not with `cadence.dayOfMonth`.
+    #[schema(default = false)]
     last_day_of_month: Option<Flag>,
     /// The first invoice is produced on the first matching day on or after this one; today by default.
     start_date: Option<Day>,
     /// The last day on which an invoice may be produced.
     end_date: Option<Day>,
-    /// Whether each invoice is issued or stays a draft; `auto_send` by default.
+    /// Whether each invoice is issued or stays a draft.
+    #[schema(default = "auto_send")]
     mode: Option<InvoiceMode>,
     /// The content of each invoice.
     #[schema(value_type = Option<TemplateFields>)]
@@ -55,9 +57,11 @@ pub(crate) struct RecurringInvoiceFields {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CadenceFields {
+    /// The unit of the time between two invoices.
     #[schema(value_type = CadenceUnit)]
     unit: Option<CadenceUnit>,
-    /// The number of units between two invoices, 1 by default.
+    /// The number of units between two invoices.
+    #[schema(default = 1)]
     interval: Option<CadenceInterval>,
     /// Only with `monthly` and `yearly`; the day of `startDate` by default. In a shorter month, its last day.
     day_of_month: Option<DayOfMonth>,
@@ -69,7 +73,8 @@ pub(crate) struct TemplateFields {
     /// ISO 4217, case-insensitive.
     #[schema(value_type = CurrencyCode)]
     currency: Option<CurrencyCode>,
-    /// The time from issue to the due date; `due_on_receipt` by default.
+    /// The time from issue to the due date.
+    #[schema(default = "due_on_receipt")]
     payment_terms: Option<Terms>,
     /// Shown to the customer on each invoice.
     description: Option<Text>,
@@ -77,9 +82,9 @@ pub(crate) struct TemplateFields {
     #[serde(default, deserialize_with = "optional_list")]
     #[schema(value_type = Vec<ItemFields>, required = true, min_items = 1, max_items = 100)]
     items: Option<Vec<Nested<ItemFields>>>,
-    /// Added to the items.
+    /// Tax, in the currency's minor unit: added to the items.
     amount_tax: Option<NonNegativeAmount>,
-    /// Subtracted from the items.
+    /// Discount, in the currency's minor unit: subtracted from the items.
     amount_discount: Option<NonNegativeAmount>,
 }
 

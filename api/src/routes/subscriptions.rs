@@ -36,7 +36,8 @@ pub(crate) struct SubscriptionFields {
     payment_method_id: Option<Reference>,
     /// The date from which the billing cycles are counted; today in `timezone` by default. It may be in the past.
     start_at: Option<Day>,
-    /// The IANA name of the time zone in which days start; `UTC` by default.
+    /// The IANA name of the time zone in which days start.
+    #[schema(default = "UTC")]
     timezone: Option<Zone>,
     /// Shown on its invoices instead of the plan's name.
     description: Option<Description>,

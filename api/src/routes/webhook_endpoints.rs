@@ -20,8 +20,9 @@ use crate::path::Path;
 pub(crate) struct NewEndpointFields {
     /// The URL to deliver to, up to 2,048 characters. Live accounts need `https`.
     url: Option<WebUrl>,
-    /// The event types to deliver; all, if omitted or empty.
+    /// The event types to deliver. An empty list means all, also those added later.
     #[serde(default, deserialize_with = "optional_list")]
+    #[schema(default = json!([]))]
     enabled_events: Option<Vec<EventName>>,
     /// Your own data.
     metadata: Option<Metadata>,

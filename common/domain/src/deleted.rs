@@ -10,10 +10,11 @@ use foundation::schema;
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = DeletedObject, description = "A deleted object.")]
 pub struct DeletedView {
-    #[schema(schema_with = id)]
+    /// The id that it had.
+    #[schema(value_type = DeletedId)]
     pub id: String,
     /// What it was.
-    #[schema(schema_with = objects)]
+    #[schema(value_type = DeletedKind)]
     object: &'static str,
     /// Always `true`.
     deleted: bool,
@@ -34,10 +35,7 @@ impl DeletedView {
     }
 }
 
-fn id() -> schema::Field {
-    schema::text("^(cus|pm|we)_[0-7][0-9A-HJKMNP-TV-Z]{25}$", "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7").into()
-}
-
-fn objects() -> schema::Field {
-    schema::enumeration(["customer", "payment_method", "webhook_endpoint"]).into()
+schema::field_types! {
+    DeletedId = schema::text("^(cus|pm|we)_[0-7][0-9A-HJKMNP-TV-Z]{25}$", "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7");
+    DeletedKind = schema::enumeration(["customer", "payment_method", "webhook_endpoint"]);
 }

@@ -17,6 +17,7 @@ use foundation::time::Timestamp;
 pub struct SettlementView {
     #[schema(schema_with = schema::settlement)]
     object: &'static str,
+    /// The day, in the account's time zone.
     day: Date,
     /// One entry for each currency in which money moved, in the order of the codes.
     data: Vec<CurrencyView>,
@@ -32,14 +33,16 @@ struct CurrencyView {
     refunds: TotalView,
     /// The amounts that were withdrawn because of disputes, minus those that were given back as they were won.
     disputes: TotalView,
-    /// Payments minus refunds and disputes; it may be negative.
+    /// Payments minus refunds and disputes, in the currency's minor unit; it may be negative.
     net: i64,
 }
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = SettlementTotal, description = "How many there were, and the sum of their amounts.")]
 struct TotalView {
+    /// How many there were.
     count: i64,
+    /// The sum of their amounts, in the currency's minor unit.
     amount: i64,
 }
 

@@ -130,6 +130,7 @@ impl<T> Page<T> {
 pub struct ListView<T> {
     #[schema(schema_with = schema::list)]
     object: &'static str,
+    /// The objects of this page.
     data: Vec<T>,
     /// Whether another page follows.
     has_more: bool,

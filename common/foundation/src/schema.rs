@@ -8,7 +8,7 @@ use utoipa::openapi::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 
 use crate::money::{Currency, MAX_AMOUNT};
 
-/// The schema of a field for `#[schema(schema_with = …)]`.
+/// The schema of a field for `#[schema(schema_with = …)]`, which ignores the comment on the field.
 pub type Field = utoipa::openapi::RefOr<utoipa::openapi::Schema>;
 
 /// A pattern for texts without control characters.
@@ -77,21 +77,10 @@ pub fn date() -> Object {
     ObjectBuilder::from(text("^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "2026-11-21")).format(Some(format)).build()
 }
 
-/// The URL of one of our pages.
-pub fn page() -> Field {
-    let format = SchemaFormat::Custom("uri".to_owned());
-    ObjectBuilder::new().schema_type(Type::String).format(Some(format)).build().into()
-}
-
 /// The code of a currency in a request, in any case.
 pub fn currency_code() -> Object {
     static PATTERN: LazyLock<String> = LazyLock::new(|| any_case(Currency::active_codes()));
     text(&PATTERN, "USD")
-}
-
-/// An amount in a response.
-pub fn amount() -> Field {
-    integer(0, MAX_AMOUNT).into()
 }
 
 /// The version of an object.
@@ -114,7 +103,8 @@ pub fn year() -> Field {
     integer(1000, 9999).into()
 }
 
-/// Implements `ToSchema` for a type with the given schema.
+/// Implements `ToSchema` for a type with the given schema. Its name contains the path, as types of several modules may
+/// have one name.
 #[macro_export]
 macro_rules! schema_is {
     ($name:ty, $schema:expr) => {
@@ -124,11 +114,35 @@ macro_rules! schema_is {
             }
         }
 
-        impl utoipa::ToSchema for $name {}
+        impl utoipa::ToSchema for $name {
+            fn name() -> std::borrow::Cow<'static, str> {
+                std::any::type_name::<Self>().into()
+            }
+        }
     };
 }
 
-pub use schema_is;
+/// Defines types for `#[schema(value_type = …)]`, each with the given schema. Unlike with `schema_with`, the comment on
+/// the field becomes its description.
+#[macro_export]
+macro_rules! field_types {
+    ($($visibility:vis $name:ident = $schema:expr;)*) => {$(
+        #[derive(Debug)]
+        $visibility enum $name {}
+        $crate::schema::schema_is!($name, $schema);
+    )*};
+}
+
+pub use {field_types, schema_is};
+
+field_types! {
+    pub Amount = integer(0, MAX_AMOUNT);
+    pub PositiveAmount = integer(1, MAX_AMOUNT);
+    pub PageUrl = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .build();
+}
 
 schema_is!(Currency, text("^[A-Z]{3}$", "USD"));
 

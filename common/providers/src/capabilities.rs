@@ -245,15 +245,16 @@ impl FromStr for Permission {
     }
 }
 
-/// Whether a key may perform an operation.
+/// Whether the key may perform the operation:
+/// - `active`: it may.
+/// - `unavailable`: 403. The key lacks the entitlement, the account's settings forbid it, or the account is not connected
+///   to its provider. This may change.
+/// - `not_supported`: 501. The provider does not support it, with any key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     Active,
-    /// The key lacks the entitlement, the account's settings forbid it, or the account is not connected to its
-    /// provider: 403. This may change.
     Unavailable,
-    /// The provider does not support it: 501, with any key.
     NotSupported,
 }
 

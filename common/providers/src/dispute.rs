@@ -4,18 +4,17 @@ use serde::Serialize;
 
 use foundation::time::Timestamp;
 
-/// The status of a dispute.
+/// - `needs_response`: the money was withdrawn, and the merchant may respond at the provider.
+/// - `under_review`: the issuer is deciding.
+/// - `won`: the money was given back. Final.
+/// - `lost`: the money stays withdrawn. Final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "dispute_status", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DisputeStatus {
-    /// The money was withdrawn. The merchant may respond.
     NeedsResponse,
-    /// The issuer is deciding.
     UnderReview,
-    /// The money was given back.
     Won,
-    /// The money stays withdrawn.
     Lost,
 }
 
@@ -42,14 +41,14 @@ impl DisputeStatus {
 
 foundation::filter_by_name!(DisputeStatus);
 
-/// Why the cardholder disputes a charge.
+/// Why the cardholder disputes the charge:
+/// - `fraudulent`: the cardholder did not make the payment.
+/// - `product_not_received`: the cardholder did not get what was paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DisputeReason {
-    /// The cardholder did not make the payment.
     Fraudulent,
-    /// The cardholder did not get what was paid for.
     ProductNotReceived,
 }
 

@@ -2,18 +2,18 @@
 
 use serde::Serialize;
 
-/// Why a payment, capture, void or refund failed: `failureCode` in the API.
+/// Why a payment or refund failed, or the last capture or void of a payment:
+/// - `provider_unavailable`: the provider could not be reached, or processed nothing. Try later, as a new request.
+/// - `provider_refused`: the provider refused the request.
+/// - `configuration`: the account is not set up for it at the provider. Contact support.
+/// - `amount_mismatch`: the provider charged another amount than requested; the charge is reversed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCode {
-    /// The provider could not be reached, or did not process the request.
     ProviderUnavailable,
-    /// The provider refused the request.
     ProviderRefused,
-    /// The account is not set up for it at the provider.
     Configuration,
-    /// The provider charged a different amount than requested; the charge is reversed.
     AmountMismatch,
 }
 

@@ -169,14 +169,14 @@ impl Card {
     }
 }
 
-/// Whether a retry with the same card may succeed.
+/// Whether a retry with the same card may succeed:
+/// - `soft`: it may, later.
+/// - `hard`: it never does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "decline_type", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DeclineType {
-    /// A later retry may succeed: insufficient funds, a limit.
     Soft,
-    /// A retry never succeeds: lost, stolen, expired.
     Hard,
 }
 

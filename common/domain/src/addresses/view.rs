@@ -19,27 +19,37 @@ pub struct AddressView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
+    /// The customer who has the address.
     customer_id: CustomerId,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The first name of the recipient.
     first_name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The last name of the recipient.
     last_name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The company of the recipient.
     company: Option<&'a str>,
+    /// The street address.
     line1: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Apartment, floor and the like.
     line2: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The city or town.
     city: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// State, province or region.
     state: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The postal code, as sent.
     postal_code: Option<&'a str>,
+    /// The ISO 3166-1 alpha-2 code of the country.
     country: Country,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The telephone number, as sent.
     phone: Option<&'a str>,
     /// Whether this is the customer's default billing address.
     is_default_billing: bool,

@@ -7,7 +7,7 @@ use caseless::Caseless;
 use serde_json::{Value, json};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
-use utoipa::openapi::schema::{ArrayBuilder, OneOfBuilder};
+use utoipa::openapi::schema::{Array, ArrayBuilder, OneOfBuilder};
 use utoipa::openapi::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 
 use foundation::calendar::Date;
@@ -64,8 +64,10 @@ fn folded(name: &str) -> String {
 /// dialect supports, so it accepts every printable non-ASCII character.
 const NAME: &str = r"^[^\u0000-@\[-`{-\u009f][^\u0000-\u001f!-,./:-@\[-^`{-\u009f]*$";
 
+schema::field_types! { pub Rows = schema(); }
+
 /// The schema of the rows in requests and responses.
-pub fn schema() -> schema::Field {
+fn schema() -> Array {
     let text = || ObjectBuilder::new().schema_type(Type::String);
     let name = text()
         .min_length(Some(1))
@@ -76,18 +78,19 @@ pub fn schema() -> schema::Field {
              Unicode's form NFC. Unique, ignoring case.",
         ))
         .build();
-    let row = |kind, value: ObjectBuilder| {
+    let row = |kind, value: ObjectBuilder, described| {
         let row = ["name", "type", "value"].into_iter().fold(ObjectBuilder::new(), ObjectBuilder::required);
-        row.property("name", name.clone()).property("type", schema::enumeration([kind])).property("value", value)
+        let kind = ObjectBuilder::from(schema::enumeration([kind])).description(Some("The type of the value."));
+        row.property("name", name.clone()).property("type", kind).property("value", value.description(Some(described)))
     };
     let number = text().max_length(Some(MAX_NUMBER)).pattern(Some(r"^-?[0-9]+(\.[0-9]+)?$"));
     let date = text().format(Some(SchemaFormat::KnownFormat(KnownFormat::Date)));
     let rows = OneOfBuilder::new()
-        .item(row("text", text().max_length(Some(MAX_TEXT)).pattern(Some(schema::NO_CONTROL))))
-        .item(row("number", number))
-        .item(row("boolean", ObjectBuilder::new().schema_type(Type::Boolean)))
-        .item(row("date", date));
-    ArrayBuilder::new().items(rows).max_items(Some(MAX_ROWS)).into()
+        .item(row("text", text().max_length(Some(MAX_TEXT)).pattern(Some(schema::NO_CONTROL)), "Any text."))
+        .item(row("number", number, "A decimal number as text, which keeps all digits."))
+        .item(row("boolean", ObjectBuilder::new().schema_type(Type::Boolean), "Yes or no."))
+        .item(row("date", date, "A day."));
+    ArrayBuilder::new().items(rows).max_items(Some(MAX_ROWS)).build()
 }
 
 fn check_row(row: &Value) -> Result<(String, Value), &'static str> {

@@ -19,22 +19,22 @@ pub struct CustomerView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
+    /// The e-mail address, as sent.
     email: &'a str,
     /// Defaults at creation to the local part of `email`.
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The telephone number, as sent.
     phone: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Your own id of the customer.
     external_id: Option<&'a ExternalId>,
     /// The rows, in the order sent.
-    #[schema(schema_with = custom_fields::schema)]
+    #[schema(value_type = custom_fields::Rows)]
     custom_fields: &'a serde_json::Value,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own data.
     metadata: Option<&'a Metadata>,
 }
 

@@ -21,11 +21,12 @@ pub struct DisputeView {
     livemode: bool,
     /// When the money was withdrawn.
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
+    /// The disputed payment.
     payment_id: PaymentId,
-    #[schema(schema_with = schema::amount)]
+    /// What the provider withdrew because of the dispute, in the currency's minor unit.
+    #[schema(value_type = schema::Amount)]
     amount: i64,
     currency: Currency,
     reason: DisputeReason,

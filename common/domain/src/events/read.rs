@@ -63,17 +63,18 @@ pub struct EventView {
     #[schema(schema_with = schema::event)]
     object: &'static str,
     livemode: bool,
-    /// As `timestamp`.
-    #[schema(schema_with = timestamp)]
+    /// The same as `timestamp`.
+    #[schema(value_type = Timestamp)]
     created_at: String,
+    /// What happened.
     #[serde(rename = "type")]
-    #[schema(schema_with = kinds)]
+    #[schema(value_type = EventType)]
     kind: String,
-    /// When it happened.
-    #[schema(schema_with = timestamp)]
+    /// When it happened, by the account's clock.
+    #[schema(value_type = Timestamp)]
     timestamp: String,
     /// `object` is the object as it was then.
-    #[schema(schema_with = data)]
+    #[schema(value_type = EventData)]
     data: Box<RawValue>,
 }
 
@@ -87,17 +88,8 @@ struct Payload {
     data: Box<RawValue>,
 }
 
-fn timestamp() -> schema::Field {
-    schema::timestamp().into()
-}
-
-fn kinds() -> schema::Field {
-    EventType::schema().into()
-}
-
-fn data() -> schema::Field {
-    ObjectBuilder::new().schema_type(Type::Object).build().into()
-}
+schema::schema_is!(EventType, <Self as FilterValue>::schema());
+schema::field_types! { EventData = ObjectBuilder::new().schema_type(Type::Object).build(); }
 
 /// An event as stored.
 struct Row {

@@ -10,7 +10,6 @@ use super::retrieve;
 use crate::accounts::Mode;
 use foundation::error::Result;
 use foundation::id::{AccountId, CollectionAttemptId, InvoiceId, PaymentId};
-use foundation::money::MAX_AMOUNT;
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::schema;
 use foundation::time::Timestamp;
@@ -64,40 +63,38 @@ pub struct AttemptView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
-    /// Starts at 1.
-    #[schema(schema_with = number)]
+    /// Counts the attempts on the invoice, from 1.
+    #[schema(value_type = AttemptNumber)]
     number: i32,
-    /// `unknown` while the outcome of the charge is unknown and the provider is being queried for it.
-    #[schema(schema_with = names)]
+    /// - `processing`: the card is being charged.
+    /// - `succeeded`: the attempt paid the invoice.
+    /// - `failed`: it did not. See `declineCode`.
+    /// - `unknown`: the outcome of the charge is unknown, and the provider is being queried for it.
+    #[schema(value_type = AttemptStatusName)]
     status: &'static str,
-    #[schema(schema_with = amount)]
+    /// What the attempt charges, in the minor unit of the invoice's currency.
+    #[schema(value_type = schema::PositiveAmount)]
     amount: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Absent if there was no card to charge, or the card's provider account does not support the currency.
     payment_id: Option<PaymentId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Why the attempt failed: the decline code of its payment, or why nothing was charged.
     decline_code: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decline_type: Option<DeclineType>,
+    /// When the attempt began.
     attempted_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// When the next attempt was due, as of the failure of this one.
+    /// The time that was planned for the next attempt when this one failed.
     next_attempt_at: Option<Timestamp>,
 }
 
-fn number() -> schema::Field {
-    schema::integer(1, i64::from(i32::MAX)).into()
-}
-
-fn names() -> schema::Field {
-    schema::enumeration(NAMES).into()
-}
-
-fn amount() -> schema::Field {
-    schema::integer(1, MAX_AMOUNT).into()
+schema::field_types! {
+    AttemptNumber = schema::integer(1, i64::from(i32::MAX));
+    AttemptStatusName = schema::enumeration(NAMES);
 }
 
 impl<'a> AttemptView<'a> {

@@ -16,17 +16,14 @@ pub const MAX_ROWS: usize = 100;
 #[serde(rename_all = "camelCase")]
 #[schema(as = InvoiceItem, description = "A line item of an invoice.")]
 pub struct Item {
+    /// What is billed.
     pub description: String,
-    /// 1 or more.
-    #[schema(schema_with = quantity)]
+    /// How many are billed, 1 or more.
+    #[schema(value_type = schema::PositiveAmount)]
     pub quantity: i64,
-    /// The price of one, in minor units; 0 or more.
-    #[schema(schema_with = schema::amount)]
+    /// The price of one, in the currency's minor unit; 0 or more.
+    #[schema(value_type = schema::Amount)]
     pub unit_amount: i64,
-}
-
-fn quantity() -> schema::Field {
-    schema::integer(1, MAX_AMOUNT).into()
 }
 
 /// The line items of an invoice, in the order sent.

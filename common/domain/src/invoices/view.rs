@@ -10,7 +10,7 @@ use super::status::Status;
 use crate::accounts::Mode;
 use foundation::calendar::PaymentTerms;
 use foundation::id::{CustomerId, InvoiceId, PaymentId, RecurringInvoiceId, SubscriptionId};
-use foundation::money::{Currency, MAX_AMOUNT};
+use foundation::money::Currency;
 use foundation::own_data::{ExternalId, Metadata};
 use foundation::public_url;
 use foundation::schema;
@@ -26,91 +26,92 @@ pub struct InvoiceView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
+    /// The customer who is billed.
     customer_id: CustomerId,
-    #[schema(schema_with = statuses)]
+    /// - `draft`: not issued yet.
+    /// - `open`: issued and unpaid.
+    /// - `scheduled`: unpaid, and collected automatically.
+    /// - `paid`: paid in full, also if the payment is refunded later.
+    /// - `voided`: it can no longer be paid. Final.
+    #[schema(value_type = Status)]
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Assigned when the invoice is issued. An account's numbers have no gaps.
     number: Option<Number>,
     currency: Currency,
-    /// The total owed.
-    #[schema(schema_with = amount)]
+    /// The total owed, in the currency's minor unit: as sent, or computed from `items`, `amountTax` and `amountDiscount`.
+    #[schema(value_type = schema::PositiveAmount)]
     amount: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Tax included in `amount`, as sent.
-    #[schema(schema_with = schema::amount)]
+    /// Tax included in `amount`, in the currency's minor unit. Present if it was sent.
+    #[schema(value_type = Option<schema::Amount>)]
     amount_tax: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Discount subtracted from `amount`, as sent.
-    #[schema(schema_with = schema::amount)]
+    /// Discount subtracted from `amount`, in the currency's minor unit. Present if it was sent.
+    #[schema(value_type = Option<schema::Amount>)]
     amount_discount: Option<i64>,
-    #[schema(schema_with = schema::amount)]
+    /// In the currency's minor unit: 0, and `amount` once the invoice is paid. What a payment page adds does not count.
+    #[schema(value_type = schema::Amount)]
     amount_paid: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// What was refunded of its payment.
-    #[schema(schema_with = amount)]
+    /// What was refunded of its payment, in the currency's minor unit. Absent if nothing was.
+    #[schema(value_type = Option<schema::PositiveAmount>)]
     amount_refunded: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Shown to the customer.
     description: Option<&'a str>,
     /// In the order sent; empty if only an amount was sent.
     items: &'a [Item],
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The terms from which `dueAt` is computed. Absent if `dueAt` was sent.
-    #[schema(schema_with = terms)]
+    #[schema(value_type = Option<PaymentTerms>)]
     payment_terms: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// When the invoice was issued.
     issued_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// When payment is due. Set when the invoice is issued.
     due_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// When automatic collection starts.
+    /// When automatic collection starts or started.
     collect_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// When the next collection attempt is due.
+    /// When the next collection attempt is due. Absent during an attempt, and while another card is awaited.
     next_attempt_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// When the invoice was paid.
     paid_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The payment that paid the invoice.
     payment_id: Option<PaymentId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The recurring invoice that created the invoice.
     recurring_invoice_id: Option<RecurringInvoiceId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The subscription that the invoice bills.
     subscription_id: Option<SubscriptionId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The cycle that the invoice bills.
+    /// The first and last day of the cycle that the invoice bills: `YYYY-MM-DD/YYYY-MM-DD`.
     billing_period: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// True once the last collection retry has failed.
     collection_exhausted: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// When the invoice was voided.
     voided_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The URL of the payment page, to be shared with the payer. Present once the invoice is issued.
-    #[schema(schema_with = schema::page)]
+    #[schema(value_type = Option<schema::PageUrl>)]
     url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own data.
     metadata: Option<&'a Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own id.
     external_id: Option<&'a ExternalId>,
 }
 
-fn amount() -> schema::Field {
-    schema::integer(1, MAX_AMOUNT).into()
-}
-
-fn statuses() -> schema::Field {
-    schema::enumeration(Status::ALL.map(Status::name)).into()
-}
-
-fn terms() -> schema::Field {
-    schema::enumeration(PaymentTerms::ALL.map(PaymentTerms::name)).into()
-}
+schema::schema_is!(Status, schema::enumeration(Status::ALL.map(Status::name)));
 
 impl<'a> InvoiceView<'a> {
     pub fn new(invoice: &'a Invoice) -> Self {

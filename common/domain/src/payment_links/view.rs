@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::{PaymentLink, Status};
 use crate::accounts::Mode;
 use foundation::id::{PaymentId, PaymentLinkId};
-use foundation::money::{Currency, MAX_AMOUNT};
+use foundation::money::Currency;
 use foundation::own_data::{ExternalId, Metadata};
 use foundation::public_url;
 use foundation::schema;
@@ -22,42 +22,42 @@ pub struct PaymentLinkView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
-    #[schema(schema_with = statuses)]
+    /// - `open`: it can be paid.
+    /// - `paid`: it was paid, also if the payment is refunded later. Final.
+    /// - `cancelled`: a request ended it. Final.
+    /// - `expired`: it was not paid in time. Final.
+    #[schema(value_type = Status)]
     status: &'static str,
-    #[schema(schema_with = amount)]
+    /// What the payer owes, in the currency's minor unit, without what a payment page adds.
+    #[schema(value_type = schema::PositiveAmount)]
     amount: i64,
     currency: Currency,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Shown to the payer.
     description: Option<&'a str>,
     /// The URL of the payment page, to be shared with the payer.
-    #[schema(schema_with = schema::page)]
+    #[schema(value_type = schema::PageUrl)]
     url: String,
+    /// When the link expires, unless it is paid or cancelled before.
     expires_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// When the link was paid.
     paid_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The payment that paid the link.
     payment_id: Option<PaymentId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// When the link was cancelled.
     cancelled_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own data.
     metadata: Option<&'a Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own id.
     external_id: Option<&'a ExternalId>,
 }
 
-fn amount() -> schema::Field {
-    schema::integer(1, MAX_AMOUNT).into()
-}
-
-fn statuses() -> schema::Field {
-    schema::enumeration(Status::ALL.map(Status::name)).into()
-}
+schema::schema_is!(Status, schema::enumeration(Status::ALL.map(Status::name)));
 
 impl<'a> PaymentLinkView<'a> {
     pub fn new(link: &'a PaymentLink) -> Self {

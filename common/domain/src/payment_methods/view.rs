@@ -20,15 +20,19 @@ pub struct PaymentMethodView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
+    /// The customer who owns the card.
     customer_id: CustomerId,
+    /// The kind of payment method.
     #[serde(rename = "type")]
-    #[schema(schema_with = card)]
+    #[schema(value_type = Kind)]
     kind: &'static str,
-    /// Whether the provider has stored the card. Only an `active` card can be charged.
-    #[schema(schema_with = statuses)]
+    /// Whether the provider has stored the card:
+    /// - `processing`: its response is not known yet.
+    /// - `active`: the card is stored and can be charged.
+    /// - `failed`: the provider refused to store it. Final.
+    #[schema(value_type = Status)]
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     brand: Option<&'a str>,
@@ -44,20 +48,13 @@ pub struct PaymentMethodView<'a> {
     /// Whether this card is charged if a request names no card.
     is_default: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own data.
     metadata: Option<&'a Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own id.
     external_id: Option<&'a ExternalId>,
 }
 
-fn card() -> schema::Field {
-    schema::enumeration(["card"]).into()
-}
-
-fn statuses() -> schema::Field {
-    schema::enumeration([Status::Processing, Status::Active, Status::Failed].map(Status::name)).into()
-}
+schema::field_types! { Kind = schema::enumeration(["card"]); }
+schema::schema_is!(Status, schema::enumeration([Status::Processing, Status::Active, Status::Failed].map(Status::name)));
 
 impl<'a> PaymentMethodView<'a> {
     pub fn new(card: &'a PaymentMethod) -> Self {

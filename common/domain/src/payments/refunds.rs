@@ -17,15 +17,16 @@ use providers::FailureCode;
 
 pub use list::{Filter, Listed, list, retrieve};
 
+/// The state of the refund:
+/// - `pending`: accepted; the outcome is not known yet.
+/// - `succeeded`: the money was returned to the card. Final.
+/// - `failed`: nothing was returned, and the amount can be refunded again. Final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, ToSchema)]
 #[sqlx(type_name = "refund_status", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum RefundStatus {
-    /// Accepted; the outcome is not yet known.
     Pending,
-    /// The money was returned to the card.
     Succeeded,
-    /// It failed, and the amount is available again.
     Failed,
 }
 
@@ -74,11 +75,12 @@ pub struct RefundView {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
+    /// The payment that is refunded.
     payment_id: PaymentId,
-    #[schema(schema_with = schema::amount)]
+    /// What is refunded, in the currency's minor unit: as sent, or what remained.
+    #[schema(value_type = schema::Amount)]
     amount: i64,
     currency: Currency,
     status: RefundStatus,
@@ -86,10 +88,8 @@ pub struct RefundView {
     /// Your own id, unique within the payment.
     external_id: Option<ExternalId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own data.
     metadata: Option<Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Why the refund failed.
     failure_code: Option<FailureCode>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// A readable text for `failureCode`.

@@ -26,40 +26,58 @@ pub struct PaymentView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
-    #[schema(schema_with = statuses)]
+    /// - `processing`: the outcome is not known yet.
+    /// - `requires_action`: the cardholder must authenticate, see `nextAction`.
+    /// - `authorized`: authorized in full, not captured.
+    /// - `partially_authorized`: authorized for less than requested, captured or not: see `amountCaptured`.
+    /// - `pending_settlement`: captured.
+    /// - `declined`: the issuer refused it, see `declineCode`. Final.
+    /// - `failed`: nothing was charged, see `failureCode`. Final.
+    /// - `settled`: the provider has settled it.
+    /// - `partially_refunded`: a part was refunded.
+    /// - `refunded`: everything captured was refunded. Final.
+    /// - `cancelled`: voided. Final.
+    /// - `expired`: the authorization expired before a capture. Final.
+    #[schema(value_type = Status)]
     status: &'static str,
     /// True once the funds have settled; it stays true after refunds.
     settled: bool,
-    /// Whether to capture the payment immediately.
+    /// Whether the request asked to capture at once.
     capture: bool,
     currency: Currency,
-    /// The authorized amount. Until that is known, and after a decline or failure, the requested amount.
-    #[schema(schema_with = schema::amount)]
+    /// What the issuer authorized, in the currency's minor unit. Until that is known, and after a decline or failure, what
+    /// was requested.
+    #[schema(value_type = schema::Amount)]
     amount: i64,
-    /// The requested amount.
-    #[schema(schema_with = schema::amount)]
+    /// What the request asked for, in the currency's minor unit.
+    #[schema(value_type = schema::Amount)]
     amount_requested: i64,
-    /// The captured amount.
-    #[schema(schema_with = schema::amount)]
+    /// What was captured, in the currency's minor unit; 0 before the capture.
+    #[schema(value_type = schema::Amount)]
     amount_captured: i64,
-    /// The refunded amount.
-    #[schema(schema_with = schema::amount)]
+    /// The sum of the successful refunds, in the currency's minor unit. Pending refunds do not count.
+    #[schema(value_type = schema::Amount)]
     amount_refunded: i64,
-    /// The amount that is withdrawn because of disputes: it cannot be refunded.
-    #[schema(schema_with = schema::amount)]
+    /// What the provider has withdrawn because of disputes that are not won, in the currency's minor unit. It cannot be
+    /// refunded.
+    #[schema(value_type = schema::Amount)]
     amount_disputed: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own description.
     description: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The customer who pays.
     customer_id: Option<CustomerId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The saved card that is charged. Absent if a token is.
     payment_method_id: Option<PaymentMethodId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The invoice that it pays.
     invoice_id: Option<InvoiceId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The payment link that it pays.
     payment_link_id: Option<PaymentLinkId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The card: for a saved card from the start, for a token once the provider has returned it.
@@ -70,45 +88,47 @@ pub struct PaymentView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     decline_type: Option<DeclineType>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Why the payment failed, or why its last capture or void failed.
     failure_code: Option<FailureCode>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// A readable text for `failureCode`.
     failure_message: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = schema::amount)]
+    /// The invoice's or link's part of a charge on a payment page, in the currency's minor unit. Other charges have no parts.
+    #[schema(value_type = Option<schema::Amount>)]
     amount_base: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = schema::amount)]
+    /// The surcharge that the account's settings add, in the currency's minor unit. Absent if it is 0.
+    #[schema(value_type = Option<schema::Amount>)]
     amount_surcharge: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = schema::amount)]
+    /// The tax that the account's settings add, in the currency's minor unit. Absent if it is 0.
+    #[schema(value_type = Option<schema::Amount>)]
     amount_tax: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = schema::amount)]
+    /// The tip that the payer chose, in the currency's minor unit. Absent if it is 0.
+    #[schema(value_type = Option<schema::Amount>)]
     amount_tip: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Where the cardholder must authenticate, while the status is `requires_action`.
     next_action: Option<NextAction>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// A capture, void or refund whose outcome is not yet known.
-    #[schema(schema_with = pending)]
+    /// A capture, void or refund whose outcome is not yet known. Until it is, other changes return 409.
+    #[schema(value_type = Option<PendingOperation>)]
     pending_operation: Option<&'static str>,
-    /// In the order of creation.
+    /// All refunds in the order of creation, also pending and failed ones.
     refunds: Vec<RefundView>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own data.
     metadata: Option<&'a Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own id.
     external_id: Option<&'a ExternalId>,
 }
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = NextAction, description = "The next step for the cardholder.")]
 struct NextAction {
+    /// What to do.
     #[serde(rename = "type")]
-    #[schema(schema_with = redirect)]
+    #[schema(value_type = ActionKind)]
     kind: &'static str,
     /// Redirect the cardholder's browser to this URL within 30 seconds.
     url: String,
@@ -127,17 +147,12 @@ struct CardView<'a> {
     exp_year: i16,
 }
 
-fn statuses() -> schema::Field {
-    schema::enumeration(Status::ALL.map(Status::name)).into()
-}
-
-fn redirect() -> schema::Field {
-    schema::enumeration(["redirect"]).into()
-}
-
-fn pending() -> schema::Field {
-    schema::enumeration([OperationKind::Capture, OperationKind::Void, OperationKind::Refund].map(OperationKind::name))
-        .into()
+schema::schema_is!(Status, schema::enumeration(Status::ALL.map(Status::name)));
+schema::field_types! {
+    ActionKind = schema::enumeration(["redirect"]);
+    PendingOperation = schema::enumeration(
+        [OperationKind::Capture, OperationKind::Void, OperationKind::Refund].map(OperationKind::name)
+    );
 }
 
 impl<'a> PaymentView<'a> {

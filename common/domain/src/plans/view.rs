@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::{Interval, Plan};
 use foundation::id::PlanId;
-use foundation::money::{Currency, MAX_AMOUNT};
+use foundation::money::Currency;
 use foundation::own_data::{ExternalId, Metadata};
 use foundation::schema;
 use foundation::time::Timestamp;
@@ -20,39 +20,28 @@ pub struct PlanView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
     /// As sent when the plan was created.
     name: &'a str,
-    /// The amount of each charge, in minor units.
-    #[schema(schema_with = amount)]
+    /// The amount of each charge, in the currency's minor unit.
+    #[schema(value_type = schema::PositiveAmount)]
     amount: i64,
     currency: Currency,
-    #[schema(schema_with = intervals)]
+    /// The unit of the time between two charges.
+    #[schema(value_type = Interval)]
     interval: &'static str,
     /// The number of intervals between two charges.
-    #[schema(schema_with = interval_count)]
+    #[schema(value_type = IntervalCount)]
     interval_count: i32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own data.
     metadata: Option<&'a Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own id.
     external_id: Option<&'a ExternalId>,
 }
 
-fn amount() -> schema::Field {
-    schema::integer(1, MAX_AMOUNT).into()
-}
-
-fn intervals() -> schema::Field {
-    schema::enumeration(Interval::ALL.map(Interval::name)).into()
-}
-
-fn interval_count() -> schema::Field {
-    schema::integer(1, Interval::Day.max_count().into()).into()
-}
+schema::schema_is!(Interval, schema::enumeration(Interval::ALL.map(Interval::name)));
+schema::field_types! { IntervalCount = schema::integer(1, Interval::Day.max_count().into()); }
 
 impl<'a> PlanView<'a> {
     pub fn new(plan: &'a Plan, livemode: bool) -> Self {

@@ -45,24 +45,21 @@ fn in_template(error: Error) -> Error {
 pub(super) struct TemplateView<'a> {
     currency: Currency,
     /// The terms from which the due date of each invoice is computed.
-    #[schema(schema_with = terms)]
+    #[schema(value_type = PaymentTerms)]
     payment_terms: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Shown to the customer on each invoice.
     description: Option<&'a str>,
     /// In the order sent.
     items: &'a [Item],
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Added to the items.
-    #[schema(schema_with = schema::amount)]
+    /// Added to the items, in the currency's minor unit.
+    #[schema(value_type = Option<schema::Amount>)]
     amount_tax: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Subtracted from the items.
-    #[schema(schema_with = schema::amount)]
+    /// Subtracted from the items, in the currency's minor unit.
+    #[schema(value_type = Option<schema::Amount>)]
     amount_discount: Option<i64>,
-}
-
-fn terms() -> schema::Field {
-    schema::enumeration(PaymentTerms::ALL.map(PaymentTerms::name)).into()
 }
 
 impl<'a> TemplateView<'a> {

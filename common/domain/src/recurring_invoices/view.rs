@@ -24,15 +24,21 @@ pub struct RecurringInvoiceView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
     /// The customer to bill.
     customer_id: CustomerId,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Your own name for it.
     name: Option<&'a str>,
-    #[schema(schema_with = statuses)]
+    /// - `active`: it has a next date.
+    /// - `paused`: a request stopped it.
+    /// - `parked`: the service stopped it, after three failed attempts to create an invoice.
+    /// - `completed`: no date is left.
+    /// - `cancelled`: a request ended it. Final.
+    #[schema(value_type = Status)]
     status: &'static str,
+    /// How often and on which day invoices are created.
     cadence: CadenceView,
     /// Whether invoices are created on the last day of the month.
     last_day_of_month: bool,
@@ -41,21 +47,20 @@ pub struct RecurringInvoiceView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The last day on which an invoice may be created.
     end_date: Option<Date>,
-    /// Whether invoices are issued immediately or stay drafts.
-    #[schema(schema_with = modes)]
+    /// Whether each invoice is issued as soon as it is created (`auto_send`) or stays a draft (`draft_for_review`).
+    #[schema(value_type = IssueMode)]
     mode: &'static str,
+    /// The content of each invoice.
     template: TemplateView<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The date of the next invoice, in the account's time zone. Present while `active`.
     next_invoice_date: Option<Date>,
     /// Invoices created so far, including drafts.
-    #[schema(schema_with = count)]
+    #[schema(value_type = Count)]
     occurrence_count: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own data.
     metadata: Option<&'a Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own id.
     external_id: Option<&'a ExternalId>,
 }
 
@@ -63,39 +68,25 @@ pub struct RecurringInvoiceView<'a> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = Cadence, description = "How often and on which day invoices are created.")]
 struct CadenceView {
-    #[schema(schema_with = units)]
+    /// The unit of the time between two invoices.
+    #[schema(value_type = UnitName)]
     unit: &'static str,
     /// The number of units between two invoices.
-    #[schema(schema_with = interval)]
+    #[schema(value_type = Interval)]
     interval: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// As sent. A shorter month uses its last day.
-    #[schema(schema_with = day_of_month)]
+    #[schema(value_type = Option<DayOfMonth>)]
     day_of_month: Option<i8>,
 }
 
-fn statuses() -> schema::Field {
-    schema::enumeration(Status::ALL.map(Status::name)).into()
-}
-
-fn modes() -> schema::Field {
-    schema::enumeration(IssueMode::ALL.map(IssueMode::name)).into()
-}
-
-fn count() -> schema::Field {
-    schema::integer(0, MAX_AMOUNT).into()
-}
-
-fn units() -> schema::Field {
-    schema::enumeration(Unit::ALL.map(Cadence::unit_name)).into()
-}
-
-fn interval() -> schema::Field {
-    schema::integer(1, MAX_INTERVAL.into()).into()
-}
-
-fn day_of_month() -> schema::Field {
-    schema::integer(1, 31).into()
+schema::schema_is!(Status, schema::enumeration(Status::ALL.map(Status::name)));
+schema::schema_is!(IssueMode, schema::enumeration(IssueMode::ALL.map(IssueMode::name)));
+schema::field_types! {
+    Count = schema::integer(0, MAX_AMOUNT);
+    UnitName = schema::enumeration(Unit::ALL.map(Cadence::unit_name));
+    Interval = schema::integer(1, MAX_INTERVAL.into());
+    DayOfMonth = schema::integer(1, 31);
 }
 
 impl<'a> RecurringInvoiceView<'a> {

@@ -21,15 +21,20 @@ pub struct SubscriptionView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
+    /// The customer who is billed.
     customer_id: CustomerId,
+    /// The plan, which has the amount and the time between two charges.
     plan_id: PlanId,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The card to charge. If absent, the customer's default card is charged.
     payment_method_id: Option<PaymentMethodId>,
-    #[schema(schema_with = statuses)]
+    /// - `scheduled`: no cycle is billed yet.
+    /// - `active`: billed.
+    /// - `past_due`: an invoice is unpaid after a failed attempt to collect it.
+    /// - `cancelled`: a request ended it. Final.
+    #[schema(value_type = Status)]
     status: &'static str,
     /// The date from which billing dates are counted.
     start_at: Date,
@@ -46,6 +51,7 @@ pub struct SubscriptionView<'a> {
     /// When the next cycle is billed. Absent once the subscription is cancelled.
     next_billing_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// When it was cancelled.
     cancelled_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Shown on its invoices instead of the plan's name.
@@ -54,16 +60,12 @@ pub struct SubscriptionView<'a> {
     /// The invoice of the last billed cycle.
     latest_invoice_id: Option<InvoiceId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own data.
     metadata: Option<&'a Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own id.
     external_id: Option<&'a ExternalId>,
 }
 
-fn statuses() -> schema::Field {
-    schema::enumeration(Status::ALL.map(Status::name)).into()
-}
+schema::schema_is!(Status, schema::enumeration(Status::ALL.map(Status::name)));
 
 impl<'a> SubscriptionView<'a> {
     pub fn new(subscription: &'a Subscription) -> Self {

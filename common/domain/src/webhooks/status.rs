@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-/// Whether an endpoint receives events.
+/// Whether the endpoint receives events:
+/// - `enabled`: it does.
+/// - `disabled`: not until it is enabled again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "webhook_endpoint_status", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum EndpointStatus {
-    /// It receives events.
     Enabled,
-    /// It receives none until it is enabled again.
     Disabled,
 }
 
@@ -25,16 +25,16 @@ impl EndpointStatus {
     }
 }
 
-/// Why an endpoint was disabled.
+/// Why the endpoint is disabled:
+/// - `merchant`: an update disabled it.
+/// - `gone`: it returned 410.
+/// - `failing`: it failed for five days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DisabledReason {
-    /// The merchant disabled it.
     Merchant,
-    /// It returned 410 Gone.
     Gone,
-    /// It failed for five days.
     Failing,
 }
 
@@ -51,16 +51,16 @@ impl DisabledReason {
     }
 }
 
-/// The result of one attempt.
+/// The result of the attempt:
+/// - `pending`: it is planned or under way.
+/// - `succeeded`: the endpoint returned 2xx in time.
+/// - `failed`: it did not, or nothing was sent. See `failureReason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "webhook_delivery_status", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {
-    /// The attempt is scheduled or under way.
     Pending,
-    /// The endpoint returned 2xx in time.
     Succeeded,
-    /// It did not, or the delivery was closed without an attempt.
     Failed,
 }
 

@@ -24,36 +24,33 @@ pub struct EndpointView<'a> {
     object: &'static str,
     livemode: bool,
     created_at: Timestamp,
-    /// Rises with each change.
     #[schema(schema_with = schema::version)]
     version: i64,
     /// Deliveries are posted here.
     url: &'a str,
     /// The types of the events that the endpoint receives. An empty list means all events.
-    #[schema(schema_with = event_types)]
+    #[schema(value_type = EnabledEvents)]
     enabled_events: &'a [String],
-    /// A disabled endpoint receives no events.
     status: EndpointStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Why the endpoint is disabled: `merchant` (by an update), `gone` (it returned 410) or `failing` (it failed for
-    /// five days).
     disabled_reason: Option<DisabledReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Signs deliveries. Returned only when it is generated: by creation and by rotation.
-    #[schema(schema_with = secret)]
+    #[schema(value_type = Option<EndpointSecret>)]
     secret: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Your own data.
     metadata: Option<&'a Metadata>,
 }
 
-fn event_types() -> schema::Field {
-    ArrayBuilder::new().items(schema::enumeration(EventType::subscribable().map(EventType::name))).into()
+schema::field_types! {
+    EnabledEvents = ArrayBuilder::new().items(schema::enumeration(EventType::subscribable().map(EventType::name))).build();
+    EndpointSecret = schema::text("^whsec_[0-9A-Za-z+/]{43}=$", "whsec_q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=");
+    Attempts = schema::integer(1, i64::from(i16::MAX));
 }
-
-fn secret() -> schema::Field {
-    schema::text("^whsec_[0-9A-Za-z+/]{43}=$", "whsec_q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=").into()
-}
+schema::schema_is!(
+    Failure,
+    schema::enumeration(Self::ALL.into_iter().filter(|one| one.visible_to_merchant() == *one).map(Self::name))
+);
 
 impl<'a> EndpointView<'a> {
     pub fn new(endpoint: &'a Endpoint, livemode: bool) -> Self {
@@ -91,13 +88,14 @@ pub struct DeliveryView<'a> {
     /// The event. Every delivery of it sends this as `webhook-id`.
     event_id: EventId,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = event_type)]
+    /// The type of the event. Absent once the event's retention period has ended.
+    #[schema(value_type = Option<EventType>)]
     event_type: Option<&'a str>,
+    /// The endpoint, which may be deleted.
     endpoint_id: WebhookEndpointId,
     /// The number of the attempt, starting at 1.
-    #[schema(schema_with = attempts)]
+    #[schema(value_type = Attempts)]
     attempt: i16,
-    /// The result of the attempt.
     status: DeliveryStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The HTTP status of the response.
@@ -106,7 +104,7 @@ pub struct DeliveryView<'a> {
     /// The first 4 KiB of the response body.
     response_body: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// How long the attempt took.
+    /// How long the attempt took, in milliseconds.
     duration_ms: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// When the attempt began.
@@ -115,8 +113,17 @@ pub struct DeliveryView<'a> {
     /// When a pending delivery is due, or when a failed one is retried.
     next_attempt_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// The reason of a failure, as a code.
-    #[schema(schema_with = failure)]
+    /// Why the attempt failed:
+    /// - `status`: the response was not 2xx.
+    /// - `timeout`: no complete response within 15 s.
+    /// - `dns`: the host name has no address, or no public one.
+    /// - `address_refused`: the URL is no longer allowed.
+    /// - `connect`: no connection, or it broke.
+    /// - `tls`: the handshake failed, or the certificate is not valid.
+    /// - `protocol`: the response is not HTTP/1.1.
+    /// - `endpoint_disabled`, `endpoint_deleted`: not sent.
+    /// - `event_expired`: not sent, because the event's retention period had ended.
+    #[schema(value_type = Option<Failure>)]
     failure_reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Why there was no response, as a sentence.
@@ -127,18 +134,6 @@ pub struct DeliveryView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// The exact body that is sent.
     payload: Option<&'a str>,
-}
-
-fn event_type() -> schema::Field {
-    schema::enumeration(EventType::ALL.iter().map(|event| event.name())).into()
-}
-
-fn failure() -> schema::Field {
-    schema::enumeration(Failure::ALL.map(Failure::name)).into()
-}
-
-fn attempts() -> schema::Field {
-    schema::integer(1, i64::from(i16::MAX)).into()
 }
 
 impl<'a> DeliveryView<'a> {

@@ -18,6 +18,8 @@ pub enum PaymentTerms {
     Net60,
 }
 
+crate::schema::schema_is!(PaymentTerms, crate::schema::enumeration(Self::ALL.map(Self::name)));
+
 impl PaymentTerms {
     /// All values, shortest first.
     pub const ALL: [Self; 5] = [Self::DueOnReceipt, Self::Net7, Self::Net15, Self::Net30, Self::Net60];
