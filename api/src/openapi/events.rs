@@ -1,19 +1,21 @@
 //! The webhooks of the document: one for each event type, with a schema of its own.
 
-use domain::events::EventType;
+use domain::events::{EventType, Payload};
 use serde_json::{Map, Value, json};
 
-use super::schemas::Named;
+use super::schemas::{Named, OPEN_ENUM, of_webhook};
 
 /// Adds the schemas of the events to `components`, and returns `webhooks`.
 pub(super) fn webhooks(components: &mut Named) -> Map<String, Value> {
+    let payload = of_webhook::<Payload<'_, Value>>();
     let webhook = |kind: &EventType| {
         let name = format!("{}Event", pascal_case(kind.name()));
-        components.insert(name.clone(), event(*kind));
+        components.insert(name.clone(), event(*kind, payload.clone()));
         let schema = json!({"$ref": format!("#/components/schemas/{name}")});
         let webhook = json!({"post": {
             "operationId": format!("webhooks.{}", kind.name()),
             "summary": kind.name(),
+            "description": kind.meaning(),
             "requestBody": {"required": true, "content": {"application/json": {"schema": schema}}},
             "responses": {"2XX": {"description": "The event was received. After any other response it is sent again."}},
         }});
@@ -22,34 +24,25 @@ pub(super) fn webhooks(components: &mut Named) -> Map<String, Value> {
     EventType::ALL.iter().map(webhook).collect()
 }
 
-fn event(kind: EventType) -> Value {
+/// Narrows the schema of all events to one type.
+fn event(kind: EventType, mut payload: Value) -> Value {
     let (resource, happened) = kind.name().split_once('.').unwrap_or_default();
     let object = match happened {
         "deleted" => "DeletedObject".to_owned(),
         _ => pascal_case(resource),
     };
-    let reference = format!("#/components/schemas/{object}");
-    let mut data = json!({"object": {"$ref": reference, "description": "The object as it was then."}});
-    if matches!(kind, EventType::PaymentRefunded | EventType::PaymentRefundFailed) {
-        data["refundId"] = json!({"type": "string", "description": "The refund that the event is about."});
+    payload["description"] = json!(format!("The body of a `{}` webhook.", kind.name()));
+    let is_about_a_refund = matches!(kind, EventType::PaymentRefunded | EventType::PaymentRefundFailed);
+    let fields = &mut payload["properties"];
+    fields["data"]["properties"]["object"]["$ref"] = json!(format!("#/components/schemas/{object}"));
+    if let Some(data) = fields["data"]["properties"].as_object_mut().filter(|_| !is_about_a_refund) {
+        data.remove("refundId");
     }
-    json!({
-        "type": "object",
-        "description": format!("The body of a `{}` webhook.", kind.name()),
-        "required": ["id", "type", "timestamp", "livemode", "data"],
-        "properties": {
-            "id": {"type": "string", "description": "The same in each delivery of the event."},
-            "type": {"type": "string", "enum": [kind.name()], "description": "What happened."},
-            "timestamp": {"type": "string", "format": "date-time", "description": "When it happened."},
-            "livemode": {"type": "boolean", "description": "Whether it is about real money."},
-            "data": {
-                "type": "object",
-                "description": "`object` is the object as it was then.",
-                "required": ["object"],
-                "properties": data,
-            },
-        },
-    })
+    if let Some(of_all) = fields["type"].as_object_mut() {
+        of_all.remove(OPEN_ENUM);
+        of_all.insert("enum".to_owned(), json!([kind.name()]));
+    }
+    payload
 }
 
 /// `payment_method.created` becomes `PaymentMethodCreated`.

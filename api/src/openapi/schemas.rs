@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 /// Lists the values of a response field to which values may be added. Programs generated from an `enum` would reject
@@ -47,13 +48,27 @@ pub(super) fn of_responses(schemas: Schemas) -> Named {
     let mut objects: Named = named.iter().filter(|(_, schema)| is_object(schema)).map(clone).collect();
     for schema in objects.values_mut() {
         inline_references(schema, &named, &is_scalar);
-        walk(schema, &mut |schema| {
-            remove_null(schema);
-            open_enumeration(schema);
-            describe_common_fields(schema);
-        });
+        adjust_response(schema);
     }
     objects
+}
+
+/// The schema of the body of a webhook, which refers to no other.
+pub(super) fn of_webhook<T: ToSchema>() -> Value {
+    let mut named = Schemas::new();
+    T::schemas(&mut named);
+    let mut schema = serde_json::to_value(T::schema()).unwrap_or_default();
+    inline_references(&mut schema, &values(named), &|_| true);
+    adjust_response(&mut schema);
+    schema
+}
+
+fn adjust_response(schema: &mut Value) {
+    walk(schema, &mut |schema| {
+        remove_null(schema);
+        open_enumeration(schema);
+        describe_common_fields(schema);
+    });
 }
 
 /// The component schema of a request body. An update that omits a field changes nothing, whatever its default.

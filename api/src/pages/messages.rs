@@ -2,6 +2,7 @@
 
 use domain::payments::{ChargeReturn, Payment, Status};
 use engine::PageState;
+use providers::DeclineCode;
 
 /// The outcome of a payment that did not pay the page, and what the payer can do. `None` for other payments.
 pub(super) fn of_payment(payment: &Payment, state: PageState) -> Option<[&'static str; 2]> {
@@ -37,26 +38,30 @@ pub(super) fn of_payment(payment: &Payment, state: PageState) -> Option<[&'stati
 
 /// Lost and stolen cards get the general message: the payer may be the thief. Only the merchant sees the reason.
 fn decline_message(code: Option<&str>) -> &'static str {
-    match code {
-        Some("insufficient_funds") => "The card was declined: insufficient funds. Nothing was charged.",
-        Some("expired_card") => "The card was declined: it has expired. Nothing was charged.",
-        Some("incorrect_cvc") => "The card was declined: the security code is incorrect. Nothing was charged.",
-        Some("authentication_required") => {
+    match code.and_then(DeclineCode::of_name) {
+        Some(DeclineCode::InsufficientFunds) => "The card was declined: insufficient funds. Nothing was charged.",
+        Some(DeclineCode::ExpiredCard) => "The card was declined: it has expired. Nothing was charged.",
+        Some(DeclineCode::IncorrectCvc) => {
+            "The card was declined: the security code is incorrect. Nothing was charged."
+        }
+        Some(DeclineCode::AuthenticationRequired) => {
             "The card was declined: its bank requires a confirmation. Nothing was charged."
         }
-        Some("authentication_failed") => {
+        Some(DeclineCode::AuthenticationFailed) => {
             "The card was declined: the payment was not confirmed with its bank. Nothing was charged."
         }
-        Some("sale_limit_exceeded") => "The amount exceeds the limit for a card payment. Nothing was charged.",
-        Some("monthly_limit_exceeded" | "transaction_limit_exceeded") => {
+        Some(DeclineCode::SaleLimitExceeded) => "The amount exceeds the limit for a card payment. Nothing was charged.",
+        Some(DeclineCode::MonthlyLimitExceeded | DeclineCode::TransactionLimitExceeded) => {
             "No more card payments can be accepted at the moment. Nothing was charged; please try again later."
         }
-        Some("ip_limit_exceeded") => {
+        Some(DeclineCode::IpLimitExceeded) => {
             "There were too many payments from your network. Nothing was charged; please try again later."
         }
-        Some("card_not_supported" | "currency_not_supported") => {
+        Some(DeclineCode::CardNotSupported | DeclineCode::CurrencyNotSupported) => {
             "The card was declined: it cannot be used here. Nothing was charged."
         }
-        _ => "The card was declined by its bank. Nothing was charged.",
+        Some(DeclineCode::Declined | DeclineCode::LostCard | DeclineCode::StolenCard) | None => {
+            "The card was declined by its bank. Nothing was charged."
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use tokio::time::sleep;
+use utoipa::ToSchema;
 
 use foundation::clock::Clock;
 use foundation::db::{Tx, is_retryable};
@@ -21,7 +22,7 @@ pub use erase::{erase, lock_shared};
 pub use read::{EventView, Filter, Following, list, retrieve};
 
 macro_rules! event_types {
-    ($($name:ident = $text:literal,)*) => {
+    ($($name:ident = $text:literal: $meaning:literal,)*) => {
         /// The event types (docs/webhooks.md, Events).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum EventType { $($name,)* }
@@ -39,65 +40,77 @@ macro_rules! event_types {
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
+
+            /// When it is sent.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning,)* }
+            }
         }
     };
 }
 
 event_types! {
-    CustomerCreated = "customer.created",
-    CustomerUpdated = "customer.updated",
-    CustomerDeleted = "customer.deleted",
-    PaymentMethodCreated = "payment_method.created",
-    PaymentMethodDetached = "payment_method.detached",
-    PaymentAuthorized = "payment.authorized",
-    PaymentCaptured = "payment.captured",
-    PaymentDeclined = "payment.declined",
-    PaymentSettled = "payment.settled",
-    PaymentCancelled = "payment.cancelled",
-    PaymentExpired = "payment.expired",
-    PaymentRequiresAction = "payment.requires_action",
-    PaymentRefunded = "payment.refunded",
-    PaymentRefundFailed = "payment.refund_failed",
-    PaymentFailed = "payment.failed",
-    PaymentCaptureFailed = "payment.capture_failed",
-    PaymentVoidFailed = "payment.void_failed",
-    DisputeCreated = "dispute.created",
-    DisputeClosed = "dispute.closed",
-    WebhookEndpointDisabled = "webhook_endpoint.disabled",
-    WebhookEndpointTest = "webhook_endpoint.test",
-    InvoiceIssued = "invoice.issued",
-    InvoiceScheduled = "invoice.scheduled",
-    InvoicePaid = "invoice.paid",
-    InvoicePaymentFailed = "invoice.payment_failed",
-    InvoiceCollectionExhausted = "invoice.collection_exhausted",
-    InvoiceVoided = "invoice.voided",
-    SubscriptionCreated = "subscription.created",
-    SubscriptionRenewed = "subscription.renewed",
-    SubscriptionPastDue = "subscription.past_due",
-    SubscriptionCancelled = "subscription.cancelled",
-    RecurringInvoicePaused = "recurring_invoice.paused",
-    RecurringInvoiceResumed = "recurring_invoice.resumed",
-    RecurringInvoiceParked = "recurring_invoice.parked",
-    RecurringInvoiceCompleted = "recurring_invoice.completed",
-    RecurringInvoiceCancelled = "recurring_invoice.cancelled",
-    PaymentLinkPaid = "payment_link.paid",
-    PaymentLinkExpired = "payment_link.expired",
-    PaymentLinkCancelled = "payment_link.cancelled",
+    CustomerCreated = "customer.created": "A customer was created.",
+    CustomerUpdated = "customer.updated": "An update changed a customer.",
+    CustomerDeleted = "customer.deleted": "A customer was deleted; only the id is left.",
+    PaymentMethodCreated = "payment_method.created": "A card was saved.",
+    PaymentMethodDetached = "payment_method.detached": "A saved card was removed.",
+    PaymentAuthorized = "payment.authorized": "A payment with `capture: false` was authorized, in full or in part.",
+    PaymentCaptured = "payment.captured": "A payment with `capture: true` was authorized, in full or in part, or one was captured later.",
+    PaymentDeclined = "payment.declined": "The issuer refused a payment: see `declineCode`.",
+    PaymentSettled = "payment.settled": "The provider settled a payment.",
+    PaymentCancelled = "payment.cancelled": "A payment was voided.",
+    PaymentExpired = "payment.expired": "The authorization of a payment expired.",
+    PaymentRequiresAction = "payment.requires_action": "The cardholder must authenticate: see `nextAction`.",
+    PaymentRefunded = "payment.refunded": "A refund of a payment succeeded, in full or in part: `data.refundId`.",
+    PaymentRefundFailed = "payment.refund_failed": "A refund of a payment failed: `data.refundId`, see its `failureCode`.",
+    PaymentFailed = "payment.failed": "A payment failed and nothing was charged: see `failureCode`.",
+    PaymentCaptureFailed = "payment.capture_failed": "A capture failed and the payment is unchanged: see `failureCode`.",
+    PaymentVoidFailed = "payment.void_failed": "A void failed and the payment is unchanged: see `failureCode`.",
+    DisputeCreated = "dispute.created": "A payment was disputed, and the money withdrawn.",
+    DisputeClosed = "dispute.closed": "A dispute was won or lost: see `status`.",
+    WebhookEndpointDisabled = "webhook_endpoint.disabled": "The service disabled an endpoint. Sent to the account's other endpoints.",
+    WebhookEndpointTest = "webhook_endpoint.test": "You tested the endpoint. It cannot be in `enabledEvents`.",
+    InvoiceIssued = "invoice.issued": "An invoice was issued, by a request or from a draft.",
+    InvoiceScheduled = "invoice.scheduled": "An invoice was scheduled for collection.",
+    InvoicePaid = "invoice.paid": "An invoice was paid.",
+    InvoicePaymentFailed = "invoice.payment_failed": "An attempt to collect an invoice failed.",
+    InvoiceCollectionExhausted = "invoice.collection_exhausted": "The last retry to collect an invoice failed; it is open again.",
+    InvoiceVoided = "invoice.voided": "An invoice was voided.",
+    SubscriptionCreated = "subscription.created": "A subscription was created, whether or not the first cycle was billed.",
+    SubscriptionRenewed = "subscription.renewed": "A cycle after the first was billed.",
+    SubscriptionPastDue = "subscription.past_due": "An invoice of an active subscription could not be collected.",
+    SubscriptionCancelled = "subscription.cancelled": "A subscription was cancelled.",
+    RecurringInvoicePaused = "recurring_invoice.paused": "A recurring invoice was paused.",
+    RecurringInvoiceResumed = "recurring_invoice.resumed": "A recurring invoice was resumed after being paused or parked.",
+    RecurringInvoiceParked = "recurring_invoice.parked": "A recurring invoice was stopped after three failed attempts in a row to create an invoice.",
+    RecurringInvoiceCompleted = "recurring_invoice.completed": "The last invoice was created, or an update or resume left no date.",
+    RecurringInvoiceCancelled = "recurring_invoice.cancelled": "A recurring invoice was cancelled.",
+    PaymentLinkPaid = "payment_link.paid": "A payment link was paid.",
+    PaymentLinkExpired = "payment_link.expired": "A payment link expired.",
+    PaymentLinkCancelled = "payment_link.cancelled": "A payment link was cancelled.",
 }
 
-#[derive(Serialize)]
-struct Payload<'a, T> {
+/// The body of a webhook.
+#[derive(Serialize, ToSchema)]
+pub struct Payload<'a, T> {
+    /// Identifies the event; the same in each delivery.
     id: EventId,
+    /// What happened.
     #[serde(rename = "type")]
+    #[schema(value_type = EventType)]
     kind: &'static str,
+    /// When it happened, by the account's clock.
     timestamp: Timestamp,
     livemode: bool,
+    /// What the event is about.
     data: Data<'a, T>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Data<'a, T> {
+    /// The object as it was then.
     object: &'a T,
     /// The refund that the event is about.
     #[serde(skip_serializing_if = "Option::is_none")]

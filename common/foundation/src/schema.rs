@@ -19,6 +19,20 @@ pub fn enumeration(values: impl IntoIterator<Item = &'static str>) -> Object {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values)).build()
 }
 
+/// A string with one of these values, each with its kind and its meaning, which the description lists.
+pub fn explained(
+    introduction: &str,
+    values: impl IntoIterator<Item = (&'static str, &'static str, &'static str)>,
+) -> Object {
+    let mut description = introduction.to_owned();
+    let names = values.into_iter().map(|(name, kind, meaning)| {
+        description += &format!("\n- `{name}` ({kind}): {meaning}");
+        name
+    });
+    let names: Vec<_> = names.collect();
+    ObjectBuilder::from(enumeration(names)).description(Some(description)).build()
+}
+
 /// A string that matches a pattern.
 pub fn text(pattern: &str, example: &str) -> Object {
     ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern)).examples([json!(example)]).build()

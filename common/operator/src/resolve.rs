@@ -21,7 +21,7 @@ use foundation::clock::Clock;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
 use foundation::id::{AuditId, OperationId};
-use providers::{Decline, DeclineType, ProviderKind, ProviderResponse, Providers};
+use providers::{Decline, DeclineCode, DeclineType, ProviderKind, ProviderResponse, Providers};
 
 /// How long a provider is queried about an operation before an operator may decide instead.
 const MIN_RECOVERY_TIME: Duration = Duration::from_secs(3600);
@@ -253,17 +253,7 @@ fn decline(code: &str, kind: Option<DeclineType>) -> Result<Decline> {
 
 /// The type entered, or the one that our code implies.
 fn decline_type(code: &str, given: Option<DeclineType>) -> Option<DeclineType> {
-    given.or(match code {
-        "declined" | "insufficient_funds" | "authentication_failed" => Some(DeclineType::Soft),
-        "lost_card"
-        | "stolen_card"
-        | "expired_card"
-        | "incorrect_cvc"
-        | "authentication_required"
-        | "card_not_supported"
-        | "currency_not_supported" => Some(DeclineType::Hard),
-        _ => None,
-    })
+    given.or_else(|| DeclineCode::of_name(code).map(DeclineCode::kind))
 }
 
 /// Validates a provider reference. A reference in the provider's own format is accepted. In any other, each run of

@@ -10,12 +10,14 @@ pub mod capabilities;
 pub mod card_gateway;
 #[cfg(test)]
 mod contract;
+mod decline;
 mod dispute;
 mod failure;
 pub mod mock;
 mod operation_kind;
 mod statement;
 
+pub use decline::{Decline, DeclineCode, DeclineType};
 pub use dispute::{DisputeReason, DisputeStatus, ReportedDispute};
 pub use failure::{Cause, FailureCode, ProviderError};
 pub use operation_kind::{OperationKind, PROVIDER_TIMEOUT};
@@ -167,25 +169,6 @@ impl Card {
         let last4 = self.last4.len() == 4 && self.last4.bytes().all(|byte| byte.is_ascii_digit());
         brand && last4 && (1..=12).contains(&self.exp_month) && (1000..=9999).contains(&self.exp_year)
     }
-}
-
-/// Whether a retry with the same card may succeed:
-/// - `soft`: it may, later.
-/// - `hard`: it never does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
-#[sqlx(type_name = "decline_type", rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub enum DeclineType {
-    Soft,
-    Hard,
-}
-
-/// Why the issuer declined.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decline {
-    /// Our code for the reason, such as `insufficient_funds`; the same for all providers.
-    pub code: String,
-    pub kind: DeclineType,
 }
 
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use utoipa::ToSchema;
+use utoipa::openapi::Object;
 
 use super::collection::Failure;
 use super::invoice::Invoice;
@@ -13,7 +14,7 @@ use foundation::id::{AccountId, CollectionAttemptId, InvoiceId, PaymentId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::schema;
 use foundation::time::Timestamp;
-use providers::DeclineType;
+use providers::{DeclineCode, DeclineType};
 
 /// The status of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
@@ -81,7 +82,7 @@ pub struct AttemptView<'a> {
     /// Absent if there was no card to charge, or the card's provider account does not support the currency.
     payment_id: Option<PaymentId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Why the attempt failed: the decline code of its payment, or why nothing was charged.
+    #[schema(value_type = Option<AttemptCode>)]
     decline_code: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decline_type: Option<DeclineType>,
@@ -95,6 +96,18 @@ pub struct AttemptView<'a> {
 schema::field_types! {
     AttemptNumber = schema::integer(1, i64::from(i32::MAX));
     AttemptStatusName = schema::enumeration(NAMES);
+    AttemptCode = attempt_codes();
+}
+
+fn attempt_codes() -> Object {
+    let declines = DeclineCode::ALL.iter().map(|code| (code.name(), code.kind().name(), code.meaning()));
+    let others = Failure::without_decline().map(|(failure, meaning)| (failure.code, failure.kind.name(), meaning));
+    // Without a payment, a currency is not accepted in general, and not only with the card.
+    let declines = declines.filter(|(name, ..)| *name != Failure::CURRENCY.code);
+    schema::explained(
+        "Why the attempt failed: the decline code of its payment, or another reason:",
+        declines.chain(others),
+    )
 }
 
 impl<'a> AttemptView<'a> {

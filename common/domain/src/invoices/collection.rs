@@ -37,6 +37,16 @@ impl Failure<'static> {
     /// Only part of the amount was authorized; the authorization is reversed.
     pub const PARTIAL: Self = Self { code: "partial_authorization", kind: DeclineType::Soft };
 
+    /// Every reason other than a decline, with its meaning.
+    pub fn without_decline() -> impl Iterator<Item = (Self, &'static str)> {
+        let own = [
+            (Self::NO_CARD, "The customer has no card. The first card that is saved is charged at once."),
+            (Self::CURRENCY, "The account no longer accepts the currency of the invoice. Nothing was charged."),
+            (Self::PARTIAL, "The issuer authorized only part of the amount. That part is returned."),
+        ];
+        own.into_iter().chain(FailureCode::ALL.map(|code| (Self::of(code), code.message())))
+    }
+
     /// A payment that failed without a decline. Hard if the provider refused this card's charge, as it would again. Soft
     /// otherwise: the card did not cause the failure.
     pub const fn of(code: FailureCode) -> Self {

@@ -14,7 +14,7 @@ use foundation::own_data::{ExternalId, Metadata};
 use foundation::public_url;
 use foundation::schema;
 use foundation::time::Timestamp;
-use providers::{DeclineType, FailureCode};
+use providers::{DeclineCode, DeclineType, FailureCode};
 
 /// The public JSON of a payment.
 #[derive(Serialize, ToSchema)]
@@ -83,7 +83,7 @@ pub struct PaymentView<'a> {
     /// The card: for a saved card from the start, for a token once the provider has returned it.
     card: Option<CardView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Why the payment was declined. The codes are the same for all providers.
+    #[schema(value_type = Option<DeclineCode>)]
     decline_code: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decline_type: Option<DeclineType>,

@@ -1,6 +1,6 @@
 //! The mock's test cards. A saved card keeps the behavior of its token.
 
-use crate::{Card, Decline, DeclineType};
+use crate::{Card, Decline, DeclineCode};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardBehavior {
@@ -52,21 +52,20 @@ impl CardBehavior {
         self.traits().0
     }
 
-    /// The token, the last four digits, and the decline code and type, if the card is declined.
-    const fn traits(self) -> (&'static str, &'static str, &'static str, DeclineType) {
-        use DeclineType::{Hard, Soft};
+    /// The token, the last four digits, and the decline code, if the card is declined.
+    const fn traits(self) -> (&'static str, &'static str, DeclineCode) {
         match self {
-            Self::Approves => ("tok_ok", "4242", "insufficient_funds", Soft),
-            Self::Partial => ("tok_partial", "0010", "insufficient_funds", Soft),
-            Self::Declined => ("tok_declined", "0002", "declined", Soft),
-            Self::Insufficient => ("tok_insufficient", "9995", "insufficient_funds", Soft),
-            Self::Lost => ("tok_lost", "9987", "lost_card", Hard),
-            Self::Stolen => ("tok_stolen", "9979", "stolen_card", Hard),
-            Self::Expired => ("tok_expired", "0069", "expired_card", Hard),
-            Self::IncorrectCvc => ("tok_incorrect_cvc", "0127", "incorrect_cvc", Hard),
-            Self::Authentication => ("tok_authentication", "3155", "authentication_required", Hard),
-            Self::Disputed => ("tok_disputed", "0259", "insufficient_funds", Soft),
-            Self::DisputedWon => ("tok_disputed_won", "2685", "insufficient_funds", Soft),
+            Self::Approves => ("tok_ok", "4242", DeclineCode::InsufficientFunds),
+            Self::Partial => ("tok_partial", "0010", DeclineCode::InsufficientFunds),
+            Self::Declined => ("tok_declined", "0002", DeclineCode::Declined),
+            Self::Insufficient => ("tok_insufficient", "9995", DeclineCode::InsufficientFunds),
+            Self::Lost => ("tok_lost", "9987", DeclineCode::LostCard),
+            Self::Stolen => ("tok_stolen", "9979", DeclineCode::StolenCard),
+            Self::Expired => ("tok_expired", "0069", DeclineCode::ExpiredCard),
+            Self::IncorrectCvc => ("tok_incorrect_cvc", "0127", DeclineCode::IncorrectCvc),
+            Self::Authentication => ("tok_authentication", "3155", DeclineCode::AuthenticationRequired),
+            Self::Disputed => ("tok_disputed", "0259", DeclineCode::InsufficientFunds),
+            Self::DisputedWon => ("tok_disputed_won", "2685", DeclineCode::InsufficientFunds),
         }
     }
 
@@ -94,14 +93,15 @@ impl CardBehavior {
 
     /// The decline of a card that is declined.
     pub(super) fn decline(self) -> Decline {
-        let (_, _, code, kind) = self.traits();
-        Decline { code: code.into(), kind }
+        let (.., code) = self.traits();
+        code.into()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DeclineType;
 
     #[test]
     fn test_cards_have_distinct_tokens_and_details() {
