@@ -34,7 +34,8 @@ fn event(kind: EventType, mut payload: Value) -> Value {
     payload["description"] = json!(format!("The body of a `{}` webhook.", kind.name()));
     let is_about_a_refund = matches!(kind, EventType::PaymentRefunded | EventType::PaymentRefundFailed);
     let fields = &mut payload["properties"];
-    fields["data"]["properties"]["object"]["$ref"] = json!(format!("#/components/schemas/{object}"));
+    let reference = format!("#/components/schemas/{object}");
+    fields["data"]["properties"]["object"] = json!({"$ref": reference, "description": "The object as it was then."});
     if let Some(data) = fields["data"]["properties"].as_object_mut().filter(|_| !is_about_a_refund) {
         data.remove("refundId");
     }

@@ -7,6 +7,8 @@ mod compatibility;
 mod descriptions;
 mod errors;
 mod events;
+mod guides;
+mod markdown;
 pub(crate) mod operation_doc;
 pub(crate) mod operations;
 mod page;
@@ -30,25 +32,24 @@ const CACHE: &str = "public, max-age=300";
 /// An example of each object, by schema name; testkit/tests/openapi validates them against their schemas.
 const EXAMPLES: &str = include_str!("examples.json");
 
-/// The two routes, which are public and not part of /v1.
+/// The routes of the document and of the pages, which are public and not part of /v1.
 pub(crate) fn router(endpoints: &mut [Endpoint], public_url: &str) -> Router<App> {
     let document = document(endpoints, public_url);
-    let page = page::render(&document);
-    let (html, policy) = (Bytes::from(page.html), page.policy);
     let json = Bytes::from(document.to_string());
     let json_headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, CACHE), (ACCESS_CONTROL_ALLOW_ORIGIN, "*")];
-    let html_headers = move || {
-        let fixed = [
-            (CONTENT_TYPE, "text/html; charset=utf-8"),
-            (CACHE_CONTROL, CACHE),
-            (axum::http::header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (axum::http::header::REFERRER_POLICY, "no-referrer"),
-        ];
-        (fixed, [(CONTENT_SECURITY_POLICY, policy.clone())])
-    };
-    Router::new()
-        .route("/openapi.json", get(async move || (json_headers, json.clone())))
-        .route("/docs", get(async move || (html_headers(), html.clone())))
+    let html_headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CACHE_CONTROL, CACHE),
+        (axum::http::header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (axum::http::header::REFERRER_POLICY, "no-referrer"),
+    ];
+    let of_guide = |guide: guides::Guide| (format!("/docs/{}", guide.path), page::of_guide(&guide));
+    let pages = std::iter::once(("/docs".to_owned(), page::render(&document))).chain(guides::all().map(of_guide));
+    let router = Router::new().route("/openapi.json", get(async move || (json_headers, json.clone())));
+    pages.fold(router, |router, (path, page)| {
+        let response = (html_headers.clone(), [(CONTENT_SECURITY_POLICY, page.policy)], Bytes::from(page.html));
+        router.route(&path, get(async move || response.clone()))
+    })
 }
 
 const ABOUT: &str = "One API for card payments, whichever provider settles a merchant's money.\n\n\

@@ -3,11 +3,16 @@
 use std::fmt::Write as _;
 
 use axum::http::HeaderValue;
+use domain::events::EventType;
+use domain::invoices::Failure;
 use providers::mock::CardBehavior;
+use providers::{DeclineCode, DeclineType};
 use serde_json::Value;
 
 use super::errors;
-use super::schema_html::{inline, prose, rows};
+use super::guides::{self, Guide};
+use super::markdown;
+use super::schema_html::rows;
 use crate::error::anchor;
 use crate::html::{Style, Text};
 
@@ -20,34 +25,53 @@ pub(super) struct Page {
     pub(super) policy: HeaderValue,
 }
 
-pub(super) fn render(document: &Value) -> Page {
+/// A page with this content and menu.
+fn page(title: &str, content: &str, menu: &str) -> Page {
     let style = Style::new(&[include_str!("page.css")]);
     let policy = format!(
         "default-src 'none'; style-src {}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         style.source()
     );
-    let info = &document["info"];
-    let (title, version) = (text(&info["title"]), text(&info["version"]));
-    let server = Text(text(&document["servers"][0]["url"]));
+    // On a phone, the menu follows the content.
     let html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title} API</title>\n\
-         <style>{style}</style>\n{nav}\n<main>\n<h1>{title} API</h1>\n\
-         <p class=\"muted\">Version {version} at <code>{server}</code>. Machine-readable: \
-         <a href=\"/openapi.json\">openapi.json</a> (OpenAPI 3.1).</p>\n{about}\n{keys}\n{sections}\n{cards}\n{events}\n{errors}\n{schemas}\n\
-         </main>\n</html>\n",
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <style>{style}</style>\n<main>\n<p class=\"to-contents\"><a href=\"#contents\">Contents</a></p>\n{content}</main>\n\
+         <nav id=\"contents\">\n{menu}</nav>\n</html>\n",
+        title = Text(title),
         style = style.text,
-        nav = nav(document),
-        about = prose(text(&info["description"])),
+    );
+    let policy = HeaderValue::try_from(policy).expect("base64 and keywords are valid in a header");
+    Page { html, policy }
+}
+
+/// The page of a guide.
+pub(super) fn of_guide(guide: &Guide) -> Page {
+    let menu = format!("<a href=\"/docs\">API reference</a>\n{}", guides::links());
+    page(&guide.title(), &guide.html(), &menu)
+}
+
+/// The page of the API.
+pub(super) fn render(document: &Value) -> Page {
+    let info = &document["info"];
+    let (title, version) = (text(&info["title"]), text(&info["version"]));
+    let content = format!(
+        "<h1>{title} API</h1>\n\
+         <p class=\"muted\">Version {version} at <code>{server}</code>. Machine-readable: \
+         <a href=\"/openapi.json\">openapi.json</a> (OpenAPI 3.1). Begin with the \
+         <a href=\"/docs/guide/quick-start\">quick start</a>.</p>\n{about}\n{keys}\n{sections}\n{cards}\n{declines}\n\
+         {events}\n{errors}\n{schemas}\n",
+        server = Text(text(&document["servers"][0]["url"])),
+        about = markdown::render(text(&info["description"])),
         keys = keys(document),
         sections = sections(document),
         cards = test_cards(),
+        declines = declines(),
         events = events(document),
         errors = errors(document),
         schemas = schemas(document),
     );
-    let policy = HeaderValue::try_from(policy).expect("base64 and keywords are valid in a header");
-    Page { html, policy }
+    page(&format!("{title} API"), &content, &menu(document))
 }
 
 fn text(value: &Value) -> &str {
@@ -72,8 +96,8 @@ fn tags(document: &Value) -> impl Iterator<Item = &Value> {
     document["tags"].as_array().into_iter().flatten()
 }
 
-fn nav(document: &Value) -> String {
-    let mut html = String::from("<nav>\n<a href=\"#keys\">Keys</a>\n");
+fn menu(document: &Value) -> String {
+    let mut html = guides::links() + "<strong>API</strong>\n<a href=\"#keys\">Keys</a>\n";
     for tag in tags(document) {
         let _ = write!(html, "<strong>{}</strong>\n<ul>\n", Text(text(&tag["name"])));
         for (_, _, operation) in of_tag(document, tag) {
@@ -82,12 +106,12 @@ fn nav(document: &Value) -> String {
         }
         html.push_str("</ul>\n");
     }
-    html + "<strong>General</strong>\n<a href=\"#test-cards\">Test cards</a>\n<a href=\"#events\">Event types</a>\n<a href=\"#errors\">Errors</a>\n<a href=\"#schemas\">Objects and bodies</a>\n</nav>"
+    html + "<strong>General</strong>\n<a href=\"#test-cards\">Test cards</a>\n<a href=\"#declines\">Declines</a>\n<a href=\"#events\">Event types</a>\n<a href=\"#errors\">Errors</a>\n<a href=\"#schemas\">Objects and bodies</a>\n"
 }
 
 fn keys(document: &Value) -> String {
     let schemes = entries(&document["components"]["securitySchemes"]);
-    let descriptions: String = schemes.map(|(_, scheme)| prose(text(&scheme["description"]))).collect();
+    let descriptions: String = schemes.map(|(_, scheme)| markdown::render(text(&scheme["description"]))).collect();
     format!(
         "<h2 id=\"keys\">Keys</h2>\n<p>Send a key with every request: <code>Authorization: Bearer …</code></p>\n{descriptions}"
     )
@@ -111,7 +135,7 @@ fn article(document: &Value, method: &str, path: &str, operation: &Value) -> Str
          <p class=\"endpoint\"><span class=\"{method}\">{method}</span> <code>{path}</code> \
          <span class=\"muted\">{id}</span></p>\n{}",
         Text(text(&operation["summary"])),
-        prose(text(&operation["description"])),
+        markdown::render(text(&operation["description"])),
     );
     if let Some(parameters) = operation["parameters"].as_array().filter(|list| !list.is_empty()) {
         html.push_str("<h4>Parameters</h4>\n<div class=\"scroll\"><table>\n");
@@ -149,14 +173,40 @@ fn samples(operation: &Value) -> String {
     operation["x-codeSamples"].as_array().into_iter().flatten().enumerate().map(sample).collect()
 }
 
+/// Every event type, with when it is sent.
 fn events(document: &Value) -> String {
-    let row = |(kind, event): (&str, &Value)| {
-        let schema = &event["post"]["requestBody"]["content"]["application/json"]["schema"];
+    let row = |kind: &EventType| {
+        let schema = &document["webhooks"][kind.name()]["post"]["requestBody"]["content"]["application/json"]["schema"];
         let name = text(&schema["$ref"]).rsplit('/').next().unwrap_or_default();
-        format!("<tr><th><code>{kind}</code><td><a href=\"#schema-{name}\">{name}</a>\n")
+        format!(
+            "<tr id=\"event-{kind}\"><th><code>{kind}</code><td>{}<a href=\"#schema-{name}\">{name}</a>\n",
+            markdown::render(kind.meaning()),
+            kind = kind.name(),
+        )
     };
-    let rows: String = entries(&document["webhooks"]).map(row).collect();
+    let rows: String = EventType::ALL.iter().map(row).collect();
     format!("<h2 id=\"events\">Event types</h2>\n<div class=\"scroll\"><table>\n{rows}</table></div>\n")
+}
+
+/// The decline codes of payments, and why else a collection attempt fails.
+fn declines() -> String {
+    let row = |code: &str, kind: DeclineType, meaning: &str| {
+        let retry = match kind {
+            DeclineType::Soft => "soft: a retry may succeed",
+            DeclineType::Hard => "hard: never retry",
+        };
+        format!("<tr><th><code>{code}</code><td>{retry}<td>{}\n", Text(meaning))
+    };
+    let codes = DeclineCode::ALL.iter().map(|code| row(code.name(), code.kind(), code.meaning()));
+    let others = Failure::without_decline().map(|(failure, meaning)| row(failure.code, failure.kind, meaning));
+    let table = |rows: String| format!("<div class=\"scroll\"><table>\n{rows}</table></div>\n");
+    format!(
+        "<h2 id=\"declines\">Declines</h2>\n<p><code>declineCode</code> and <code>declineType</code> of a declined \
+         payment, the same for all providers. Show the payer no reason for lost and stolen cards.</p>\n{}\
+         <p>A collection attempt also fails for these reasons. What is soft is retried by the service.</p>\n{}",
+        table(codes.collect()),
+        table(others.collect()),
+    )
 }
 
 /// The cards of test accounts on the mock.
@@ -192,7 +242,7 @@ fn resolve<'a>(document: &'a Value, schema: &'a Value) -> Option<&'a Value> {
 fn responses(document: &Value, operation: &Value) -> String {
     let row = |(status, response): (&str, &Value)| {
         let Some(resolved) = resolve(document, response) else { return String::new() };
-        let description = inline(text(&resolved["description"]));
+        let description = markdown::render(text(&resolved["description"]));
         let schema = &resolved["content"]["application/json"]["schema"];
         let name = text(&schema["$ref"]).rsplit('/').next().unwrap_or_default();
         let content = match resolved["x-error-codes"].as_array() {
@@ -214,7 +264,7 @@ fn errors(document: &Value) -> String {
         let _ = writeln!(
             html,
             "<tr id=\"{id}\"><th><a href=\"#{id}\"><code>{code}</code></a><br><span class=\"muted\">{statuses}</span><td>{}",
-            prose(description),
+            markdown::render(description),
             id = anchor(code),
         );
     }
@@ -227,7 +277,7 @@ fn schemas(document: &Value) -> String {
         let _ = write!(
             html,
             "<article id=\"schema-{name}\">\n<h3><a href=\"#schema-{name}\">{name}</a></h3>\n{}{}{}</article>\n",
-            prose(text(&schema["description"])),
+            markdown::render(text(&schema["description"])),
             rows(schema),
             example(&schema["examples"][0])
         );

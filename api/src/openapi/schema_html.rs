@@ -2,25 +2,12 @@
 
 use serde_json::Value;
 
+use super::markdown;
 use super::schemas::OPEN_ENUM;
 use crate::html::Text;
 
 /// The length of the longest pattern that the page shows, in bytes.
 const MAX_PATTERN: usize = 60;
-
-/// Renders paragraphs; text between backticks becomes code.
-pub(super) fn prose(text: &str) -> String {
-    let paragraph = |paragraph: &str| format!("<p>{}</p>\n", inline(paragraph));
-    text.split("\n\n").filter(|paragraph| !paragraph.is_empty()).map(paragraph).collect()
-}
-
-/// Renders one paragraph without its tags.
-pub(super) fn inline(text: &str) -> String {
-    let part = |(i, part): (usize, &str)| {
-        if i % 2 == 1 { format!("<code>{}</code>", Text(part)) } else { Text(part).to_string() }
-    };
-    text.split('`').enumerate().map(part).collect()
-}
 
 /// Renders the fields of an object, one row each.
 pub(super) fn rows(schema: &Value) -> String {
@@ -43,9 +30,9 @@ pub(super) fn rows(schema: &Value) -> String {
 
 /// Renders the type, limits and description of a field.
 pub(super) fn field(described: &Value, schema: &Value) -> String {
-    let description = described["description"].as_str().map(inline).unwrap_or_default();
+    let description = described["description"].as_str().map(markdown::render).unwrap_or_default();
     let (kind, limits) = (kind(schema), limits(schema));
-    format!("<span class=\"muted type\">{kind}{limits}</span><br>{description}")
+    format!("<p class=\"muted type\">{kind}{limits}</p>\n{description}")
 }
 
 fn kind(schema: &Value) -> String {
@@ -103,15 +90,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prose_is_escaped_and_backticks_become_code() {
-        assert_eq!(prose("a `<b>` & c\n\nd"), "<p>a <code>&lt;b&gt;</code> &amp; c</p>\n<p>d</p>\n");
-    }
-
-    #[test]
     fn a_field_shows_its_type_and_limits() {
         let schema =
             json!({"type": "integer", "minimum": 1, "maximum": 100, "default": 10, "description": "The size."});
         let html = field(&schema, &schema);
-        assert_eq!(html, "<span class=\"muted type\">integer, 1 to 100, default 10</span><br>The size.");
+        assert_eq!(html, "<p class=\"muted type\">integer, 1 to 100, default 10</p>\n<p>The size.</p>\n");
     }
 }

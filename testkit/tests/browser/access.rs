@@ -1,7 +1,8 @@
 //! Accessibility of every page, checked by axe-core.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use testkit::browser::Device;
 
 use crate::pages::{BUTTON, open, pay};
 use crate::support::{Example, Provider, Shop, assert_accessible, card, cluster};
@@ -106,6 +107,20 @@ async fn the_api_reference_and_the_gateways_field() -> Result<()> {
         let tab = browser.tab().await?;
         tab.open(&format!("{api}/docs")).await?;
         assert_accessible(&tab, &tab.top(), "reference").await?;
+        for page in ["/docs", "/docs/guide/quick-start", "/docs/payments"] {
+            tab.open(&format!("{api}{page}")).await?;
+            tab.resize(Device::Phone).await?;
+            let begins = "document.querySelector('h1').getBoundingClientRect().bottom < 300 \
+                          && document.querySelector('h1 ~ *').getBoundingClientRect().top \
+                          < document.querySelector('nav').getBoundingClientRect().top";
+            ensure!(tab.top().value(begins).await? == true, "{page} does not begin with its content");
+            let wide = "[...document.querySelectorAll('main, main *, nav')] \
+                        .filter(e => e.getBoundingClientRect().right > 390.5).map(e => e.outerHTML.slice(0, 99))";
+            ensure!(tab.top().value(wide).await? == json!([]), "{page}: {}", tab.top().value(wide).await?);
+            tab.resize(Device::Desktop).await?;
+        }
+        tab.open(&format!("{api}/docs/guide/quick-start")).await?;
+        assert_accessible(&tab, &tab.top(), "guide").await?;
         tab.open(&field).await?;
         assert_accessible(&tab, &tab.top(), "gateway-field").await
     })
