@@ -124,6 +124,9 @@ enum CoreCommand {
     Mock(mock::Command),
 }
 
+/// The most connections to Postgres that a command uses.
+const CONNECTIONS: u32 = 3;
+
 /// What the commands share.
 struct Ctl {
     db: Db,
@@ -162,10 +165,16 @@ async fn run(cli: Cli) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     };
-    let ctl = Ctl::new(cli.actor.as_deref()).await?;
-    // All times are the database's, whatever this host's clock shows. The doctor measures and reports the difference
-    // itself.
-    if !matches!(command, CoreCommand::Doctor) {
+    // The doctor reports by itself whether Postgres can be reached and whether this host's clock is right. All other times
+    // are the database's, whatever this host's clock shows.
+    let (url, is_doctor) = (config::database_url()?, matches!(command, CoreCommand::Doctor));
+    let pool = if is_doctor {
+        db::pool(&url, CONNECTIONS, "ctl")?
+    } else {
+        db::command_pool(&url, CONNECTIONS, "ctl").await.context("cannot connect to Postgres")?
+    };
+    let ctl = Ctl::new(pool, cli.actor.as_deref())?;
+    if !is_doctor {
         ctl.clock.synchronize(&mut *ctl.db.acquire().await?).await?;
     }
     let output = match command {
@@ -198,8 +207,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
 }
 
 impl Ctl {
-    async fn new(actor: Option<&str>) -> Result<Self> {
-        let pool = db::command_pool(&config::database_url()?, 3, "ctl").await.context("cannot connect to Postgres")?;
+    fn new(pool: PgPool, actor: Option<&str>) -> Result<Self> {
         Ok(Self {
             db: match config::redis_if_any()? {
                 Some(redis) => Db::new(pool, Publisher::connect(&redis)),

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     Account, Client, Database, GatewayAccount, Postgres, Process, ProcessKind, Redis, TempDir,
     account::{CommandOutput, ctl_output, ctl_with_closed_stdout, run, run_ctl},
-    database::create_from_template,
+    database::postgres_with_database,
     files::random_hex,
     gateway_account::{self, run_gateway},
     ports, postgres,
@@ -105,7 +105,7 @@ impl Builder {
         let programs = self.release.as_deref().map_or_else(Programs::own, |folder| Ok(Programs::in_folder(folder)))?;
         let (url, postgres, database) = if self.own_postgres {
             let folder = self.postgres_in.unwrap_or_else(|| directory.path().join("postgres"));
-            let (url, postgres) = start_postgres(&folder, self.durable, self.release.is_none()).await?;
+            let (url, postgres) = postgres_with_database(&folder, self.durable, self.release.is_none()).await?;
             (url, Some(postgres), None)
         } else {
             let database = Database::create().await?;
@@ -462,20 +462,6 @@ impl Drop for Cluster {
             }
         }
     }
-}
-
-async fn start_postgres(folder: &Path, durable: bool, migrated: bool) -> Result<(String, Postgres)> {
-    let options = postgres::Options { durable, ..postgres::Options::default() };
-    let postgres = if migrated {
-        let postgres = template::start(folder, options).await?;
-        create_from_template(&postgres, "payments").await?;
-        postgres
-    } else {
-        let postgres = Postgres::start(folder, options).await?;
-        postgres.ensure_database("payments").await?;
-        postgres
-    };
-    Ok((postgres.url("payments"), postgres))
 }
 
 fn common_environment(redis: &Redis) -> Result<Environment> {

@@ -1,6 +1,7 @@
 //! A separate database for each test, in the one Postgres of the test process.
 
 use std::{
+    path::Path,
     sync::atomic::{AtomicU64, Ordering},
     thread,
 };
@@ -14,6 +15,9 @@ use crate::{
     redis::{self, Redis},
     template,
 };
+
+/// The database of a cluster with a server of its own.
+const OF_CLUSTER: &str = "payments";
 
 /// The servers shared by all tests of one process. Statics are never dropped: the watchdog ends them.
 #[derive(Debug)]
@@ -83,8 +87,26 @@ impl Drop for Database {
     }
 }
 
-/// Creates a database `name` in a server that was started from the template.
-pub(crate) async fn create_from_template(postgres: &Postgres, name: &str) -> Result<()> {
+/// A server of its own for one cluster, and the URL of its database, which is empty or migrated.
+pub(crate) async fn postgres_with_database(
+    folder: &Path,
+    durable: bool,
+    is_migrated: bool,
+) -> Result<(String, Postgres)> {
+    let options = postgres::Options { durable, ..postgres::Options::default() };
+    let postgres = if is_migrated {
+        let postgres = template::start(folder, options).await?;
+        create_from_template(&postgres, OF_CLUSTER).await?;
+        postgres
+    } else {
+        let postgres = Postgres::start(folder, options).await?;
+        postgres.ensure_database(OF_CLUSTER).await?;
+        postgres
+    };
+    Ok((postgres.url(OF_CLUSTER), postgres))
+}
+
+async fn create_from_template(postgres: &Postgres, name: &str) -> Result<()> {
     let template = template::DATABASE;
     let mut admin = admin(&postgres.url("postgres")).await?;
     // Copying files is faster than writing the copy to the WAL, which tests never replay.

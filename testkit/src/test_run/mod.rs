@@ -29,8 +29,9 @@ const WAITING: [&[&str]; 2] = [
     &["testkit::journeys"],
     &["testkit::browser", "gateway::api", "queue::suite", "testkit::dashboards", "testkit::guides"],
 ];
-/// Threads for each processor in a suite whose tests wait for other processes.
-const WAITING_THREADS: usize = 3;
+/// Threads for each processor in a suite whose tests wait for other processes. With more, the processes that they start
+/// wait for a processor longer than their own timeouts.
+const WAITING_THREADS: usize = 2;
 /// With more failures the cause is not one test, and nothing is run again.
 const MAX_RUN_AGAIN: usize = 20;
 
