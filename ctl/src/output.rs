@@ -35,7 +35,7 @@ impl Output {
         rows: &[impl Serialize],
         columns: &'static [&'static str],
     ) -> Result<Self, serde_json::Error> {
-        let rows = rows.iter().map(|row| serde_json::to_value(row).map(without_nulls)).collect::<Result<Value, _>>()?;
+        let rows = rows.iter().map(|row| to_value(row).map(without_nulls)).collect::<Result<Value, _>>()?;
         Ok(Self::new(vec![(name, rows)]).table(name, columns))
     }
 
@@ -97,6 +97,11 @@ impl Output {
         }
         lines
     }
+}
+
+/// The JSON of a row. An integer beyond 64 bits, such as a large sum, becomes a floating-point number.
+pub(crate) fn to_value(row: &impl Serialize) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(&serde_json::to_string(row)?)
 }
 
 fn without_nulls(mut row: Value) -> Value {

@@ -11,7 +11,7 @@ use operator::Total;
 use serde_json::{Value, json};
 
 use crate::Ctl;
-use crate::output::Output;
+use crate::output::{Output, to_value};
 
 #[derive(Args)]
 pub(crate) struct Reconcile {
@@ -48,34 +48,36 @@ pub(crate) async fn run(ctl: &Ctl, args: Reconcile) -> Result<Output> {
         ("day", json!(args.day.to_string())),
         ("day_is_over", json!(is_over)),
         ("agree", json!(agree && complete)),
-        ("providers", comparisons.iter().map(|comparison| provider(comparison).into_json()).collect::<Value>()),
+        ("providers", comparisons.iter().map(provider).collect::<Result<Value, _>>()?),
     ]);
     Ok(output.lines(lines).exit(code))
 }
 
-fn provider(comparison: &AccountComparison) -> Output {
-    let totals = comparison.totals.iter().map(|(key, total)| self::total(*key, total).into_json());
+fn provider(comparison: &AccountComparison) -> Result<Value, serde_json::Error> {
+    let totals = comparison.totals.iter().map(|(key, total)| self::total(*key, total));
     let differences = comparison.mismatches.iter().map(|mismatch| difference(mismatch).into_json());
-    Output::new(vec![
+    let output = Output::new(vec![
         ("provider", json!(comparison.provider)),
         ("provider_account", json!(comparison.provider_account)),
         ("lines", json!(comparison.lines)),
         ("operations", json!(comparison.operations)),
         ("not_compared", json!(comparison.not_compared)),
-        ("totals", totals.collect::<Value>()),
+        ("totals", totals.collect::<Result<Value, _>>()?),
         ("differences", differences.collect::<Value>()),
-    ])
+    ]);
+    Ok(output.into_json())
 }
 
-fn total((kind, currency): (&str, &str), total: &Total) -> Output {
-    Output::new(vec![
+fn total((kind, currency): (&str, &str), total: &Total) -> Result<Value, serde_json::Error> {
+    let output = Output::new(vec![
         ("kind", json!(kind)),
         ("currency", json!(currency)),
         ("their_count", json!(total.theirs.0)),
-        ("their_amount", json!(total.theirs.1)),
+        ("their_amount", to_value(&total.theirs.1)?),
         ("our_count", json!(total.ours.0)),
-        ("our_amount", json!(total.ours.1)),
-    ])
+        ("our_amount", to_value(&total.ours.1)?),
+    ]);
+    Ok(output.into_json())
 }
 
 fn difference(mismatch: &BookMismatch) -> Output {
@@ -100,7 +102,7 @@ fn table(comparison: &AccountComparison) -> Vec<String> {
     let row = |mismatch: &BookMismatch| {
         let side = |side: &Value| if side.is_null() { "–".to_owned() } else { side.to_string() };
         format!(
-            "  {:<20} {:<8} {}  theirs {}  ours {}",
+            "  {:<20} {:<18} {}  theirs {}  ours {}",
             mismatch.difference.name(),
             mismatch.entry.name(),
             if mismatch.reference.is_empty() { "no reference" } else { &mismatch.reference },

@@ -22,7 +22,7 @@ pub struct BookDifference {
     pub provider: ProviderKind,
     /// A [`Difference`] by name.
     pub difference: String,
-    /// `charge`, `capture`, `void`, `refund` or `credit`.
+    /// An [`Entry`](providers::Entry) by name.
     pub entry: String,
     /// Empty if it has none.
     pub reference: String,

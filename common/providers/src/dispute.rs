@@ -75,6 +75,8 @@ pub struct ReportedDispute {
     pub respond_by: Option<Timestamp>,
     /// If known, the time before which an open dispute does not change by itself.
     pub until: Option<Timestamp>,
+    /// The provider's reference for giving the money back; `None` if it was not given back, or the statement shows none.
+    pub reinstatement_ref: Option<String>,
 }
 
 impl ReportedDispute {

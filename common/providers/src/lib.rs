@@ -408,7 +408,7 @@ pub trait Provider: Send + Sync + 'static {
         provider_ref: &'a str,
     ) -> BoxFuture<'a, Result<Option<Booked>, ProviderError>>;
 
-    /// Returns up to `limit` transactions booked at `since` or later, charges and their follow-ups, oldest first. Class
+    /// Returns up to `limit` transactions booked at `since` or later, charges, their follow-ups and disputed money, oldest first. Class
     /// C keeps no references and returns none.
     fn statement(
         &self,

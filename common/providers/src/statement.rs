@@ -1,4 +1,4 @@
-//! A provider's statement: charges and their follow-ups.
+//! A provider's statement: charges, their follow-ups and disputed money.
 
 use super::{ChargeStatus, ProviderResponse, ReportedDispute};
 use foundation::money::Money;
@@ -14,6 +14,10 @@ pub enum Entry {
     Refund,
     /// A refund to a card without a charge. We never request that.
     Credit,
+    /// Disputed money that was withdrawn.
+    DisputeWithdrawn,
+    /// Disputed money that was given back as the dispute was won.
+    DisputeReinstated,
 }
 
 impl Entry {
@@ -25,11 +29,21 @@ impl Entry {
             Self::Void => "void",
             Self::Refund => "refund",
             Self::Credit => "credit",
+            Self::DisputeWithdrawn => "dispute_withdrawn",
+            Self::DisputeReinstated => "dispute_reinstated",
+        }
+    }
+
+    /// Whether it moves disputed money: no operation of ours requests that.
+    pub const fn is_dispute(self) -> bool {
+        match self {
+            Self::DisputeWithdrawn | Self::DisputeReinstated => true,
+            Self::Charge | Self::Capture | Self::Void | Self::Refund | Self::Credit => false,
         }
     }
 }
 
-/// The charge that a capture, void or refund belongs to.
+/// The charge that a capture, void, refund or dispute belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParentCharge {
     /// The provider's reference for it.
@@ -44,7 +58,7 @@ pub struct StatementLine {
     pub entry: Entry,
     /// Our reference; empty if the transaction has none.
     pub reference: String,
-    /// The provider's reference for it.
+    /// The provider's reference for it. For withdrawn money, that of the dispute.
     pub provider_ref: String,
     /// For a void, the amount of the charge, which is not compared.
     pub money: Money,
@@ -59,7 +73,7 @@ pub struct StatementLine {
 #[derive(Clone, Debug)]
 pub struct ChargeReport {
     pub status: ChargeStatus,
-    /// The charge and its follow-ups. `None` for a provider that keeps no references (class C): nothing can be
+    /// The charge and its follow-ups, without disputed money. `None` for a provider that keeps no references (class C): nothing can be
     /// compared.
     pub lines: Option<Vec<StatementLine>>,
     /// All, also those that were decided. Empty for a provider that reports none.

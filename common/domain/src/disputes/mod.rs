@@ -1,5 +1,6 @@
 //! Disputes of payments, as their provider reports them.
 
+pub mod books;
 mod list;
 mod view;
 
@@ -100,8 +101,8 @@ pub async fn open(
     };
     sqlx::query!(
         "INSERT INTO disputes (id, account_id, payment_id, provider_account_id, provider_ref, amount, currency, reason,
-                status, respond_by, created_at, closed_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+                status, respond_by, created_at, closed_at, reinstatement_ref)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         dispute.id.uuid(),
         payment.account_id.uuid(),
         payment.id.uuid(),
@@ -114,6 +115,7 @@ pub async fn open(
         dispute.respond_by,
         now,
         dispute.closed_at,
+        reported.reinstatement_ref,
     )
     .execute(tx)
     .await?;
@@ -140,13 +142,14 @@ pub async fn update(
     dispute.respond_by = reported.respond_by;
     dispute.closed_at = reported.status.is_closed().then_some(now);
     dispute.version = sqlx::query_scalar!(
-        "UPDATE disputes SET status = $3, respond_by = $4, closed_at = $5
+        "UPDATE disputes SET status = $3, respond_by = $4, closed_at = $5, reinstatement_ref = $6, written_at = clock_timestamp()
          WHERE account_id = $1 AND id = $2 RETURNING version",
         account.uuid(),
         dispute.id.uuid(),
         dispute.status as DisputeStatus,
         dispute.respond_by,
         dispute.closed_at,
+        reported.reinstatement_ref,
     )
     .fetch_one(tx)
     .await?;

@@ -1,8 +1,9 @@
 //! Reconciliation. Reads a provider's statement and records for each line the outcome that our books lack: this finds
 //! responses that no process would request again, and transactions that belong to no operation. Then, in the other
-//! direction, operations that succeeded in our books since the last run and are not in the statement are looked up at
-//! the provider. Remaining differences are recorded for an operator.
+//! direction, what our books recorded since the last run and is not in the statement is looked up at the provider:
+//! operations that succeeded, and disputed money. Remaining differences are recorded for an operator.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,9 +12,10 @@ use sqlx::PgPool;
 use crate::charge::outcome::record_outcome;
 use crate::charge::stale::is_recorded;
 use crate::reconcile::books::{
-    Difference, LineMatch, NewDifference, OurBooks, listed_in, look_up_missing, our_side, provider_side,
+    Difference, LineMatch, LookUpResult, NewDifference, OurBooks, OurEntry, listed_in, look_up_missing, provider_side,
     record_difference, request_difference, statement_between,
 };
+use domain::disputes::books as dispute_books;
 use domain::operations::books::{self, RecordedOperation};
 use domain::operations::{self, OperationKind, PROVIDER_TIMEOUT, State};
 use foundation::clock::Clock;
@@ -27,7 +29,8 @@ use providers::{Action, Entry, Provider, ProviderKind, ProviderResponse, Provide
 /// Interval between readings of a provider account's statement.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(60);
 /// Operations younger than this are left to the charge protocol, which is working on them; so are those that a worker
-/// holds. Successive readings overlap by twice this, for lines that the provider adds late.
+/// holds. Disputed money is left to inquiries for as long. Successive readings overlap by twice this, for lines that the
+/// provider adds late.
 const IN_PROGRESS_AGE: Duration = Duration::from_secs(120);
 /// Provider accounts handed out per batch.
 const RECONCILIATION_BATCH: i64 = 200;
@@ -37,9 +40,10 @@ const LINES: i64 = 1000;
 const MAX_LINES: i64 = LINES * 16;
 /// After so many failed lines the cause is probably not the lines, and the rest wait for the next reading.
 const MAX_FAILURES: usize = 10;
-/// Maximum number of operations checked per reading, and of unlisted ones that are looked up individually; with more,
-/// the statement of their time is read first.
+/// Maximum number of operations, and of disputes, checked per reading.
 const MAX_OPERATIONS: i64 = 5_000;
+/// Maximum number of unlisted operations that are looked up individually; with more, the statement of their time is read
+/// first.
 const DIRECT_LOOK_UPS: usize = 20;
 /// Maximum number of look-ups per reading. The rest follow at once in the next reading.
 const MAX_LOOK_UPS: usize = 100;
@@ -86,9 +90,9 @@ struct Due {
     since: Timestamp,
     /// A statement requested now contains everything booked before this instant.
     complete_until: Timestamp,
-    /// Operations that succeeded since this instant are checked against the statement.
+    /// What our books recorded since this instant is checked against the statement.
     books_since: Timestamp,
-    /// Operations recorded before this instant were booked before the statement was requested.
+    /// What was recorded before this instant was booked before the statement was requested.
     books_until: Timestamp,
 }
 
@@ -178,7 +182,8 @@ fn count(provider: ProviderKind, outcome: &'static str) {
 /// The result of comparing a line.
 enum LineResult {
     Done,
-    /// The charge protocol is working on it, or will be when its lease expires. The next reading compares it again.
+    /// The charge protocol is working on it, or will be when its lease expires, or an inquiry may be about to record it.
+    /// The next reading compares it again.
     UnderWay,
 }
 
@@ -218,7 +223,7 @@ impl Comparison<'_> {
         // Until the statement is read to its end, an operation that is not in it need not be looked up.
         let books = match page.until {
             Some(_) => Progress { until: self.due.books_since, more: false },
-            None => self.check_our_operations(provider, &page.lines).await?,
+            None => self.check_our_books(provider, &page.lines).await?,
         };
         self.save_progress(&lines, &books).await?;
         failures.into_iter().next().map_or(Ok(()), Err)
@@ -229,21 +234,30 @@ impl Comparison<'_> {
             LineMatch::Unmatched { .. } if line.entry == Entry::Charge => self.record_orphan(line).await?,
             // Recovery of that operation finds it by a look-up, or sends the request again.
             LineMatch::Unmatched { candidate: Some(_), .. } => {}
+            LineMatch::Unmatched { .. } if line.entry.is_dispute() && line.occurred_at >= self.due.books_until => {
+                return Ok(LineResult::UnderWay);
+            }
             LineMatch::Unmatched { payment, candidate: None } => {
                 let new = self.differs(Difference::MissingWithUs, Some(line), None);
                 record_difference(self.db, &NewDifference { payment, ..new }).await?;
             }
             LineMatch::Operation(recorded) if is_done(recorded, line) => {
-                if let Some(difference) = request_difference(recorded, line) {
-                    record_difference(self.db, &self.differs(difference, Some(line), Some(recorded))).await?;
-                }
+                self.compare_entry(line, recorded.into()).await?
             }
+            LineMatch::Movement(movement) => self.compare_entry(line, movement.into()).await?,
             LineMatch::Operation(recorded) if recorded.is_under_way(IN_PROGRESS_AGE) => {
                 return Ok(LineResult::UnderWay);
             }
             LineMatch::Operation(recorded) => self.record(line, recorded).await?,
         }
         Ok(LineResult::Done)
+    }
+
+    async fn compare_entry(&self, line: &StatementLine, recorded: OurEntry<'_>) -> Result<()> {
+        if let Some(difference) = recorded.difference(line) {
+            record_difference(self.db, &self.differs(difference, Some(line), Some(recorded))).await?;
+        }
+        Ok(())
     }
 
     /// Records an outcome that our books lack, or a difference if it cannot be the operation's outcome.
@@ -255,20 +269,23 @@ impl Comparison<'_> {
         let operation = operations::read(self.db, recorded.id, self.clock.now()).await?;
         let fits_request = match line.entry {
             Entry::Charge => is_possible_outcome(operation.provider, &operation.request.action, &line.response),
-            Entry::Capture | Entry::Void | Entry::Refund | Entry::Credit => {
-                request_difference(recorded, line).is_none()
-            }
+            Entry::Capture
+            | Entry::Void
+            | Entry::Refund
+            | Entry::Credit
+            | Entry::DisputeWithdrawn
+            | Entry::DisputeReinstated => request_difference(recorded, line).is_none(),
         };
         if !fits_request && !recorded.state.is_final() {
             let difference = request_difference(recorded, line).unwrap_or(Difference::Amount);
-            record_difference(self.db, &self.differs(difference, Some(line), Some(recorded))).await?;
+            record_difference(self.db, &self.differs(difference, Some(line), Some(recorded.into()))).await?;
             return Ok(());
         }
         // A second charge is reversed and recorded as an anomaly. A follow-up operation cannot be undone, so a
         // difference is recorded for an operator.
         let is_new = line.entry == Entry::Charge
             || !recorded.state.is_final()
-            || record_difference(self.db, &self.differs(Difference::Status, Some(line), Some(recorded))).await?;
+            || record_difference(self.db, &self.differs(Difference::Status, Some(line), Some(recorded.into()))).await?;
         if !is_new {
             return Ok(());
         }
@@ -282,17 +299,43 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Checks the operations that succeeded in our books since the last reading: first against the lines just read;
-    /// then, if these do not cover their time, against the statement of that time; those in neither are looked up
-    /// individually. Returns how far it got.
-    async fn check_our_operations(&self, provider: &dyn Provider, lines: &[StatementLine]) -> Result<Progress> {
+    /// Checks what our books have recorded since the last reading. Returns how far it got.
+    async fn check_our_books(&self, provider: &dyn Provider, lines: &[StatementLine]) -> Result<Progress> {
         let Due { books_since, books_until, .. } = *self.due;
-        let stop_at = |until| Ok(Progress { until, more: false });
         let class = provider.recovery(self.id, OperationKind::Sale).await;
         if !matches!(class, Ok(RecoveryClass::Idempotent | RecoveryClass::Lookup)) || books_since >= books_until {
             // Recovery class C supports no look-ups.
-            return stop_at(if class.is_ok() { books_until.max(books_since) } else { books_since });
+            let until = if class.is_ok() { books_until.max(books_since) } else { books_since };
+            return Ok(Progress { until, more: false });
         }
+        let operations = self.check_our_operations(provider, lines).await?;
+        let disputes = self.check_our_disputes(provider, lines, operations.until).await?;
+        let until = disputes.until.min(operations.until);
+        Ok(Progress { until, more: (operations.more || disputes.more) && until > books_since })
+    }
+
+    /// Checks the disputed money recorded before `until`: first against the lines just read; what is not among them is
+    /// looked up individually.
+    async fn check_our_disputes(
+        &self,
+        provider: &dyn Provider,
+        lines: &[StatementLine],
+        until: Timestamp,
+    ) -> Result<Progress> {
+        let written = dispute_books::written(self.db, self.id, self.due.books_since, until, MAX_OPERATIONS).await?;
+        let full = i64::try_from(written.len()).is_ok_and(|count| count >= MAX_OPERATIONS);
+        let reached = written.last().and_then(|movement| movement.written_at).filter(|_| full).unwrap_or(until);
+        let listed: HashSet<_> = lines.iter().map(|line| &line.provider_ref).collect();
+        let unlisted = written.into_iter().filter(|movement| !listed.contains(&movement.provider_ref)).collect();
+        let looked_up = look_up_missing(provider, self.id, unlisted, MAX_LOOK_UPS).await;
+        self.record_missing(looked_up, Progress { until: reached, more: full }, |movement| movement.written_at).await
+    }
+
+    /// Checks the operations that succeeded in our books since the last reading: first against the lines just read;
+    /// then, if these do not cover their time, against the statement of that time; those in neither are looked up
+    /// individually.
+    async fn check_our_operations(&self, provider: &dyn Provider, lines: &[StatementLine]) -> Result<Progress> {
+        let Due { books_since, books_until, .. } = *self.due;
         let done = books::succeeded(self.db, self.id, books_since, books_until, MAX_OPERATIONS).await?;
         let full = i64::try_from(done.len()).is_ok_and(|count| count >= MAX_OPERATIONS);
         let reached = done.last().and_then(|recorded| recorded.finished_at).filter(|_| full).unwrap_or(books_until);
@@ -310,33 +353,43 @@ impl Comparison<'_> {
                 }
                 Err(reason) => {
                     tracing::warn!(provider_account = %self.id, reason, "no statement of an earlier time; it will be requested again in a minute");
-                    return stop_at(books_since);
+                    return Ok(Progress { until: books_since, more: false });
                 }
             }
         }
         let looked_up = look_up_missing(provider, self.id, unlisted, MAX_LOOK_UPS).await;
-        for (recorded, difference, line) in &looked_up.differ {
-            record_difference(self.db, &self.differs(*difference, line.as_ref(), Some(recorded))).await?;
+        self.record_missing(looked_up, Progress { until: reached, more: full }, |recorded| recorded.finished_at).await
+    }
+
+    /// Records the differences that look-ups found. Returns how far they got: to the entry at which they stopped, or to
+    /// where they ended.
+    async fn record_missing<T>(
+        &self,
+        looked_up: LookUpResult<T>,
+        end: Progress,
+        time_of: fn(&T) -> Option<Timestamp>,
+    ) -> Result<Progress>
+    where
+        for<'e> OurEntry<'e>: From<&'e T>,
+    {
+        for (entry, difference, line) in &looked_up.differ {
+            record_difference(self.db, &self.differs(*difference, line.as_ref(), Some(entry.into()))).await?;
         }
-        Ok(match looked_up.stopped {
-            None => Progress { until: reached, more: full && reached > books_since },
-            Some((recorded, why)) => {
-                if let Some(reason) = &why {
-                    tracing::warn!(operation = %recorded.id, reason, "the look-up failed; the provider will be queried again in a minute");
-                }
-                let until = recorded.finished_at.unwrap_or(books_since);
-                Progress { until, more: why.is_none() && until > books_since }
-            }
-        })
+        let Some((entry, why)) = looked_up.stopped else { return Ok(end) };
+        if let Some(reason) = &why {
+            let provider_ref = OurEntry::from(&entry).provider_ref();
+            tracing::warn!(provider_account = %self.id, provider_ref, reason, "the look-up failed; the provider will be queried again in a minute");
+        }
+        Ok(Progress { until: time_of(&entry).unwrap_or(self.due.books_since), more: why.is_none() })
     }
 
     fn differs<'d>(
         &self,
         difference: Difference,
         line: Option<&'d StatementLine>,
-        recorded: Option<&'d RecordedOperation>,
+        recorded: Option<OurEntry<'d>>,
     ) -> NewDifference<'d> {
-        let entry = line.map(|line| line.entry).or_else(|| recorded.and_then(RecordedOperation::entry));
+        let entry = line.map(|line| line.entry).or_else(|| recorded.and_then(OurEntry::entry));
         NewDifference {
             account: self.due.account_id,
             provider_account: self.id,
@@ -347,7 +400,7 @@ impl Comparison<'_> {
             recorded,
             payment: None,
             theirs: line.map_or(Value::Null, provider_side),
-            ours: recorded.map_or(Value::Null, our_side),
+            ours: recorded.map_or(Value::Null, OurEntry::side),
         }
     }
 

@@ -1,17 +1,18 @@
 //! Compares a provider's statement of one day with our books, in both directions, without changing anything. The
 //! comparison that records outcomes is `engine::reconcile`, which runs every minute.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use serde_json::Value;
 use sqlx::PgPool;
 
 use domain::accounts::Mode;
+use domain::disputes::books as dispute_books;
 use domain::operations::books::{self, RecordedOperation};
 use domain::operations::{OperationKind, State};
 use engine::reconcile::books::{
-    Difference, LineMatch, OurBooks, find_difference, listed_in, look_up_missing, our_side, provider_side,
+    Difference, LineMatch, OurBooks, OurEntry, find_difference, listed_in, look_up_missing, provider_side,
     statement_between,
 };
 use foundation::calendar::{Date, TimeZone};
@@ -24,7 +25,7 @@ use providers::{Entry, Provider, ProviderKind, Providers, RecoveryClass, Stateme
 /// Maximum difference between sending an operation and its booking, in either direction.
 const MARGIN: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Maximum number of operations looked up individually.
+/// Maximum number of operations, and of movements of disputed money, looked up individually.
 const MAX_LOOK_UPS: usize = 1_000;
 /// Maximum number of operations read per provider account, and per query.
 const MAX_OPERATIONS: usize = 500_000;
@@ -45,9 +46,9 @@ pub struct BookMismatch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
     /// Number and sum of the provider's lines.
-    pub theirs: (u64, i64),
+    pub theirs: (u64, i128),
     /// Number and sum of our operations that match these lines, or that the provider lacks.
-    pub ours: (u64, i64),
+    pub ours: (u64, i128),
 }
 
 /// The comparison of one provider account.
@@ -103,9 +104,9 @@ pub async fn compare_books(
 }
 
 impl AccountComparison {
-    fn add(&mut self, entry: Entry, money: Money, add: impl FnOnce(&mut Total, i64)) {
+    fn add(&mut self, entry: Entry, money: Money, add: impl FnOnce(&mut Total, i128)) {
         // A void's amount is its charge's, which is already counted.
-        let minor = if entry == Entry::Void { 0 } else { money.minor };
+        let minor = if entry == Entry::Void { 0 } else { money.minor.into() };
         add(self.totals.entry((entry.name(), money.currency.code())).or_default(), minor);
     }
 
@@ -113,10 +114,38 @@ impl AccountComparison {
         self.add(line.entry, line.money, |total, minor| total.theirs = (total.theirs.0 + 1, total.theirs.1 + minor));
     }
 
-    fn add_ours(&mut self, recorded: &RecordedOperation) {
-        let (Some(entry), Some(money)) = (recorded.entry(), recorded.money()) else { return };
-        if recorded.state == State::Succeeded {
+    fn add_ours(&mut self, recorded: OurEntry<'_>) {
+        let money = match recorded {
+            OurEntry::Operation(recorded) => recorded.money().filter(|_| recorded.state == State::Succeeded),
+            OurEntry::Movement(movement) => Some(movement.money),
+        };
+        if let (Some(entry), Some(money)) = (recorded.entry(), money) {
             self.add(entry, money, |total, minor| total.ours = (total.ours.0 + 1, total.ours.1 + minor));
+        }
+    }
+
+    /// Adds what the provider lacks or has otherwise.
+    fn add_looked_up<T>(&mut self, looked_up: std::result::Result<Vec<LookedUp<T>>, String>)
+    where
+        for<'e> OurEntry<'e>: From<&'e T>,
+    {
+        let differ = match looked_up {
+            Ok(differ) => differ,
+            Err(reason) => {
+                self.not_compared = Some(reason);
+                return;
+            }
+        };
+        for (recorded, difference, line) in &differ {
+            let recorded = OurEntry::from(recorded);
+            self.add_ours(recorded);
+            self.mismatches.push(BookMismatch {
+                difference: *difference,
+                entry: recorded.entry().unwrap_or(Entry::Charge),
+                reference: recorded.reference().to_owned(),
+                theirs: line.as_ref().map_or(Value::Null, provider_side),
+                ours: recorded.side(),
+            });
         }
     }
 }
@@ -152,8 +181,10 @@ async fn compare(db: &PgPool, providers: &Providers, at: &Account, start: Timest
         compared.lines += 1;
         compared.add_theirs(line);
         let line_match = our_books.match_line(line);
-        if let LineMatch::Operation(recorded) = &line_match {
-            compared.add_ours(recorded);
+        match &line_match {
+            LineMatch::Operation(recorded) => compared.add_ours((*recorded).into()),
+            LineMatch::Movement(movement) => compared.add_ours((*movement).into()),
+            LineMatch::Unmatched { .. } => {}
         }
         compared.mismatches.extend(line_mismatch(line, &line_match));
     }
@@ -164,21 +195,14 @@ async fn compare(db: &PgPool, providers: &Providers, at: &Account, start: Timest
     compared.operations = done.len();
     let is_listed = listed_in(&lines);
     let unlisted = done.into_iter().filter(|recorded| !is_listed(recorded)).collect();
-    match missing_at_provider(provider, at.id, end, unlisted).await {
-        Ok(missing) => {
-            for (recorded, difference, line) in missing {
-                compared.add_ours(&recorded);
-                compared.mismatches.push(BookMismatch {
-                    difference,
-                    entry: recorded.entry().unwrap_or(Entry::Charge),
-                    reference: recorded.reference.clone(),
-                    theirs: line.as_ref().map_or(Value::Null, provider_side),
-                    ours: our_side(&recorded),
-                });
-            }
-        }
-        Err(reason) => compared.not_compared = Some(reason),
+    compared.add_looked_up(missing_at_provider(provider, at.id, end, unlisted).await);
+    let written = dispute_books::written(db, at.id, start, end, PAGE).await?;
+    if i64::try_from(written.len()).is_ok_and(|count| count >= PAGE) {
+        compared.not_compared = Some(format!("our books have more than {} disputes of that day", PAGE / 2));
     }
+    let listed: HashSet<_> = lines.iter().map(|line| &line.provider_ref).collect();
+    let unlisted = written.into_iter().filter(|movement| !listed.contains(&movement.provider_ref)).collect();
+    compared.add_looked_up(look_up_all(provider, at.id, unlisted).await);
     compared.mismatches.sort_by(|a, b| a.reference.cmp(&b.reference));
     Ok(compared)
 }
@@ -190,18 +214,35 @@ async fn missing_at_provider(
     account: ProviderAccountId,
     end: Timestamp,
     mut unlisted: Vec<RecordedOperation>,
-) -> std::result::Result<Vec<(RecordedOperation, Difference, Option<StatementLine>)>, String> {
+) -> std::result::Result<Vec<LookedUp<RecordedOperation>>, String> {
     let latest = unlisted.iter().filter_map(|recorded| recorded.settled_at).max().map(|at| at.plus(MARGIN));
     if let Some(until) = latest.filter(|until| *until > end) {
         let later = statement_between(provider, account, end, until).await?;
         let is_listed = listed_in(&later);
         unlisted.retain(|recorded| !is_listed(recorded));
     }
+    look_up_all(provider, account, unlisted).await
+}
+
+/// An entry of ours that differs, and the provider's line, if there is one.
+type LookedUp<T> = (T, Difference, Option<StatementLine>);
+
+async fn look_up_all<T>(
+    provider: &dyn Provider,
+    account: ProviderAccountId,
+    unlisted: Vec<T>,
+) -> std::result::Result<Vec<LookedUp<T>>, String>
+where
+    for<'e> OurEntry<'e>: From<&'e T>,
+{
     let looked_up = look_up_missing(provider, account, unlisted, MAX_LOOK_UPS).await;
     match looked_up.stopped {
         None => Ok(looked_up.differ),
-        Some((recorded, Some(why))) => Err(format!("the look-up of {} failed: {why}", recorded.reference)),
-        Some((_, None)) => Err(format!("more than {MAX_LOOK_UPS} of our operations are not in the statement")),
+        Some((recorded, Some(why))) => {
+            let provider_ref = OurEntry::from(&recorded).provider_ref().unwrap_or_default();
+            Err(format!("the look-up of {provider_ref} failed: {why}"))
+        }
+        Some((_, None)) => Err(format!("more than {MAX_LOOK_UPS} of our entries are not in the statement")),
     }
 }
 
@@ -252,9 +293,10 @@ async fn sent_within(db: &PgPool, at: &Account, start: Timestamp) -> Result<Opti
 
 fn line_mismatch(line: &StatementLine, line_match: &LineMatch<'_>) -> Option<BookMismatch> {
     let (difference, recorded) = match line_match {
-        LineMatch::Operation(recorded) => (find_difference(recorded, line)?, Some(*recorded)),
+        LineMatch::Operation(recorded) => (find_difference(recorded, line)?, Some(OurEntry::from(*recorded))),
+        LineMatch::Movement(movement) => (OurEntry::from(*movement).difference(line)?, Some((*movement).into())),
         // It is in progress.
-        LineMatch::Unmatched { candidate: Some(recorded), .. } => (Difference::Status, Some(*recorded)),
+        LineMatch::Unmatched { candidate: Some(recorded), .. } => (Difference::Status, Some((*recorded).into())),
         LineMatch::Unmatched { candidate: None, .. } => (Difference::MissingWithUs, None),
     };
     Some(BookMismatch {
@@ -262,6 +304,6 @@ fn line_mismatch(line: &StatementLine, line_match: &LineMatch<'_>) -> Option<Boo
         entry: line.entry,
         reference: line.reference.clone(),
         theirs: provider_side(line),
-        ours: recorded.map_or(Value::Null, our_side),
+        ours: recorded.map_or(Value::Null, OurEntry::side),
     })
 }

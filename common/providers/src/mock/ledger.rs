@@ -190,8 +190,7 @@ struct Charge {
     captured: i64,
     captured_at: Option<Timestamp>,
     refunded: i64,
-    /// Withdrawn at present because of disputes.
-    disputed: i64,
+    disputes: Vec<ReportedDispute>,
 }
 
 async fn lock(
@@ -237,7 +236,7 @@ async fn lock(
         captured: if sale { row.amount } else { follows.captured },
         captured_at: if sale { Some(row.occurred_at) } else { follows.captured_at },
         refunded: follows.refunded,
-        disputed: disputes.iter().map(ReportedDispute::withdrawn).sum(),
+        disputes,
         kind: row.kind,
     }))
 }
@@ -258,6 +257,12 @@ impl Charge {
         }
     }
 
+    /// The amount that can still be refunded.
+    fn left(&self) -> i64 {
+        let disputed: i64 = self.disputes.iter().map(ReportedDispute::withdrawn).sum();
+        self.captured - self.refunded - disputed
+    }
+
     /// Why the mock refuses the follow-up; `None` if it does not.
     fn refuses(&self, follow: Follow, now: Timestamp) -> Option<&'static str> {
         let status = self.status(now);
@@ -268,9 +273,7 @@ impl Charge {
             Follow::Void if status != OPEN => Some("too late to void"),
             Follow::Void if self.refunded > 0 => Some("already refunded"),
             Follow::Refund(_) if status == ChargeStatus::Voided => Some("voided"),
-            Follow::Refund(amount) if amount > self.captured - self.refunded - self.disputed => {
-                Some("exceeds what is left of the captured amount")
-            }
+            Follow::Refund(amount) if amount > self.left() => Some("exceeds what is left of the captured amount"),
             Follow::Capture(_) | Follow::Void | Follow::Refund(_) => None,
         }
     }
@@ -418,8 +421,8 @@ async fn store(tx: &mut PgConnection, request: &Request, token: &str) -> Result<
     Ok(stored(row.id, &row.nature))
 }
 
-/// Returns the status of a charge. A settlement or expiry is written under the lock of the charge, so no follow-up can
-/// undo it.
+/// Returns the status of a charge. A settlement, expiry or won dispute is written under the lock of the charge, so no
+/// follow-up can undo it.
 pub(super) async fn status(
     db: &PgPool,
     account: ProviderAccountId,
@@ -447,6 +450,7 @@ pub(super) async fn status(
     if settled && !charge.settled {
         disputes::open(&mut tx, account, charge_id, &charge.behavior, charge.captured - charge.refunded, now).await?;
     }
+    disputes::reinstate(&mut tx, &charge.disputes).await?;
     tx.commit().await?;
     Ok(status)
 }

@@ -2,7 +2,7 @@
 
 use sqlx::PgPool;
 
-use super::{CardBehavior, ledger};
+use super::{CardBehavior, disputes, ledger};
 use crate::{Entry, ParentCharge, ProviderError, StatementLine};
 use foundation::id::ProviderAccountId;
 use foundation::money::{Currency, Money};
@@ -59,7 +59,7 @@ impl Row {
     }
 }
 
-/// Returns the entries approved at `since` or later, by the database's clock.
+/// Returns the entries approved, and the disputed money moved, at `since` or later, by the database's clock.
 pub(super) async fn read(
     db: &PgPool,
     account: ProviderAccountId,
@@ -73,7 +73,11 @@ pub(super) async fn read(
         since,
         limit,
     );
-    rows.fetch_all(db).await?.into_iter().map(Row::line).collect()
+    let mut lines: Vec<_> = rows.fetch_all(db).await?.into_iter().map(Row::line).collect::<Result<_, _>>()?;
+    lines.extend(disputes::statement(db, account, since, limit).await?);
+    lines.sort_by_key(|line| line.occurred_at);
+    lines.truncate(usize::try_from(limit).unwrap_or(0));
+    Ok(lines)
 }
 
 /// Returns a charge and its follow-ups.
@@ -98,5 +102,8 @@ pub(super) async fn booked(
     id: &str,
 ) -> Result<Option<StatementLine>, ProviderError> {
     let row = entries!("WHERE t.account = $1 AND t.approved AND t.id = $2", account.uuid(), id);
-    row.fetch_optional(db).await?.map(Row::line).transpose()
+    match row.fetch_optional(db).await? {
+        Some(row) => row.line().map(Some),
+        None => disputes::line(db, account, id).await,
+    }
 }

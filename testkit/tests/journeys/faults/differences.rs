@@ -9,7 +9,7 @@ use crate::support::{Merchant, Shop, accepted, created, eventually, id, metric, 
 
 const CARD: &str = "4242424242424242";
 
-struct Setup {
+pub(super) struct Setup {
     cluster: Cluster,
     shop: Shop,
 }
@@ -21,11 +21,18 @@ impl Setup {
         Ok(Self { cluster, shop })
     }
 
-    fn merchant(&self) -> &Merchant {
+    /// With an account whose provider is the mock.
+    pub(super) async fn at_the_mock() -> Result<Self> {
+        let mut setup = Self::new().await?;
+        setup.shop.merchant = Merchant::new(&setup.cluster).await?;
+        Ok(setup)
+    }
+
+    pub(super) fn merchant(&self) -> &Merchant {
         &self.shop.merchant
     }
 
-    async fn execute(&self, statement: &'static str) -> Result<()> {
+    pub(super) async fn execute(&self, statement: &'static str) -> Result<()> {
         let done = sqlx::query(statement).execute(&self.merchant().books.db).await?;
         assert!(done.rows_affected() > 0, "{statement}");
         Ok(())
@@ -37,7 +44,7 @@ impl Setup {
     }
 
     /// Makes the whole statement and all our operations be compared now, and waits for the end.
-    async fn reconcile(&self) -> Result<()> {
+    pub(super) async fn reconcile(&self) -> Result<()> {
         // Operations must be old enough to be compared.
         self.execute(
             "UPDATE operations SET created_at = created_at - interval '5 minutes', finished_at = finished_at - interval '5 minutes'",
@@ -57,12 +64,12 @@ impl Setup {
         .await
     }
 
-    async fn listed(&self, more: &[&str]) -> Result<Vec<Value>> {
+    pub(super) async fn listed(&self, more: &[&str]) -> Result<Vec<Value>> {
         let listed = self.cluster.ctl(&[&["differences", "list"], more].concat()).await?;
         Ok(listed["differences"].as_array().cloned().unwrap_or_default())
     }
 
-    async fn kinds(&self) -> Result<Vec<String>> {
+    pub(super) async fn kinds(&self) -> Result<Vec<String>> {
         let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
         let rows = self.listed(&[]).await?;
         let mut kinds: Vec<_> =
@@ -71,7 +78,7 @@ impl Setup {
         Ok(kinds)
     }
 
-    async fn wait_for_metric(&self, difference: &str, count: f64) -> Result<()> {
+    pub(super) async fn wait_for_metric(&self, difference: &str, count: f64) -> Result<()> {
         let name = format!("payments_book_differences_unresolved{{mode=\"test\",difference=\"{difference}\"}}");
         let has_count = async || {
             Ok(metric(&self.cluster, ProcessKind::Scheduler, &name)
@@ -187,10 +194,7 @@ async fn an_inquiry_compares_the_whole_charge() -> Result<()> {
 
 #[tokio::test]
 async fn captures_and_refunds_at_the_mock_are_compared() -> Result<()> {
-    let cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
-    let mut shop = Shop::new(&cluster, &[]).await?;
-    shop.merchant = Merchant::new(&cluster).await?;
-    let setup = Setup { cluster, shop };
+    let setup = Setup::at_the_mock().await?;
     let merchant = setup.merchant();
     let (sold, held) = (merchant.charge(1_000).await?, merchant.hold(1_000).await?);
     accepted(&merchant.refund(&sold, Some(300)).await?);

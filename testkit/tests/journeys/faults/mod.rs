@@ -4,6 +4,7 @@
 mod api;
 mod clocks;
 mod differences;
+mod disputed_money;
 mod hanging_commits;
 mod late;
 mod lost_responses;

@@ -1,7 +1,7 @@
 //! `ctl reconcile` compares a provider's statement with our records: it reports each difference and changes nothing.
 
 use anyhow::Result;
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::CommandOutput;
 
 use crate::support::{Merchant, Shop, accepted, cluster, created, id, merchant, ok, payment, uuid};
@@ -77,6 +77,40 @@ async fn differences_with_the_mock_are_reported() -> Result<()> {
     expected.sort_by(|a, b| a.1.cmp(&b.1));
     assert_eq!(differences(&differing), expected);
     assert_eq!(differences(&reconcile(&merchant).await?), expected, "reconcile changes nothing");
+    Ok(())
+}
+
+#[tokio::test]
+async fn disputed_money_is_compared_with_the_mock() -> Result<()> {
+    let merchant = merchant().await?;
+    for (amount, token) in [(700, "tok_disputed"), (800, "tok_disputed_won")] {
+        created(&merchant.api.post("/v1/payments", payment(amount, token)).await?);
+    }
+    merchant.advance("2 minutes").await?;
+    merchant.advance("11 days").await?;
+    let matching = reconcile(&merchant).await?;
+    assert_eq!((matching.code, differences(&matching)), (0, vec![]), "{matching:?}");
+    let totals = matching.json()["providers"][0]["totals"].clone();
+    let total = |kind: &str, count: i64, amount: i64| {
+        json!({"kind": kind, "currency": "USD", "their_count": count, "their_amount": amount, "our_count": count,
+            "our_amount": amount})
+    };
+    let expected = [total("charge", 2, 1500), total("dispute_reinstated", 1, 800), total("dispute_withdrawn", 2, 1500)];
+    assert_eq!(totals, json!(expected));
+
+    let db = &merchant.books.db;
+    let ours = "UPDATE disputes SET amount = amount - 1 WHERE amount = 700 AND account_id = $1";
+    sqlx::query(ours).bind(merchant.books.account).execute(db).await?;
+    let theirs = "UPDATE mock.disputes d SET reinstated_at = NULL FROM provider_accounts p
+                  WHERE p.id = d.account AND p.account_id = $1 AND d.amount = 800";
+    sqlx::query(theirs).bind(merchant.books.account).execute(db).await?;
+    let differing = reconcile(&merchant).await?;
+    let rows = differing.json()["providers"][0]["differences"].clone();
+    let rows = rows.as_array().into_iter().flatten();
+    let mut found: Vec<_> = rows.map(|row| format!("{} {}", row["difference"], row["kind"]).replace('"', "")).collect();
+    found.sort();
+    let expected = ["amount dispute_withdrawn", "missing_at_provider dispute_reinstated"];
+    assert_eq!((differing.code, found), (1, expected.map(str::to_owned).to_vec()), "{differing:?}");
     Ok(())
 }
 

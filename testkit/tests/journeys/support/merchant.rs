@@ -91,12 +91,13 @@ impl Merchant {
         .await
     }
 
-    /// Writes an open dispute of a payment, as if the provider had reported it, and returns its id.
+    /// Writes an open dispute of a payment, as if the provider had reported it, and returns its id. Reconciliation does
+    /// not look it up.
     pub(crate) async fn dispute(&self, payment: &str) -> Result<String> {
         let insert = "INSERT INTO disputes (id, account_id, payment_id, provider_account_id, provider_ref, amount, currency,
-                          reason, status, created_at)
+                          reason, status, created_at, written_at)
                       SELECT new_ulid(now()), account_id, id, provider_account_id, 'mockdp_' || id, 1, currency, 'fraudulent',
-                          'needs_response', now() FROM payments WHERE id = $1 RETURNING id";
+                          'needs_response', now(), NULL FROM payments WHERE id = $1 RETURNING id";
         let id: uuid::Uuid = sqlx::query_scalar(insert).bind(uuid(payment)?).fetch_one(&self.books.db).await?;
         Ok(super::api_id("dp_", id))
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use super::{
-    Difference, LineMatch, NewDifference, OurBooks, find_difference, listed_in, look_up_missing, our_side,
+    Difference, LineMatch, NewDifference, OurBooks, OurEntry, find_difference, listed_in, look_up_missing,
     provider_side, record_difference, request_difference,
 };
 use domain::operations::books::{self, PaymentRecord};
@@ -68,17 +68,21 @@ impl Comparison<'_> {
         for line in self.lines {
             let (difference, recorded) = match our_books.match_line(line) {
                 LineMatch::Operation(recorded) if recorded.state == State::Succeeded => {
-                    (find_difference(recorded, line), Some(recorded))
+                    (find_difference(recorded, line), Some(OurEntry::from(recorded)))
                 }
                 LineMatch::Operation(recorded) => {
-                    (request_difference(recorded, line).filter(|_| !recorded.state.is_final()), Some(recorded))
+                    (request_difference(recorded, line).filter(|_| !recorded.state.is_final()), Some(recorded.into()))
+                }
+                LineMatch::Movement(movement) => {
+                    let movement = OurEntry::from(movement);
+                    (movement.difference(line), Some(movement))
                 }
                 LineMatch::Unmatched { candidate: None, .. } => (Some(Difference::MissingWithUs), None),
                 LineMatch::Unmatched { candidate: Some(_), .. } => (None, None),
             };
             let Some(difference) = difference else { continue };
             agree = false;
-            let (theirs, ours) = (provider_side(line), recorded.map_or(Value::Null, our_side));
+            let (theirs, ours) = (provider_side(line), recorded.map_or(Value::Null, OurEntry::side));
             let new = self.difference(difference, line.entry);
             record_difference(self.db, &NewDifference { line: Some(line), recorded, theirs, ours, ..new }).await?;
         }
@@ -99,8 +103,8 @@ impl Comparison<'_> {
         let found = look_up_missing(provider, self.inquiry.provider_account_id, missing, MAX_LOOK_UPS).await;
         let agree = found.differ.is_empty();
         for (recorded, difference, line) in &found.differ {
-            let line = line.as_ref();
-            let (theirs, ours) = (line.map_or(Value::Null, provider_side), our_side(recorded));
+            let (line, recorded) = (line.as_ref(), OurEntry::from(recorded));
+            let (theirs, ours) = (line.map_or(Value::Null, provider_side), recorded.side());
             let new = self.difference(*difference, recorded.entry().unwrap_or(Entry::Charge));
             record_difference(self.db, &NewDifference { line, recorded: Some(recorded), theirs, ours, ..new }).await?;
         }

@@ -3,15 +3,15 @@
 use serde_json::Value;
 use sqlx::PgPool;
 
+use super::OurEntry;
 use domain::accounts::Mode;
-use domain::operations::books::RecordedOperation;
 use foundation::error::Result;
-use foundation::id::{AccountId, PaymentId, ProviderAccountId};
+use foundation::id::{AccountId, OperationId, PaymentId, ProviderAccountId};
 use providers::{Entry, ProviderKind, StatementLine};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// The provider has it, and none of our operations requested it.
+    /// The provider has it, and none of our operations requested it, or we have not recorded its dispute.
     MissingWithUs,
     /// Our books have it as succeeded, and the provider does not have it.
     MissingAtProvider,
@@ -47,7 +47,7 @@ pub struct NewDifference<'a> {
     pub difference: Difference,
     pub entry: Entry,
     pub line: Option<&'a StatementLine>,
-    pub recorded: Option<&'a RecordedOperation>,
+    pub recorded: Option<OurEntry<'a>>,
     pub payment: Option<PaymentId>,
     pub theirs: Value,
     pub ours: Value,
@@ -55,15 +55,12 @@ pub struct NewDifference<'a> {
 
 /// Records a difference, unless it was recorded before, resolved or not. Returns whether it is new.
 pub async fn record_difference(db: &PgPool, new: &NewDifference<'_>) -> Result<bool> {
-    let or_empty = |text: Option<&String>| text.cloned().unwrap_or_default();
     // Differences about the same line have the same reference and provider_ref, so the constraint finds duplicates.
-    let reference = or_empty(new.line.map(|line| &line.reference).or(new.recorded.map(|recorded| &recorded.reference)));
-    let provider_ref = or_empty(
-        new.line
-            .map(|line| &line.provider_ref)
-            .or_else(|| new.recorded.and_then(|recorded| recorded.provider_ref.as_ref())),
-    );
-    let payment = new.payment.or_else(|| new.recorded.and_then(|recorded| recorded.payment_id));
+    let reference = new.line.map(|line| line.reference.as_str()).or(new.recorded.map(OurEntry::reference));
+    let reference = reference.unwrap_or_default();
+    let provider_ref = new.line.map(|line| line.provider_ref.as_str());
+    let provider_ref = provider_ref.or(new.recorded.and_then(OurEntry::provider_ref)).unwrap_or_default();
+    let payment = new.payment.or(new.recorded.and_then(OurEntry::payment));
     let done = sqlx::query!(
         "INSERT INTO book_differences (id, account_id, provider_account_id, difference, entry, reference, provider_ref,
              payment_id, operation_id, ours, theirs)
@@ -76,7 +73,7 @@ pub async fn record_difference(db: &PgPool, new: &NewDifference<'_>) -> Result<b
         reference,
         provider_ref,
         payment.map(PaymentId::uuid),
-        new.recorded.map(|recorded| recorded.id.uuid()),
+        new.recorded.and_then(OurEntry::operation).map(OperationId::uuid),
         new.ours,
         new.theirs,
     )

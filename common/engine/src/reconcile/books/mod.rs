@@ -1,8 +1,10 @@
-//! Compares a provider's books with ours: which operation a statement line belongs to, and how the two differ.
+//! Compares a provider's books with ours: which operation or disputed money a statement line belongs to, and how the two
+//! differ.
 
 mod charge;
 mod differences;
 mod missing;
+mod our_entry;
 mod statement;
 
 use std::collections::{HashMap, HashSet};
@@ -13,25 +15,30 @@ use sqlx::PgPool;
 pub use charge::compare_charge;
 pub use differences::{Difference, open_differences};
 pub use differences::{NewDifference, record_difference};
-pub use missing::look_up_missing;
+pub use missing::{LookUpResult, look_up_missing};
+pub use our_entry::OurEntry;
 pub use statement::{listed_in, statement_between};
 
+use domain::disputes::{self, books::DisputeMovement};
 use domain::operations::State;
 use domain::operations::books::{self, RecordedOperation};
 use foundation::error::Result;
 use foundation::id::{AccountId, PaymentId, ProviderAccountId};
 use providers::{Entry, StatementLine};
 
-/// The operations in our books that statement lines may belong to.
+/// What is in our books that statement lines may belong to.
 pub struct OurBooks {
     by_reference: HashMap<String, RecordedOperation>,
     of_payments: HashMap<PaymentId, Vec<RecordedOperation>>,
+    /// Disputed money of these payments, by the provider's reference.
+    movements: HashMap<String, DisputeMovement>,
 }
 
 /// What a statement line belongs to.
 pub enum LineMatch<'a> {
     Operation(&'a RecordedOperation),
-    /// None of our operations.
+    Movement(&'a DisputeMovement),
+    /// Nothing of ours.
     Unmatched {
         /// The payment whose charge it follows, if the charge is ours.
         payment: Option<PaymentId>,
@@ -42,7 +49,7 @@ pub enum LineMatch<'a> {
 }
 
 impl OurBooks {
-    /// Reads the operations for these lines. Call it after reading the lines, so that it is at least as recent.
+    /// Reads what these lines may belong to. Call it after reading the lines, so that it is at least as recent.
     pub async fn load(db: &PgPool, account: AccountId, at: ProviderAccountId, lines: &[StatementLine]) -> Result<Self> {
         let references: HashSet<&String> =
             lines.iter().map(|line| &line.reference).filter(|reference| !reference.is_empty()).collect();
@@ -61,18 +68,23 @@ impl OurBooks {
                 of_payments.entry(payment).or_default().push(recorded);
             }
         }
-        Ok(Self { by_reference, of_payments })
+        let movements = disputes::books::of_payments(db, account, &payments).await?.into_iter();
+        let movements = movements.map(|movement| (movement.provider_ref.clone(), movement)).collect();
+        Ok(Self { by_reference, of_payments, movements })
     }
 
     /// The operations of one payment, for the lines of its charge.
     pub fn for_payment(payment: PaymentId, operations: Vec<RecordedOperation>) -> Self {
         let by_reference = index_by_reference(operations.clone());
-        Self { by_reference, of_payments: HashMap::from([(payment, operations)]) }
+        Self { by_reference, of_payments: HashMap::from([(payment, operations)]), movements: HashMap::new() }
     }
 
     /// Matches a line: by its reference; without one of our references, by the provider_ref of an operation of the same
-    /// charge.
+    /// charge, or of disputed money.
     pub fn match_line(&self, line: &StatementLine) -> LineMatch<'_> {
+        if let Some(movement) = self.movements.get(&line.provider_ref).filter(|_| line.entry.is_dispute()) {
+            return LineMatch::Movement(movement);
+        }
         if let Some(recorded) = self.by_reference.get(&line.reference).filter(|_| !line.reference.is_empty()) {
             return LineMatch::Operation(recorded);
         }

@@ -1,6 +1,6 @@
 use super::*;
 use domain::operations::OperationKind;
-use foundation::id::OperationId;
+use foundation::id::{DisputeId, OperationId};
 use foundation::money::Money;
 use foundation::time::Timestamp;
 use providers::{ParentCharge, ProviderResponse};
@@ -80,7 +80,21 @@ fn lines_match_by_reference_or_by_provider_ref_of_their_charge() {
     );
     let unknown = recorded(OperationKind::Refund, "op_3", State::Unknown, None);
     let our_books = OurBooks::for_payment(PaymentId::new(at(1)), vec![charge.clone(), named, unknown]);
+    let dispute = DisputeMovement {
+        entry: Entry::DisputeWithdrawn,
+        dispute_id: DisputeId::new(at(2)),
+        payment_id: PaymentId::new(at(1)),
+        provider_ref: "dis_1".to_owned(),
+        money: dollars(500),
+        written_at: None,
+    };
+    let withdrawn = |minor| line(Entry::DisputeWithdrawn, "", "dis_1", minor);
+    let difference = |line: &StatementLine| OurEntry::from(&dispute).difference(line);
+    assert_eq!(difference(&withdrawn(500)), None);
+    assert_eq!(difference(&withdrawn(499)), Some(Difference::Amount));
+    assert_eq!(difference(&line(Entry::DisputeReinstated, "", "dis_1", 500)), Some(Difference::Status));
     let our_books = OurBooks {
+        movements: HashMap::from([("dis_1".to_owned(), dispute.clone())]),
         of_payments: HashMap::from([(
             charge.payment_id.expect("it has one"),
             our_books.of_payments.into_values().next().expect("one"),
@@ -90,6 +104,7 @@ fn lines_match_by_reference_or_by_provider_ref_of_their_charge() {
     let about = |line: &StatementLine| match our_books.match_line(line) {
         LineMatch::Operation(recorded) => recorded.reference.clone(),
         LineMatch::Unmatched { candidate: Some(recorded), .. } => format!("candidate {}", recorded.reference),
+        LineMatch::Movement(movement) => movement.provider_ref.clone(),
         LineMatch::Unmatched { payment, .. } => format!("unmatched, payment found: {}", payment.is_some()),
     };
     assert_eq!(about(&line(Entry::Refund, "op_2", "re_1", 500)), "op_2");
@@ -97,6 +112,8 @@ fn lines_match_by_reference_or_by_provider_ref_of_their_charge() {
     assert_eq!(about(&line(Entry::Refund, "", "re_1", 500)), "op_2");
     assert_eq!(about(&line(Entry::Refund, "", "re_9", 500)), "candidate op_3");
     assert_eq!(about(&line(Entry::Refund, "", "re_9", 400)), "unmatched, payment found: true");
+    assert_eq!(about(&withdrawn(499)), "dis_1");
+    assert_eq!(about(&line(Entry::DisputeReinstated, "", "dis_2", 500)), "unmatched, payment found: true");
     // A line with a foreign reference matches no operation, whatever its amount.
     assert_eq!(about(&line(Entry::Refund, "theirs", "re_9", 500)), "unmatched, payment found: true");
     assert_eq!(about(&line(Entry::Charge, "theirs", "ch_9", 500)), "unmatched, payment found: false");

@@ -1,0 +1,1 @@
+ALTER TABLE book_differences VALIDATE CONSTRAINT book_differences_entry;

@@ -1,0 +1,113 @@
+//! Disputed money in a provider's statement is compared with our disputes, in both directions.
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::differences::Setup;
+use crate::support::{created, id, payment, uuid};
+
+const LOST: &str = "tok_disputed";
+const WON: &str = "tok_disputed_won";
+
+/// Disputes of these payments that were decided and compared.
+async fn decided(setup: &Setup, payments: &[(i64, &str)]) -> Result<Vec<String>> {
+    let merchant = setup.merchant();
+    let mut ids = Vec::new();
+    for (amount, token) in payments {
+        ids.push(id(created(&merchant.api.post("/v1/payments", payment(*amount, token)).await?))?);
+    }
+    for step in ["2 minutes", "11 days"] {
+        merchant.advance(step).await?;
+        reconcile(setup).await?;
+        assert_eq!(setup.kinds().await?, [""; 0], "the books agree after {step}");
+    }
+    Ok(ids)
+}
+
+/// Compares everything, with disputes old enough to be compared.
+async fn reconcile(setup: &Setup) -> Result<()> {
+    setup.execute("UPDATE provider_accounts SET created_at = created_at - interval '5 minutes'").await?;
+    setup.execute("UPDATE disputes SET written_at = written_at - interval '5 minutes'").await?;
+    let booked = "UPDATE mock.disputes
+                  SET booked_at = booked_at - interval '5 minutes', reinstated_at = reinstated_at - interval '5 minutes'";
+    setup.execute(booked).await?;
+    setup.reconcile().await
+}
+
+#[tokio::test]
+async fn disputed_money_that_our_books_lack_is_recorded_once() -> Result<()> {
+    let setup = Setup::at_the_mock().await?;
+    let payments = decided(&setup, &[(100, LOST), (101, WON), (102, WON)]).await?;
+    setup.execute("DELETE FROM disputes WHERE amount IN (100, 101)").await?;
+    setup.execute("UPDATE disputes SET status = 'lost', reinstatement_ref = NULL WHERE amount = 102").await?;
+    for _ in 0..2 {
+        reconcile(&setup).await?;
+        let withdrawn = ["missing_with_us dispute_withdrawn"; 2];
+        let reinstated = ["missing_with_us dispute_reinstated"; 2];
+        assert_eq!(setup.kinds().await?, [reinstated, withdrawn].concat());
+    }
+    setup.wait_for_metric("missing_with_us", 4.0).await?;
+    let rows = setup.listed(&["--account", &setup.merchant().account.id]).await?;
+    let of = |kind: &str, payment: &str| {
+        rows.iter().find(|row| row["kind"] == kind && row["payment"] == payment).cloned().unwrap_or_default()
+    };
+    let lost = of("dispute_withdrawn", &payments[0]);
+    assert_eq!((&lost["theirs"]["amount"], &lost["ours"]), (&100.into(), &Value::Null), "{rows:?}");
+    assert_eq!(of("dispute_reinstated", &payments[2])["theirs"]["amount"], 102, "{rows:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn disputed_money_that_the_provider_lacks_is_recorded() -> Result<()> {
+    let setup = Setup::at_the_mock().await?;
+    let payments = decided(&setup, &[(100, LOST), (101, WON), (102, LOST)]).await?;
+    setup.execute("DELETE FROM mock.disputes WHERE amount = 100").await?;
+    setup.execute("UPDATE mock.disputes SET reinstated_at = NULL WHERE amount = 101").await?;
+    reconcile(&setup).await?;
+    assert_eq!(
+        setup.kinds().await?,
+        ["missing_at_provider dispute_reinstated", "missing_at_provider dispute_withdrawn"]
+    );
+    let rows = setup.listed(&[]).await?;
+    let lost = rows.iter().find(|row| row["kind"] == "dispute_withdrawn").cloned().unwrap_or_default();
+    assert_eq!((&lost["payment"], &lost["ours"]["amount"]), (&payments[0].clone().into(), &100.into()), "{lost}");
+    assert!(lost["ours"]["dispute"].as_str().is_some_and(|dispute| dispute.starts_with("dp_")), "{lost}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_amount_of_disputed_money_is_recorded() -> Result<()> {
+    let setup = Setup::at_the_mock().await?;
+    let payments = decided(&setup, &[(100, LOST), (101, WON), (102, LOST)]).await?;
+    setup.execute("UPDATE disputes SET amount = amount - 1 WHERE amount = 100").await?;
+    setup.execute("UPDATE mock.disputes SET amount = amount + 1 WHERE amount = 101").await?;
+    reconcile(&setup).await?;
+    let amount = ["amount dispute_reinstated", "amount dispute_withdrawn", "amount dispute_withdrawn"];
+    assert_eq!(setup.kinds().await?, amount);
+    let found = "SELECT ours->>'amount' || ' ' || (theirs->>'amount') FROM book_differences
+                 WHERE payment_id = $1 ORDER BY entry";
+    let db = &setup.merchant().books.db;
+    let sides: Vec<String> = sqlx::query_scalar(found).bind(uuid(&payments[0])?).fetch_all(db).await?;
+    assert_eq!(sides, ["99 100"]);
+    // A withdrawal that is in no statement that is read is looked up.
+    setup
+        .execute("UPDATE mock.disputes SET amount = 103, booked_at = booked_at - interval '1 year' WHERE amount = 102")
+        .await?;
+    reconcile(&setup).await?;
+    assert_eq!(setup.kinds().await?.len(), 4);
+    Ok(())
+}
+
+#[tokio::test]
+async fn disputed_money_that_was_just_moved_may_still_be_recorded() -> Result<()> {
+    let setup = Setup::at_the_mock().await?;
+    decided(&setup, &[(100, LOST)]).await?;
+    setup.execute("DELETE FROM disputes").await?;
+    setup.execute("UPDATE mock.disputes SET booked_at = clock_timestamp()").await?;
+    setup.reconcile().await?;
+    assert_eq!(setup.kinds().await?, [""; 0]);
+    setup.execute("UPDATE mock.disputes SET booked_at = booked_at - interval '3 minutes'").await?;
+    setup.reconcile().await?;
+    assert_eq!(setup.kinds().await?, ["missing_with_us dispute_withdrawn"]);
+    Ok(())
+}
