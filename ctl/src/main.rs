@@ -37,6 +37,7 @@ use foundation::time::Timestamp;
 use providers::{Providers, card_gateway::CardGateway, mock::Mock};
 use queue::Publisher;
 use serde_json::Value;
+use sqlx::PgPool;
 
 #[derive(Parser)]
 #[command(

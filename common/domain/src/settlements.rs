@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use foundation::calendar::{Date, TimeZone};
 use foundation::error::Result;
 use foundation::id::AccountId;
-use foundation::money::Currency;
+use foundation::money::{Currency, Sum};
 use foundation::schema;
 use foundation::time::Timestamp;
 
@@ -34,7 +34,7 @@ struct CurrencyView {
     /// The amounts that were withdrawn because of disputes, minus those that were given back as they were won.
     disputes: TotalView,
     /// Payments minus refunds and disputes, in the currency's minor unit; it may be negative.
-    net: i64,
+    net: Sum,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -43,7 +43,7 @@ struct TotalView {
     /// How many there were.
     count: i64,
     /// The sum of their amounts, in the currency's minor unit.
-    amount: i64,
+    amount: Sum,
 }
 
 /// Returns what settled and what was returned on a day of this time zone, from one snapshot. A day in the future has
@@ -56,11 +56,12 @@ pub async fn retrieve(db: &PgPool, account: AccountId, zone: &TimeZone, day: Dat
     let rows = sqlx::query!(
         r#"SELECT m.currency AS "currency!: Currency",
                   count(*) FILTER (WHERE m.kind = 'payment') AS "payments!",
-                  coalesce(sum(m.amount) FILTER (WHERE m.kind = 'payment'), 0)::bigint AS "paid!",
+                  coalesce(sum(m.amount) FILTER (WHERE m.kind = 'payment'), 0)::text AS "paid!: Sum",
                   count(*) FILTER (WHERE m.kind = 'refund') AS "refunds!",
-                  coalesce(sum(m.amount) FILTER (WHERE m.kind = 'refund'), 0)::bigint AS "refunded!",
+                  coalesce(sum(m.amount) FILTER (WHERE m.kind = 'refund'), 0)::text AS "refunded!: Sum",
                   count(*) FILTER (WHERE m.kind = 'dispute') AS "disputes!",
-                  coalesce(sum(m.amount) FILTER (WHERE m.kind = 'dispute'), 0)::bigint AS "disputed!"
+                  coalesce(sum(m.amount) FILTER (WHERE m.kind = 'dispute'), 0)::text AS "disputed!: Sum",
+                  sum(CASE m.kind WHEN 'payment' THEN m.amount ELSE -m.amount END)::text AS "net!: Sum"
            FROM (SELECT 'payment' AS kind, p.currency, p.amount_captured AS amount FROM payments p
                  WHERE p.account_id = $1 AND p.settled_at >= $2 AND p.settled_at < $3
                  UNION ALL
@@ -83,7 +84,7 @@ pub async fn retrieve(db: &PgPool, account: AccountId, zone: &TimeZone, day: Dat
         payments: TotalView { count: row.payments, amount: row.paid },
         refunds: TotalView { count: row.refunds, amount: row.refunded },
         disputes: TotalView { count: row.disputes, amount: row.disputed },
-        net: row.paid - row.refunded - row.disputed,
+        net: row.net,
     });
     Ok(SettlementView { object: "settlement", day, data: data.collect() })
 }

@@ -91,6 +91,25 @@ impl sqlx::Decode<'_, Postgres> for Currency {
     }
 }
 
+/// A sum of amounts in minor units, which SQL returns as text. No number of rows exceeds its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Sum(i128);
+
+schema_is!(Sum, ObjectBuilder::new().schema_type(Type::Integer).build());
+
+impl sqlx::Type<Postgres> for Sum {
+    fn type_info() -> PgTypeInfo {
+        <str as sqlx::Type<Postgres>>::type_info()
+    }
+}
+
+impl sqlx::Decode<'_, Postgres> for Sum {
+    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
+        Ok(Self(<&str as sqlx::Decode<Postgres>>::decode(value)?.parse()?))
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Money {
     /// Minor units: cents of USD, whole yen of JPY.

@@ -87,6 +87,24 @@ async fn refunds_that_failed_or_are_pending_are_not_counted() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_sum_may_exceed_64_bits() -> Result<()> {
+    let merchant = merchant().await?;
+    let (amount, copies) = (9_007_199_254_740_991_i64, 1_100);
+    let charged = merchant.charge(amount).await?;
+    let day = merchant.advance("2 minutes").await?[..10].to_owned();
+    merchant.copy_payment(&charged, copies).await?;
+    let found = merchant.api.get(&format!("/v1/settlements?day={day}")).await?;
+    assert_eq!(ok(&found)["data"][0]["payments"]["count"], i64::from(copies) + 1);
+    let sum = i128::from(amount) * i128::from(copies + 1);
+    assert!(sum > i128::from(i64::MAX));
+    let text = String::from_utf8(found.bytes.clone())?;
+    assert_eq!(text.matches(&format!(":{sum}")).count(), 2, "the sum and the net amount: {text}");
+    let volume = cluster().await?.ctl(&["accounts", "volume", &merchant.account.id, "--last", "1d"]).await?;
+    assert_eq!(volume["volume"][0]["captured"].as_f64(), Some(sum as f64), "{volume}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_day_is_required_and_must_exist() -> Result<()> {
     let merchant = merchant().await?;
     for (query, param) in [

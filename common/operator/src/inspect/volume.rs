@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use foundation::clock::Clock;
 use foundation::error::{Error, Result};
 use foundation::id::AccountId;
-use foundation::money::Currency;
+use foundation::money::{Currency, Sum};
 
 /// Maximum number of payments summed, newest first.
 const MAX_PAYMENTS: i64 = 200_000;
@@ -24,8 +24,8 @@ pub struct Volume {
     failed: i64,
     /// Share of approvals among approvals and declines, rounded to four digits.
     approval_rate: Option<f64>,
-    captured: i64,
-    refunded: i64,
+    captured: Sum,
+    refunded: Sum,
 }
 
 /// Returns an account's volume within this period of its own clock, by currency, limited to its newest 200,000
@@ -43,7 +43,7 @@ pub async fn volume_of(db: &PgPool, clock: &Clock, account: AccountId, last: Dur
                   count(*) FILTER (WHERE status = 'declined') AS "declined!", count(*) FILTER (WHERE status = 'failed') AS "failed!",
                   round(count(*) FILTER (WHERE approved)
                       / nullif(count(*) FILTER (WHERE approved OR status = 'declined'), 0)::numeric, 4)::float8 AS approval_rate,
-                  sum(amount_captured)::bigint AS "captured!", sum(amount_refunded)::bigint AS "refunded!"
+                  sum(amount_captured)::text AS "captured!: Sum", sum(amount_refunded)::text AS "refunded!: Sum"
            FROM (SELECT currency, status, amount_captured, amount_refunded,
                         status NOT IN ('processing', 'requires_action', 'declined', 'failed') AS approved
                  FROM payments

@@ -102,6 +102,16 @@ impl Merchant {
         Ok(super::api_id("dp_", id))
     }
 
+    /// Adds copies of a payment to the database, each a second older than the one before.
+    pub(crate) async fn copy_payment(&self, payment: &str, copies: i32) -> Result<()> {
+        let copy = "INSERT INTO payments SELECT (jsonb_populate_record(NULL::payments, to_jsonb(p) || jsonb_build_object(
+                        'id', new_ulid(p.created_at - n * interval '1 second'), 'created_at', p.created_at - n * interval '1 second',
+                        'provider_ref', 'copy ' || n || ' of ' || p.id))).*
+                    FROM payments p, generate_series(1, $2) n WHERE p.id = $1";
+        sqlx::query(copy).bind(uuid(payment)?).bind(copies).execute(&self.books.db).await?;
+        Ok(())
+    }
+
     /// Makes every charge older at the mock, and every pending inquiry due.
     pub(crate) async fn age_charges(&self, interval: &str) -> Result<()> {
         let Books { db, account } = &self.books;
