@@ -15,8 +15,8 @@ use foundation::id::{
 };
 use foundation::time::Timestamp;
 
-/// Number of newest payments searched for a card: there is no index on its digits.
-const MAX_PAYMENTS: i64 = 50_000;
+/// Number of newest payments that are shown for a card.
+const MAX_PAYMENTS: usize = 100;
 
 /// A row that was found.
 #[derive(Debug, Serialize)]
@@ -37,12 +37,12 @@ pub struct Found {
     request_id: Option<String>,
 }
 
-/// The rows found, and how far the search went if it was bounded.
+/// The rows found, and how far the search went if it ended before all were found.
 #[derive(Debug)]
 pub struct Findings {
     /// Ordered by time only within a kind.
     pub found: Vec<Found>,
-    /// Older payments were not searched.
+    /// There may be older payments.
     pub searched_back_to: Option<Timestamp>,
 }
 
@@ -290,57 +290,31 @@ async fn by_email(db: &PgPool, email: &str, account: Option<AccountId>) -> Resul
     Ok(rows.fetch_all(db).await?.into_iter().map(Found::from).collect())
 }
 
+/// Finds the newest payments with a card. The index begins with the account, so each account is searched.
 async fn by_card(db: &PgPool, last4: &str, within: Within) -> Result<Findings> {
-    let before = within.before;
-    let (found, searched_back_to) = match within.account {
-        Some(account) => {
-            let newest = found!(
-                r#"SELECT 'payment'::text, p.id, NULL::text, p.account_id, p.status::text, p.amount, p.currency, p.created_at, p.id,
-                          (SELECT c.id FROM operations c WHERE c.account_id = p.account_id AND c.payment_id = p.id
-                             AND c.kind IN ('sale', 'authorize')), NULL::uuid
-                   FROM (SELECT * FROM payments
-                         WHERE (account_id, id) < ($2, coalesce(ulid_floor($3), 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
-                           AND account_id >= $2
-                         ORDER BY account_id DESC, id DESC LIMIT $4) p WHERE p.card_last4 = $1"#,
-                last4,
-                account.uuid(),
-                before,
-                MAX_PAYMENTS,
-            );
-            let searched_back_to = sqlx::query_scalar!(
-                "SELECT created_at FROM payments
-                 WHERE (account_id, id) < ($1, coalesce(ulid_floor($2), 'ffffffff-ffff-ffff-ffff-ffffffffffff')) AND account_id >= $1
-                 ORDER BY account_id DESC, id DESC OFFSET $3 LIMIT 1",
-                account.uuid(),
-                before,
-                MAX_PAYMENTS - 1,
-            );
-            (newest.fetch_all(db).await?, searched_back_to.fetch_optional(db).await?)
-        }
-        None => {
-            let newest = found!(
-                r#"SELECT 'payment'::text, p.id, NULL::text, p.account_id, p.status::text, p.amount, p.currency, p.created_at, p.id,
-                          (SELECT c.id FROM operations c WHERE c.account_id = p.account_id AND c.payment_id = p.id
-                             AND c.kind IN ('sale', 'authorize')), NULL::uuid
-                   FROM (SELECT * FROM payments WHERE id < coalesce(ulid_floor($2), 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-                         ORDER BY id DESC LIMIT $3) p WHERE p.card_last4 = $1"#,
-                last4,
-                before,
-                MAX_PAYMENTS,
-            );
-            let searched_back_to = sqlx::query_scalar!(
-                "SELECT created_at FROM payments WHERE id < coalesce(ulid_floor($1), 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-                 ORDER BY id DESC OFFSET $2 LIMIT 1",
-                before,
-                MAX_PAYMENTS - 1,
-            );
-            (newest.fetch_all(db).await?, searched_back_to.fetch_optional(db).await?)
-        }
-    };
-    Ok(Findings { found: found.into_iter().map(Found::from).collect(), searched_back_to })
+    let rows = found!(
+        r#"SELECT 'payment'::text, p.id, NULL::text, p.account_id, p.status::text, p.amount, p.currency, p.created_at, p.id,
+                  (SELECT c.id FROM operations c WHERE c.account_id = p.account_id AND c.payment_id = p.id
+                     AND c.kind IN ('sale', 'authorize')), NULL::uuid
+           FROM (SELECT newest.* FROM accounts a CROSS JOIN LATERAL (
+                     SELECT * FROM payments
+                     WHERE account_id = a.id AND card_last4 = $1
+                       AND id < coalesce(ulid_floor($3), 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+                     ORDER BY account_id DESC, card_last4 DESC, id DESC LIMIT $4) newest
+                 WHERE $2::uuid IS NULL OR a.id = $2
+                 ORDER BY newest.id DESC LIMIT $4) p"#,
+        last4,
+        within.account.map(AccountId::uuid),
+        within.before,
+        MAX_PAYMENTS as i64,
+    );
+    let mut found: Vec<Found> = rows.fetch_all(db).await?.into_iter().map(Found::from).collect();
+    found.sort_by(|a, b| b.id.cmp(&a.id));
+    let searched_back_to = found.get(MAX_PAYMENTS - 1).and_then(|oldest| oldest.created_at);
+    Ok(Findings { found, searched_back_to })
 }
 
-/// Finds a provider's reference for a transaction, or our reference there. Both are unique only per provider account,
+/// Finds a provider's reference for a transaction or dispute, or our reference there. Both are unique only per provider account,
 /// so each account is searched; the cost follows their number.
 async fn by_provider_ref(db: &PgPool, name: &str, account: Option<AccountId>) -> Result<Vec<Found>> {
     let rows = found!(
@@ -352,10 +326,15 @@ async fn by_provider_ref(db: &PgPool, name: &str, account: Option<AccountId>) ->
            UNION ALL SELECT 'operation', o.id, NULL, o.account_id, o.kind::text || ' ' || o.state::text, o.amount, o.currency,
                   o.created_at, o.payment_id, o.id, NULL
            FROM operations o WHERE o.provider_ref = $1 AND o.provider_ref IS NOT NULL
-             AND o.kind IN ('capture', 'void', 'refund', 'reverse') AND ($2::uuid IS NULL OR o.account_id = $2)
+             AND o.kind IN ('capture', 'void', 'refund', 'reverse', 'reverse_by_refund')
+             AND ($2::uuid IS NULL OR o.account_id = $2)
            UNION ALL SELECT 'operation', o.id, NULL, o.account_id, o.kind::text || ' ' || o.state::text, o.amount, o.currency,
                   o.created_at, o.payment_id, o.id, NULL
            FROM provider_accounts a JOIN operations o ON o.provider_account_id = a.id AND o.reference = $1
+           WHERE ($2::uuid IS NULL OR a.account_id = $2)
+           UNION ALL SELECT 'dispute', d.id, NULL, d.account_id, d.status::text, d.amount, d.currency, d.created_at, d.payment_id,
+                  NULL, NULL
+           FROM provider_accounts a JOIN disputes d ON d.provider_account_id = a.id AND d.provider_ref = $1
            WHERE ($2::uuid IS NULL OR a.account_id = $2)
            UNION ALL SELECT 'anomaly', c.id, NULL, c.account_id, c.kind, c.amount, c.currency, c.created_at, c.payment_id,
                   c.reversal_operation_id, NULL

@@ -58,6 +58,94 @@ async fn any_identifier_of_a_payment_finds_it() -> Result<()> {
 }
 
 #[tokio::test]
+async fn customers_are_shown_with_their_latest_payments_and_invoices() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let email = format!("grace.{}@example.com", merchant.account.id.to_lowercase());
+    let mut customers = Vec::new();
+    for (payments, invoices) in [(7, 1), (5, 6), (0, 0)] {
+        let customer =
+            id(created(&merchant.api.post("/v1/customers", json!({"email": email, "name": "Grace"})).await?))?;
+        let card = id(created(&merchant.save_card(&customer, "tok_ok").await?))?;
+        let (mut paid, mut billed) = (Vec::new(), Vec::new());
+        for n in 1..=payments {
+            let body = json!({"amount": 100 + n, "currency": "USD", "paymentMethodId": card});
+            paid.insert(0, id(created(&merchant.api.post("/v1/payments", body).await?))?);
+        }
+        for n in 1..=invoices {
+            let body = json!({"customerId": customer, "currency": "USD", "amount": 200 + n});
+            billed.insert(0, id(created(&merchant.api.post("/v1/invoices", body).await?))?);
+        }
+        customers.push((customer, paid, billed));
+    }
+    let of = |output: &Value, list: &str, customer: &str| {
+        let rows = output[list].as_array().into_iter().flatten();
+        rows.filter(|row| row["customer"] == customer).map(|row| text(row, "id")).collect::<Vec<_>>()
+    };
+    let by_email = cluster.ctl(&["why", &email.to_uppercase(), "--account", &merchant.account.id]).await?;
+    for (customer, paid, billed) in &customers {
+        for output in [&by_email, &cluster.ctl(&["why", customer]).await?] {
+            assert_eq!(of(output, "payments", customer), paid[..paid.len().min(5)], "{output}");
+            assert_eq!(of(output, "invoices", customer), billed[..billed.len().min(5)], "{output}");
+        }
+    }
+    assert_eq!(by_email["more_payments_of"], json!(customers[0].0), "{by_email}");
+    assert_eq!(by_email["more_invoices_of"], json!(customers[1].0), "{by_email}");
+    let newest = &cluster.ctl(&["why", &customers[0].0]).await?["payments"][0];
+    assert_eq!(
+        (&newest["status"], &newest["amount"], &newest["currency"]),
+        (&json!("pending_settlement"), &json!(107), &json!("USD"))
+    );
+    assert_eq!(newest["created_at"], merchant.payment(&customers[0].1[0]).await?["createdAt"]);
+    let shown = cluster.ctl_output(&["why", &customers[0].0]).await?;
+    assert!(shown.stdout.contains(&customers[0].1[0]) && shown.stdout.contains("more_payments_of"), "{}", shown.stdout);
+    Ok(())
+}
+
+#[tokio::test]
+async fn all_payments_with_a_card_are_found_page_by_page() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let payment = merchant.charge(700).await?;
+    merchant.copy_payment(&payment, 150).await?;
+    let last4 = merchant.payment(&payment).await?["card"]["last4"].as_str().context("a card")?.to_owned();
+    let ids = |output: &Value| {
+        output["found"].as_array().into_iter().flatten().map(|row| text(row, "id")).collect::<Vec<_>>()
+    };
+    let of_account = ["why", &last4, "--account", &merchant.account.id];
+    let first = cluster.ctl(&of_account).await?;
+    let before = text(&first, "searched_back_to");
+    let rest = cluster.ctl(&[&of_account[..], &["--before", &before]].concat()).await?;
+    let mut found = [ids(&first), ids(&rest)].concat();
+    assert_eq!((ids(&first).len(), found.len(), &found[0]), (100, 151, &payment));
+    assert!(found.is_sorted_by(|a, b| a > b), "newest first, none twice");
+    assert_eq!(rest["searched_back_to"], Value::Null);
+    let anywhere = cluster.ctl(&["why", &last4]).await?;
+    found = ids(&anywhere);
+    assert!(found.len() == 100 && found.is_sorted_by(|a, b| a > b), "{anywhere}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn references_of_disputes_and_of_refunds_that_return_a_charge_are_found() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let payment = merchant.charge(700).await?;
+    accepted(&merchant.refund(&payment, Some(200)).await?);
+    merchant.wait_for_status(&payment, "partially_refunded").await?;
+    let returned = "UPDATE operations SET kind = 'reverse_by_refund', refund_id = NULL
+                    WHERE account_id = $1 AND kind = 'refund' RETURNING provider_ref";
+    let returned: String =
+        sqlx::query_scalar(returned).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
+    let dispute = merchant.dispute(&payment).await?;
+    let disputed: String = sqlx::query_scalar("SELECT provider_ref FROM disputes WHERE account_id = $1")
+        .bind(merchant.books.account)
+        .fetch_one(&merchant.books.db)
+        .await?;
+    assert_eq!(cluster.ctl(&["why", &returned]).await?["found"][0]["payment"], json!(payment));
+    let found = cluster.ctl(&["why", &disputed]).await?;
+    assert_eq!((&found["found"][0]["id"], &found["found"][0]["payment"]), (&json!(dispute), &json!(payment)));
+    Ok(())
+}
+
+#[tokio::test]
 async fn unknown_identifiers_are_reported() -> Result<()> {
     let cluster = cluster().await?;
     for unknown in [
