@@ -3,6 +3,8 @@
 use serde::Serialize;
 use sqlx::PgPool;
 use utoipa::ToSchema;
+use utoipa::openapi::ObjectBuilder;
+use utoipa::openapi::schema::Type;
 
 use foundation::calendar::{Date, TimeZone};
 use foundation::error::Result;
@@ -35,6 +37,11 @@ struct CurrencyView {
     disputes: TotalView,
     /// Payments minus refunds and disputes, in the currency's minor unit; it may be negative.
     net: Sum,
+}
+
+fn net() -> schema::Field {
+    let description = "Payments minus refunds and disputes; it may be negative.";
+    ObjectBuilder::new().schema_type(Type::Integer).description(Some(description)).build().into()
 }
 
 #[derive(Serialize, ToSchema)]

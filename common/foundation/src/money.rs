@@ -8,6 +8,9 @@ use std::str::FromStr;
 use serde::Serialize;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgTypeInfo, PgValueRef, Postgres};
+use utoipa::openapi::{ObjectBuilder, Type};
+
+use crate::schema::schema_is;
 
 /// The largest absolute amount: the largest integer that JSON numbers represent exactly (2^53 − 1).
 pub const MAX_AMOUNT: i64 = 9_007_199_254_740_991;

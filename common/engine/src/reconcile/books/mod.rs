@@ -2,6 +2,7 @@
 //! differ.
 
 mod charge;
+mod difference;
 mod differences;
 mod missing;
 mod our_entry;
@@ -13,8 +14,8 @@ use serde_json::{Value, json};
 use sqlx::PgPool;
 
 pub use charge::compare_charge;
-pub use differences::{Difference, open_differences};
-pub use differences::{NewDifference, record_difference};
+pub use difference::Difference;
+pub use differences::{NewDifference, open_differences, record_difference};
 pub use missing::{LookUpResult, look_up_missing};
 pub use our_entry::OurEntry;
 pub use statement::{listed_in, statement_between};
