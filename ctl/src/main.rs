@@ -37,7 +37,6 @@ use foundation::time::Timestamp;
 use providers::{Providers, card_gateway::CardGateway, mock::Mock};
 use queue::Publisher;
 use serde_json::Value;
-use sqlx::PgPool;
 
 #[derive(Parser)]
 #[command(
@@ -168,13 +167,8 @@ async fn run(cli: Cli) -> Result<ExitCode> {
     };
     // The doctor reports by itself whether Postgres can be reached and whether this host's clock is right. All other times
     // are the database's, whatever this host's clock shows.
-    let (url, is_doctor) = (config::database_url()?, matches!(command, CoreCommand::Doctor));
-    let pool = if is_doctor {
-        db::pool(&url, CONNECTIONS, "ctl")?
-    } else {
-        db::command_pool(&url, CONNECTIONS, "ctl").await.context("cannot connect to Postgres")?
-    };
-    let ctl = Ctl::new(pool, cli.actor.as_deref())?;
+    let is_doctor = matches!(command, CoreCommand::Doctor);
+    let ctl = Ctl::new(cli.actor.as_deref(), is_doctor).await?;
     if !is_doctor {
         ctl.clock.synchronize(&mut *ctl.db.acquire().await?).await?;
     }
@@ -208,7 +202,13 @@ async fn run(cli: Cli) -> Result<ExitCode> {
 }
 
 impl Ctl {
-    fn new(pool: PgPool, actor: Option<&str>) -> Result<Self> {
+    async fn new(actor: Option<&str>, may_be_unreachable: bool) -> Result<Self> {
+        let url = config::database_url()?;
+        let pool = if may_be_unreachable {
+            db::pool(&url, CONNECTIONS, "ctl")?
+        } else {
+            db::command_pool(&url, CONNECTIONS, "ctl").await.context("cannot connect to Postgres")?
+        };
         Ok(Self {
             db: match config::redis_if_any()? {
                 Some(redis) => Db::new(pool, Publisher::connect(&redis)),

@@ -17,11 +17,11 @@ use crate::{
     database::postgres_with_database,
     files::random_hex,
     gateway_account::{self, run_gateway},
-    ports, postgres,
+    ports,
     process::{Environment, Programs, operator},
     redis,
     roles::Roles,
-    template::{self, ROLES_PASSWORD},
+    template::ROLES_PASSWORD,
     test_logs,
 };
 

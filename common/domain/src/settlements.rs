@@ -3,8 +3,6 @@
 use serde::Serialize;
 use sqlx::PgPool;
 use utoipa::ToSchema;
-use utoipa::openapi::ObjectBuilder;
-use utoipa::openapi::schema::Type;
 
 use foundation::calendar::{Date, TimeZone};
 use foundation::error::Result;
@@ -37,11 +35,6 @@ struct CurrencyView {
     disputes: TotalView,
     /// Payments minus refunds and disputes, in the currency's minor unit; it may be negative.
     net: Sum,
-}
-
-fn net() -> schema::Field {
-    let description = "Payments minus refunds and disputes; it may be negative.";
-    ObjectBuilder::new().schema_type(Type::Integer).description(Some(description)).build().into()
 }
 
 #[derive(Serialize, ToSchema)]
