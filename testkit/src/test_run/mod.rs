@@ -23,15 +23,14 @@ use executables::Executable;
 use report::{Failed, Report};
 use run::{Ended, Selection};
 
-/// Suites whose tests mostly wait for other processes. These lanes run beside each other and beside the computing
-/// suites.
-const WAITING: [&[&str]; 2] = [
-    &["testkit::journeys"],
-    &["testkit::browser", "gateway::api", "queue::suite", "testkit::dashboards", "testkit::guides"],
-];
-/// Threads for each processor in a suite whose tests wait for other processes. With more, the processes that they start
-/// wait for a processor longer than their own timeouts.
-const WAITING_THREADS: usize = 2;
+/// The longest suite, whose tests mostly wait for other processes. The other suites run beside it.
+const LONGEST: &str = "testkit::journeys";
+/// Its threads for each processor. The others have one: with more, the processes that tests start wait for a processor
+/// longer than their own timeouts.
+const THREADS_OF_LONGEST: usize = 3;
+/// Other suites whose tests wait for other processes: a lane beside the computing suites.
+const WAITING: [&str; 5] =
+    ["testkit::browser", "gateway::api", "queue::suite", "testkit::dashboards", "testkit::guides"];
 /// With more failures the cause is not one test, and nothing is run again.
 const MAX_RUN_AGAIN: usize = 20;
 
@@ -77,10 +76,11 @@ impl<'a> TestRun<'a> {
             self.suites(executables.iter())?;
         } else {
             thread::scope(|scope| {
-                let lanes = WAITING.map(|lane| {
+                let lanes = [&[LONGEST][..], &WAITING].map(|lane| {
                     let in_order = lane.iter().filter_map(|name| executables.iter().find(|one| one.name == *name));
                     scope.spawn(move || self.suites(in_order))
                 });
+                let waits = |one: &Executable| one.name == LONGEST || WAITING.contains(&one.name.as_str());
                 self.suites(executables.iter().filter(|one| !waits(one)))?;
                 lanes.into_iter().try_for_each(|lane| lane.join().expect("a suite's failure is no panic"))
             })?;
@@ -102,7 +102,7 @@ impl<'a> TestRun<'a> {
         let threads = if is_alone(self.selection) {
             1
         } else {
-            self.processors * if waits(executable) { WAITING_THREADS } else { 1 }
+            self.processors * if executable.name == LONGEST { THREADS_OF_LONGEST } else { 1 }
         };
         let (log, start) = (self.suite_log(executable), Instant::now());
         let outcome = run::run(executable, self.selection, threads, &log)?;
@@ -165,10 +165,6 @@ impl<'a> TestRun<'a> {
 /// Ignored tests run one at a time, because they are long or keep the machine busy.
 const fn is_alone(selection: Selection) -> bool {
     matches!(selection, Selection::Ignored)
-}
-
-fn waits(executable: &Executable) -> bool {
-    WAITING.iter().any(|lane| lane.contains(&executable.name.as_str()))
 }
 
 fn passes_alone(executable: &Executable, test: &str, log: &Path) -> Result<bool> {
