@@ -2,11 +2,12 @@
 //! lists in tables dominated by a large one. The comparison uses CPU time, because elapsed time also depends on other
 //! users of the machine.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
+use tokio::time::timeout;
 use ulid::Ulid;
 use uuid::Uuid;
 
@@ -25,6 +26,8 @@ const MANY: i64 = 1_000_000;
 const SMALL_MERCHANT_PAYMENTS: i64 = 100;
 const CLIENTS: usize = 8;
 const WARM_UP: Duration = Duration::from_millis(300);
+/// How often memory is read.
+const SAMPLING: Duration = Duration::from_millis(200);
 /// The highest allowed ratio of a read's cost with many rows to its cost with few.
 const MAX_COST_RATIO: f64 = 1.5;
 
@@ -53,6 +56,7 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     large.write(&mut db, FEW, MANY - FEW).await?;
     let many = large.measure(&mut cluster, &mut db, seconds).await?;
     let of_small = small.measure(&mut cluster, &mut db, seconds).await?;
+    let memory = large.memory_of_csv(&mut cluster).await?;
     let baseline = baseline::reads_per_second(cluster.database_url(), directory.path(), CLIENTS, seconds).await?;
 
     println!("{:<40}{:>10}{:>10}{:>11}{:>11}{:>11}", "CPU ms per read", FEW, MANY, "small", "reads/s", "p50 ms");
@@ -70,6 +74,8 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
             "per_second": many.per_second, "p50_ms": many.p50_ms,
         }));
     }
+    println!("memory of api in MiB: {:.0}; at most {:.0} while it sent all payments as CSV", memory.0, memory.1);
+    row("MiB of api while it sends all payments as CSV, vs. before".to_owned(), memory.1, memory.0, Goal::None);
     let retrieved = many.first().context("no reads were measured")?.1.per_second;
     row(format!("GET a payment/s with {CLIENTS} clients, vs. pgbench"), retrieved, baseline, Goal::None);
     let details = json!({ "bench": "reads", "seconds": seconds, "reads": reads, "baseline_per_second": baseline });
@@ -93,17 +99,19 @@ impl Merchant {
         Ok(Self { id: uuid(&account.id)?, endpoint: (uuid(&name)?, name), account })
     }
 
-    /// Inserts payments, a tenth of them with a refund, and as many deliveries, a tenth of them failed.
+    /// Inserts payments, a tenth of them with a refund and a hundredth of one customer or by one card, and as many deliveries, a tenth of them failed.
     async fn write(&self, db: &mut PgConnection, first: i64, count: i64) -> Result<()> {
         let payments = "WITH p AS (
                  INSERT INTO payments (id, account_id, provider_account_id, status, settled, capture, currency, amount_requested,
                      amount, amount_captured, amount_refunded, has_refunds, card_brand, card_last4, card_exp_month,
-                     card_exp_year, provider_ref, created_at, captured_at, settled_at)
+                     card_exp_year, provider_ref, created_at, captured_at, settled_at, external_id, customer_id)
                  SELECT new_ulid(at), a.id, a.provider_account_id,
-                     CASE WHEN refunded THEN 'partially_refunded' ELSE 'settled' END::payment_status, true, true, 'USD', 1250,
-                     1250, 1250, CASE WHEN refunded THEN 100 ELSE 0 END, refunded, 'visa', '4242', 12, 2034, 'bench-' || n, at,
-                     at, at
-                 FROM accounts a, LATERAL (SELECT n, now() - n * interval '1 millisecond' AS at, n % 10 = 0 AS refunded
+                     CASE WHEN refunded THEN 'partially_refunded' ELSE 'settled' END::payment_status, true, true, 'USD', amount,
+                     amount, amount, CASE WHEN refunded THEN 100 ELSE 0 END, refunded, 'visa',
+                     CASE WHEN n % 100 = 0 THEN '0005' ELSE '4242' END, 12, 2034, 'bench-' || n, at, at, at, 'order-' || n,
+                     CASE WHEN n % 100 = 1 THEN a.id END
+                 FROM accounts a, LATERAL (SELECT n, now() - n * interval '1 millisecond' AS at, n % 10 = 0 AS refunded,
+                         1250 + n % 1000 AS amount
                      FROM generate_series($2::bigint, $2 + $3 - 1) n) made
                  WHERE a.id = $1
                  RETURNING id, account_id, created_at, has_refunds)
@@ -141,7 +149,17 @@ impl Merchant {
         );
         let payment: Uuid = middle_payment.bind(self.id).fetch_one(&mut *db).await?;
         let payment = format!("pay_{}", Ulid::from(payment.as_u128()));
-        let endpoint = &self.endpoint.1;
+        let (endpoint, customer) = (&self.endpoint.1, format!("cus_{}", Ulid::from(self.id.as_u128())));
+        let filters = [
+            ("20 payments of a status", "status=partially_refunded".to_owned()),
+            ("20 payments by a card", "last4=0005".to_owned()),
+            ("20 payments by amount", "amountFrom=2000&amountTo=2010".to_owned()),
+            ("20 payments of a customer", format!("customerId={customer}")),
+            ("20 payments of a time", "createdTo=2100-01-01T00:00:00Z&currency=USD".to_owned()),
+            ("20 payments by all of these", format!("status=settled&last4=4242&amountFrom=1251&customerId={customer}")),
+        ];
+        let filtered =
+            filters.map(|(what, filter)| (what, format!("/v1/payments?limit=20&{filter}"), "\"object\":\"list\""));
         let reads = [
             ("GET a payment", format!("/v1/payments/{payment}"), "\"object\":\"payment\""),
             ("20 payments", "/v1/payments?limit=20".to_owned(), "\"hasMore\":true"),
@@ -159,12 +177,33 @@ impl Merchant {
             ),
             ("5 failed deliveries", "/v1/webhook_deliveries?limit=5&status=failed".to_owned(), "\"hasMore\":true"),
         ];
+        let own_id =
+            ("a payment by your own id", "/v1/payments?externalId=order-500".to_owned(), "\"object\":\"list\"");
         let mut costs = Vec::new();
-        for (what, path, expected) in reads {
+        for (what, path, expected) in reads.into_iter().chain(filtered).chain([own_id]) {
             let read = Exchange::get(&cluster.api_url(0), &path, &self.account.secret_key, expected);
             costs.push((what, cost(cluster, &read, seconds).await.with_context(|| path)?));
         }
         Ok(costs)
+    }
+
+    /// The memory of api in MiB, before it sends all payments as CSV, and the most meanwhile.
+    async fn memory_of_csv(&self, cluster: &mut Cluster) -> Result<(f64, f64)> {
+        let measured_processes = measured_processes(cluster);
+        let of_api = || usage::memory_mib(&measured_processes).get("api").copied().unwrap_or_default();
+        let before = of_api();
+        let client = cluster.client(&self.account)?.header("accept", "text/csv")?;
+        let mut response = pin!(client.get("/v1/payments"));
+        let mut most = before;
+        let response = loop {
+            if let Ok(response) = timeout(SAMPLING, &mut response).await {
+                break response?;
+            }
+            most = f64::max(most, of_api());
+        };
+        let rows = response.bytes.split(|byte| *byte == b'\n').count();
+        ensure!(rows as i64 > MANY, "only {rows} rows were sent");
+        Ok((before, most))
     }
 }
 

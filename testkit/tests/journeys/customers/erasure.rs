@@ -180,14 +180,15 @@ async fn a_response_that_arrives_after_the_deletion_is_not_stored() -> Result<()
     Ok(())
 }
 
+/// Comparing each event with each delivery would exceed the timeout of a statement on any machine.
 #[tokio::test]
-async fn thousands_of_events_are_erased_within_seconds() -> Result<()> {
+async fn erasing_takes_time_in_proportion_to_the_events() -> Result<()> {
     let merchant = merchant().await?;
     let (mark, customer) = (new_mark(&merchant), merchant.customer().await?);
     let object = json!({"id": customer, "object": "customer", "name": mark});
     let payload = format!(r#"{{"id":"evt_1","type":"customer.updated","data":{{"object":{object}}}}}"#);
     for statement in [
-        "SELECT emit_event(new_ulid(now()), $1, 'customer.updated', $2, now()) FROM generate_series(1, 5000)",
+        "SELECT emit_event(new_ulid(now()), $1, 'customer.updated', $2, now()) FROM generate_series(1, 20000)",
         "INSERT INTO webhook_deliveries (id, account_id, endpoint_id, event_id, attempt, status, response_body, created_at)
          SELECT new_ulid(now()), $1, gen_random_uuid(), id, 1, 'succeeded', $2, now() FROM events WHERE account_id = $1",
     ] {
@@ -198,7 +199,7 @@ async fn thousands_of_events_are_erased_within_seconds() -> Result<()> {
     println!("erased in {:?}", begun.elapsed());
     assert_eq!(stored_responses(&merchant).await?, 0);
     assert!(!dump(&merchant).await?.contains(&mark));
-    assert!(merchant.books.events(&customer).await?.len() > 5000);
+    assert!(merchant.books.events(&customer).await?.len() > 20_000);
     Ok(())
 }
 
