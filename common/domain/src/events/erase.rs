@@ -27,10 +27,15 @@ pub async fn erase(tx: &mut PgConnection, account: AccountId, objects: &[Deleted
     let ids: Vec<&str> = objects.iter().map(|object| object.id.as_str()).collect();
     let remains = objects.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
     let remains = remains.map_err(|error| Error::internal(format!("a deleted object: {error}")))?;
+    // A plan cached for small tables would compare each event with each delivery.
+    sqlx::query!("SET LOCAL plan_cache_mode = force_custom_plan").execute(&mut *tx).await?;
     let events = sqlx::query_scalar!(
-        "UPDATE events v SET payload = split_part(v.payload, '\"data\":', 1) || '\"data\":{\"object\":' || o.remains || '}}'
-         FROM unnest($2::text[], $3::text[]) AS o (id, remains)
-         WHERE v.account_id = $1 AND event_object_id(v.payload) = o.id RETURNING v.id",
+        "WITH held AS MATERIALIZED (
+             SELECT locked.id, o.remains FROM unnest($2::text[], $3::text[]) AS o (id, remains)
+             CROSS JOIN LATERAL (SELECT v.id FROM events v
+                 WHERE v.account_id = $1 AND event_object_id(v.payload) = o.id FOR NO KEY UPDATE) locked)
+         UPDATE events v SET payload = split_part(v.payload, '\"data\":', 1) || '\"data\":{\"object\":' || held.remains || '}}'
+         FROM held WHERE v.id = held.id RETURNING v.id",
         account.uuid(),
         &ids as &[&str],
         &remains,
@@ -38,8 +43,12 @@ pub async fn erase(tx: &mut PgConnection, account: AccountId, objects: &[Deleted
     let events: Vec<Uuid> = events.fetch_all(&mut *tx).await?.into_iter().map(EventId::uuid).collect();
     mark_pending(tx, account, &events).await?;
     sqlx::query!(
-        "UPDATE webhook_deliveries d SET response_body = NULL FROM unnest($2::uuid[]) AS e (id)
-         WHERE d.account_id = $1 AND d.event_id = e.id AND d.response_body IS NOT NULL",
+        "WITH held AS MATERIALIZED (
+             SELECT locked.account_id, locked.id FROM unnest($2::uuid[]) AS e (id)
+             CROSS JOIN LATERAL (SELECT d.account_id, d.id FROM webhook_deliveries d
+                 WHERE d.account_id = $1 AND d.event_id = e.id AND d.response_body IS NOT NULL FOR NO KEY UPDATE) locked)
+         UPDATE webhook_deliveries d SET response_body = NULL
+         FROM held WHERE d.account_id = held.account_id AND d.id = held.id",
         account.uuid(),
         &events,
     )

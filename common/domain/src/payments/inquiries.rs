@@ -109,12 +109,12 @@ pub async fn postpone_inquiries(db: &PgPool, account: AccountId, ids: &[PaymentI
     ids.sort_unstable();
     sqlx::query!(
         "WITH held AS MATERIALIZED (
-             SELECT locked.id FROM unnest($2::uuid[]) AS asked (id)
-             CROSS JOIN LATERAL (SELECT p.id FROM payments p WHERE p.account_id = $1 AND p.id = asked.id
+             SELECT locked.account_id, locked.id FROM unnest($2::uuid[]) AS asked (id)
+             CROSS JOIN LATERAL (SELECT p.account_id, p.id FROM payments p WHERE p.account_id = $1 AND p.id = asked.id
                  AND (p.inquiry_at <= $3) IS TRUE FOR NO KEY UPDATE) locked)
          UPDATE payments p SET inquiry_at = $3::timestamptz
             + greatest(interval '30 seconds', ($3 - coalesce(captured_at, created_at + make_interval(secs => $4))) / 4)
-         FROM held WHERE p.account_id = $1 AND p.id = held.id",
+         FROM held WHERE p.account_id = held.account_id AND p.id = held.id",
         account.uuid(),
         &ids,
         now,

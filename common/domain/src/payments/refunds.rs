@@ -212,8 +212,8 @@ pub async fn of_payments(db: &mut PgConnection, account: AccountId, payments: &[
         Refund,
         "SELECT r.id, r.payment_id, r.amount, r.amount_asked, r.external_id, r.metadata, r.version, r.status, r.created_at, r.failure_code,
                 r.requested_by_key AS requested_by
-         FROM unnest($2::uuid[]) AS p(id)
-         JOIN refunds r ON r.account_id = $1 AND r.payment_id = p.id",
+         FROM unnest($2::uuid[]) AS p (id)
+         CROSS JOIN LATERAL (SELECT * FROM refunds WHERE account_id = $1 AND payment_id = p.id OFFSET 0) r",
         account.uuid(),
         &ids,
     )

@@ -103,14 +103,16 @@ pub async fn finish_charges(db: &mut PgConnection, charges: &[&EndedCharge]) -> 
                    decline_code, decline_type, provider_ref, captured_at, inquiry_at, operation_id, state, failure,
                    response, failure_code, invoice_id, version, invoice_version)),
            scheduled AS MATERIALIZED (
-               SELECT i.id FROM charge c JOIN invoices i ON i.id = c.invoice_id
-               WHERE i.status = 'scheduled' AND i.next_attempt_at IS NULL AND i.version = c.invoice_version - 1
-               ORDER BY i.id FOR NO KEY UPDATE OF i SKIP LOCKED),
+               SELECT locked.id FROM (SELECT * FROM charge WHERE invoice_id IS NOT NULL ORDER BY invoice_id) c
+               CROSS JOIN LATERAL (SELECT i.id FROM invoices i
+                   WHERE i.account_id = c.account_id AND i.id = c.invoice_id AND i.version = c.invoice_version - 1
+                     AND i.status = 'scheduled' AND i.next_attempt_at IS NULL FOR NO KEY UPDATE SKIP LOCKED) locked),
            awaiting AS MATERIALIZED (
-               SELECT p.id FROM charge c JOIN payments p ON p.id = c.id
-               WHERE p.status IN ('processing', 'requires_action') AND p.version = c.version - 1
-                 AND (c.invoice_id IS NULL OR c.invoice_id IN (SELECT id FROM scheduled))
-               ORDER BY p.id FOR NO KEY UPDATE OF p SKIP LOCKED),
+               SELECT locked.id FROM (SELECT * FROM charge
+                   WHERE invoice_id IS NULL OR invoice_id IN (SELECT id FROM scheduled) ORDER BY id) c
+               CROSS JOIN LATERAL (SELECT p.id FROM payments p
+                   WHERE p.account_id = c.account_id AND p.id = c.id AND p.version = c.version - 1
+                     AND p.status IN ('processing', 'requires_action') FOR NO KEY UPDATE SKIP LOCKED) locked),
            outcome AS MATERIALIZED (SELECT c.* FROM awaiting a JOIN charge c ON c.id = a.id),
            invoice AS (
                UPDATE invoices i SET status = 'paid', amount_paid = o.amount, paid_at = o.captured_at, payment_id = o.id,

@@ -17,8 +17,8 @@ pub const COUNT_LIMIT: i64 = 100_000;
 const LATE_AFTER: Duration = Duration::from_secs(180);
 const EXPIRED: &str = "the event is past its retention period";
 
-/// Starts a statement with the CTE `backlog`: the endpoints with pending deliveries, and a final NULL. It is a loose
-/// index scan, so the cost depends on the number of endpoints and not on the length of their backlogs.
+/// Starts a statement with the CTE `e`: the endpoints with pending deliveries. It is a loose index scan, so the cost
+/// depends on the number of endpoints and not on the length of their backlogs.
 macro_rules! by_endpoint {
     ($query:ident, $rest:tt, $($arg:expr),* $(,)?) => {
         sqlx::$query!(
@@ -27,7 +27,10 @@ macro_rules! by_endpoint {
                  UNION ALL
                  SELECT (SELECT p.endpoint_id FROM webhook_pending p WHERE p.endpoint_id > b.endpoint_id
                          ORDER BY p.endpoint_id LIMIT 1)
-                 FROM backlog b WHERE b.endpoint_id IS NOT NULL)" + $rest,
+                 FROM backlog b WHERE b.endpoint_id IS NOT NULL),
+             e AS (
+                 SELECT e.* FROM backlog b
+                 CROSS JOIN LATERAL (SELECT * FROM webhook_endpoints WHERE id = b.endpoint_id OFFSET 0) e)" + $rest,
             $($arg),*
         )
     };
@@ -41,7 +44,7 @@ macro_rules! by_endpoint {
 pub async fn endpoints_due(db: &PgPool, late: Duration) -> Result<Vec<WebhookEndpointId>> {
     Ok(by_endpoint!(
         query_scalar,
-        r#" SELECT e.id FROM backlog b JOIN webhook_endpoints e ON e.id = b.endpoint_id
+        r#" SELECT e.id FROM e
            WHERE e.deleted_at IS NULL AND e.status = 'enabled'
              AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
              AND (e.signing_retry_at IS NULL OR e.signing_retry_at <= clock_timestamp())
@@ -66,7 +69,7 @@ pub async fn close_undeliverable(db: &PgPool) -> Result<u64> {
         query,
         ", unwanted AS (
              SELECT p.account_id, p.id, e.deleted_at IS NOT NULL AS deleted
-             FROM backlog b JOIN webhook_endpoints e ON e.id = b.endpoint_id
+             FROM e
              JOIN LATERAL (
                  SELECT q.account_id, q.id FROM webhook_pending q
                  WHERE q.endpoint_id = e.id AND (q.lease_until IS NULL OR q.lease_until < clock_timestamp())
@@ -203,7 +206,7 @@ async fn count_unhealthy_endpoints(db: &PgPool) -> Result<[i64; 3]> {
                           WHERE p.endpoint_id = e.id
                             AND p.due_at <= (SELECT clock_timestamp() - make_interval(secs => $1))
                             AND (p.lease_until IS NULL OR p.lease_until < clock_timestamp()))) AS "late!"
-           FROM backlog b JOIN webhook_endpoints e ON e.id = b.endpoint_id
+           FROM e
            WHERE e.deleted_at IS NULL AND e.status = 'enabled'"#,
         LATE_AFTER.as_secs_f64(),
     )

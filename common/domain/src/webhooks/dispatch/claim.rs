@@ -58,14 +58,16 @@ pub async fn claim(db: &PgPool, capacity: &[(WebhookEndpointId, i64)]) -> Result
     Ok(sqlx::query_as!(
         Claimed,
         r#"WITH endpoint AS MATERIALIZED (
-               SELECT e.id, e.url, e.secret, w.free, e.signing_failed_since IS NOT NULL AS signing_failed,
-                      CASE WHEN e.previous_secret_until > clock_timestamp() THEN e.previous_secret END AS previous_secret
-               FROM unnest($1::uuid[], $2::bigint[]) AS w (id, free) JOIN webhook_endpoints e ON e.id = w.id
-               WHERE e.deleted_at IS NULL AND e.status = 'enabled'
-                 AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
-                 AND (e.signing_retry_at IS NULL OR e.signing_retry_at <= clock_timestamp())
-               -- An endpoint that another transaction has locked does not delay the others; the sweep wakes it again.
-               FOR KEY SHARE OF e SKIP LOCKED),
+               SELECT locked.*, w.free FROM unnest($1::uuid[], $2::bigint[]) AS w (id, free)
+               CROSS JOIN LATERAL (
+                   SELECT e.id, e.url, e.secret, e.signing_failed_since IS NOT NULL AS signing_failed,
+                       CASE WHEN e.previous_secret_until > clock_timestamp() THEN e.previous_secret END AS previous_secret
+                   FROM webhook_endpoints e
+                   WHERE e.id = w.id AND e.deleted_at IS NULL AND e.status = 'enabled'
+                     AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
+                     AND (e.signing_retry_at IS NULL OR e.signing_retry_at <= clock_timestamp())
+                   -- An endpoint that another transaction has locked does not delay the others; the sweep wakes it again.
+                   FOR KEY SHARE SKIP LOCKED) locked),
            claimed AS (
                UPDATE webhook_pending p
                SET lease_until = clock_timestamp() + make_interval(secs => $3), fence = p.fence + 1

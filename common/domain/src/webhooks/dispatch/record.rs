@@ -187,10 +187,12 @@ macro_rules! record_attempts {
                    LEFT JOIN again ON again.id = m.id AND again.fence = m.fence),
            -- In the order of ids, because two workers may record the same endpoints; skips endpoints that others have locked.
            held AS MATERIALIZED (
-               SELECT e.id, e.fresh_since FROM webhook_endpoints e WHERE e.id IN (SELECT endpoint_id FROM made)
-                 AND (e.failing_since IS NOT NULL OR e.id IN (
-                     SELECT endpoint_id FROM made WHERE failure IS NOT NULL OR paused_until IS NOT NULL))
-               ORDER BY e.id FOR NO KEY UPDATE OF e SKIP LOCKED),
+               SELECT locked.id, locked.fresh_since FROM (
+                   SELECT endpoint_id, bool_or(failure IS NOT NULL OR paused_until IS NOT NULL) AS failed
+                   FROM made GROUP BY endpoint_id ORDER BY endpoint_id) m
+               CROSS JOIN LATERAL (SELECT e.id, e.fresh_since FROM webhook_endpoints e
+                   WHERE e.id = m.endpoint_id AND (e.failing_since IS NOT NULL OR m.failed)
+                   FOR NO KEY UPDATE SKIP LOCKED) locked),
            -- Attempts that began before the endpoint was enabled again or changed do not count.
            summary AS (
                SELECT m.endpoint_id, bool_or(m.failure IS NULL) AS works, min(m.began_at) AS since,
