@@ -7,8 +7,8 @@ use postgres_protocol::password::scram_sha_256;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use url::Url;
 
-/// Privileges of api, worker, scheduler and `ctl`. The audit log is append-only. Two functions that run as the owner
-/// create and drop partitions.
+/// Privileges of api, worker, scheduler and `ctl`. The audit log is append-only. Functions that run as the owner
+/// create and drop partitions, and analyze tables.
 pub const PROGRAMS: &[&str] = &[
     "GRANT USAGE ON SCHEMA public, mock TO {role}",
     "REVOKE ALL ON ALL TABLES IN SCHEMA public, mock FROM {role}",
@@ -17,9 +17,9 @@ pub const PROGRAMS: &[&str] = &[
     "REVOKE UPDATE, DELETE ON audit_log FROM {role}",
     "REVOKE INSERT, UPDATE, DELETE ON _sqlx_migrations FROM {role}",
     "REVOKE EXECUTE ON FUNCTION ensure_monthly_partitions(regclass, timestamptz, integer),
-        drop_monthly_partitions(regclass, timestamptz) FROM PUBLIC",
+        drop_monthly_partitions(regclass, timestamptz), analyze_grown_tables() FROM PUBLIC",
     "GRANT EXECUTE ON FUNCTION ensure_monthly_partitions(regclass, timestamptz, integer),
-        drop_monthly_partitions(regclass, timestamptz) TO {role}",
+        drop_monthly_partitions(regclass, timestamptz), analyze_grown_tables() TO {role}",
     ACCOUNTS_STAY,
 ];
 

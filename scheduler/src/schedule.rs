@@ -16,6 +16,7 @@
 //! | partitions to create for the coming months, and to drop after retention | 1 h | – | `CREATE TABLE IF NOT EXISTS`, `DROP TABLE` |
 //! | sessions and tokens that ended a day ago | 5 s | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | nonces of expired signatures | 5 s | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
+//! | tables to analyze, because they have grown | 5 s | none: file sizes | `ANALYZE` |
 //! | gauges for dashboards | 5 s | `operations_due`, `operations_unknown`, `orphans_found`, those of billing and of pending webhooks | not needed |
 //! | the database's size | 1 min | none: file sizes | not needed |
 //!
@@ -38,7 +39,7 @@ use domain::webhooks::dispatch::{self, CLOSING_BATCH};
 use engine::COLLECTION_BATCH;
 use engine::RECURRING_BATCH;
 use foundation::clock::Clock;
-use foundation::db::Db;
+use foundation::db::{self, Db};
 use foundation::error::Result;
 use foundation::failpoint;
 use foundation::queues;
@@ -66,7 +67,7 @@ const MAX_COLLECTIONS: i64 = 1000;
 const COLLECTION_BACKLOG_PAUSE: Duration = Duration::from_millis(25);
 
 /// All ticks, by their metric label.
-const TICK_NAMES: [&str; 17] = [
+const TICK_NAMES: [&str; 18] = [
     "operations",
     "inquiries",
     "reconciliations",
@@ -79,6 +80,7 @@ const TICK_NAMES: [&str; 17] = [
     "webhooks",
     "undeliverable_webhooks",
     "partitions",
+    "statistics",
     "cleanup",
     "gauges",
     "billing_gauges",
@@ -213,6 +215,7 @@ impl Scheduler {
                 _ = every_hour.tick() => self.run("partitions", self.maintain_partitions()).await,
                 _ = every_minute.tick() => self.run("size_gauges", gauges::publish_sizes(&self.db)).await,
                 _ = every_5_seconds.tick() => {
+                    self.run("statistics", self.analyze_grown_tables()).await;
                     self.run("cleanup", self.clean_up()).await;
                     self.run("gauges", gauges::publish(&self.db, &self.publisher)).await;
                     self.run("billing_gauges", gauges::publish_billing(&self.db, self.clock.now())).await;
@@ -426,6 +429,14 @@ impl Scheduler {
         let dropped = events::drop_partitions(&self.db, self.retention_months).await?;
         if dropped > 0 {
             tracing::info!(dropped, months = self.retention_months, "dropped partitions past the retention period");
+        }
+        Ok(())
+    }
+
+    async fn analyze_grown_tables(&self) -> Result<()> {
+        let analyzed = db::analyze_grown_tables(&self.db).await?;
+        if analyzed > 0 {
+            tracing::info!(analyzed, "analyzed tables that have grown");
         }
         Ok(())
     }

@@ -11,10 +11,10 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    owner::Owner,
     postgres::{self, Postgres},
     process::target_folder,
     roles::Roles,
+    tools,
 };
 
 /// The migrated database in it, with the roles of the programs. Databases are created from it.
@@ -35,16 +35,15 @@ const SOURCES: [&str; 4] = [
 /// # Errors
 /// As for [`Postgres::start`], or when the migrations fail.
 pub(crate) async fn start(directory: &Path, options: postgres::Options) -> Result<Postgres> {
-    let owner = Owner::choose()?;
-    let folder = owner.reachable(&target_folder()?.join("test-postgres"))?;
+    let folder = postgres::home(&target_folder()?.join("test-postgres"))?;
     fs::create_dir_all(&folder)?;
     {
         let lock = File::create(folder.join("lock"))?;
         lock.lock()?;
         let made = made(&folder).await?;
-        let home = owner.reachable(directory)?;
-        home.parent().map_or(Ok(()), fs::create_dir_all)?;
-        let status = Command::new("cp").args(["-a", "--reflink=auto"]).args([&made, &home]).status();
+        let home = postgres::home(directory)?;
+        fs::create_dir_all(&home)?;
+        let status = Command::new("cp").args(["-a", "--reflink=auto"]).args([&made.join("."), &home]).status();
         ensure!(status.context("cannot start cp")?.success(), "cannot copy {}", made.display());
     }
     Postgres::start(directory, options).await
@@ -58,8 +57,9 @@ fn today() -> Result<u64> {
 /// The folder of the data, which this makes unless it exists.
 async fn made(folder: &Path) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
+    let programs = tools::postgres_programs()?.program("postgres").get_program().to_owned();
     // The migrations create partitions for the coming months.
-    (SOURCES, migrations::checksums().collect::<Vec<_>>(), today()?).hash(&mut hasher);
+    (SOURCES, programs, migrations::checksums().collect::<Vec<_>>(), today()?).hash(&mut hasher);
     let made = folder.join(format!("migrated-{:016x}", hasher.finish()));
     if !made.exists() {
         // Of other migrations, or not finished.

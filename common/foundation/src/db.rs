@@ -68,6 +68,15 @@ pub async fn open_connections(pool: &PgPool) {
     join_all((0..count).map(|_| pool.acquire())).await;
 }
 
+/// Analyzes tables that have grown since they were last analyzed, and returns how many. Until then, processes keep plans
+/// that were made for small tables; autovacuum takes a minute to do the same.
+///
+/// # Errors
+/// Database errors only.
+pub async fn analyze_grown_tables(pool: &PgPool) -> Result<i32, sqlx::Error> {
+    sqlx::query_scalar!(r#"SELECT analyze_grown_tables() AS "analyzed!""#).fetch_one(pool).await
+}
+
 /// As [`pool`], with `synchronous_commit = off`: for writes that may be lost in a crash of the database server, such as
 /// claims of work that is safe to repeat.
 ///

@@ -4,4 +4,5 @@ mod filters;
 mod plans;
 mod retention;
 mod settlements;
+mod statistics;
 mod sweeps;

@@ -3,7 +3,11 @@
 //! arrive: no plan may scan rows that its statement does not need. The tables of a new database have no statistics yet,
 //! so the batches are also checked without. The test asserts plans, which do not depend on the machine's load.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+    path::Path,
+};
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;
@@ -179,13 +183,40 @@ fn sorted_before_limit(node: &Value) -> Option<String> {
     (node["Node Type"] == "Limit" && sorts).then(|| format!("all of {table} sorted by {}", part["Sort Key"]))
 }
 
-fn collect_problems(node: &Value, problems: &mut Vec<String>) {
+/// The columns of each index, in order, of tables that are not empty: those of an empty one are planned again when it
+/// has grown.
+type Indexes = HashMap<String, Vec<String>>;
+
+async fn indexes(db: &mut PgConnection) -> Result<Indexes> {
+    let columns = "SELECT c.relname::text, array_agg(pg_get_indexdef(i.indexrelid, n, true) ORDER BY n)
+                   FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid, generate_series(1, i.indnkeyatts) n
+                   WHERE pg_relation_size(i.indrelid) > 0 GROUP BY 1";
+    Ok(sqlx::query_as(columns).fetch_all(db).await?.into_iter().collect())
+}
+
+/// The problem of an index whose condition leaves out a column before another: all entries in between are read.
+fn column_left_out(node: &Value, indexes: &Indexes) -> Option<String> {
+    let (bound, name) = (node["Index Cond"].as_str()?, node["Index Name"].as_str()?);
+    let grows = |table: &str| TABLES.iter().any(|(name, _)| table.starts_with(name));
+    grows(node["Relation Name"].as_str().unwrap_or_default()).then_some(())?;
+    // Operators look up a pending delivery by its id alone.
+    (name != "webhook_pending_of_endpoint").then_some(())?;
+    let is_part = |c: char| c.is_alphanumeric() || "_.\"".contains(c);
+    // A column of another table has its alias before it. Expressions are printed in other ways.
+    let bounds = |column: &String| column.contains('(') || bound.split(|c| !is_part(c)).any(|word| word == column);
+    let columns = indexes.get(name)?;
+    let left_out = columns.iter().skip_while(|column| bounds(column)).skip(1).any(bounds);
+    left_out.then(|| format!("{name} {columns:?} by {bound}"))
+}
+
+fn collect_problems(node: &Value, indexes: &Indexes, problems: &mut Vec<String>) {
     problems.extend(problem(node));
+    problems.extend(column_left_out(node, indexes));
     problems.extend(sorted_before_limit(node));
     problems.extend(whole_table_joined(node));
     problems.extend(each_with_each(node));
     for part in node["Plans"].as_array().into_iter().flatten() {
-        collect_problems(part, problems);
+        collect_problems(part, indexes, problems);
     }
 }
 
@@ -201,7 +232,6 @@ async fn no_statement_scans_rows_that_it_does_not_need() -> Result<()> {
     let mut db = PgConnection::connect(cluster.database_url()).await?;
     sqlx::query("SET plan_cache_mode = force_generic_plan").execute(&mut db).await?;
     // Until the first ANALYZE, a minute after the first rows, only the statements that every payment needs matter.
-    check_plans(&mut db, is_batch).await.context("of small tables")?;
     copy_rows(&mut db, large.books.account).await?;
     let mut unneeded = check_plans(&mut db, is_batch).await.context("without statistics")?;
     sqlx::query("ANALYZE").execute(&mut db).await?;
@@ -241,6 +271,7 @@ async fn bad_plans(
         let value = if disabled.contains(&kind) { "off" } else { "on" };
         sqlx::query(AssertSqlSafe(format!("SET enable_{kind} = {value}"))).execute(&mut *db).await?;
     }
+    let indexes = indexes(db).await?;
     let mut bad = BTreeMap::new();
     for (statement, parameters) in statements()? {
         let words = ["SELECT", "WITH", "INSERT", "UPDATE", "DELETE"];
@@ -263,7 +294,7 @@ async fn bad_plans(
             .await
             .context(statement.clone())?;
         let mut problems = Vec::new();
-        collect_problems(&plan[0]["Plan"], &mut problems);
+        collect_problems(&plan[0]["Plan"], &indexes, &mut problems);
         if !problems.is_empty() {
             bad.insert(statement, problems);
         }

@@ -46,7 +46,7 @@ const PROGRAMS: [&str; 18] = [
     "DROP FUNCTION drop_monthly_partitions(regclass, timestamptz)",
 ];
 
-const GATEWAY: [&str; 12] = [
+const GATEWAY: [&str; 13] = [
     "UPDATE gateway.cards SET account_id = gen_random_uuid()",
     "SELECT id FROM payments",
     "SELECT signing_secret FROM api_keys",
@@ -55,6 +55,7 @@ const GATEWAY: [&str; 12] = [
     "DELETE FROM audit_log",
     "SELECT drop_monthly_partitions('events', now())",
     "SELECT ensure_monthly_partitions('events', now(), 1)",
+    "SELECT analyze_grown_tables()",
     "UPDATE gateway.audit_log SET actor = 'nobody'",
     "DELETE FROM gateway.audit_log",
     "TRUNCATE gateway.transactions",
