@@ -16,7 +16,7 @@
 //! | partitions to create for the coming months, and to drop after retention | 1 h | – | `CREATE TABLE IF NOT EXISTS`, `DROP TABLE` |
 //! | sessions and tokens that ended a day ago | 5 s | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | nonces of expired signatures | 5 s | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
-//! | tables to analyze, because they have grown | 5 s | none: file sizes | `ANALYZE` |
+//! | tables to analyze, because they have grown | 1 s | none: file sizes | `ANALYZE` |
 //! | gauges for dashboards | 5 s | `operations_due`, `operations_unknown`, `orphans_found`, those of billing and of pending webhooks | not needed |
 //! | the database's size | 1 min | none: file sizes | not needed |
 //!
@@ -207,15 +207,15 @@ impl Scheduler {
     }
 
     async fn maintenance_loop(&self, stopping: &CancellationToken) {
-        let [mut every_5_seconds, mut every_minute, mut every_hour] = every([5, 60, 3600]);
+        let [mut every_second, mut every_5_seconds, mut every_minute, mut every_hour] = every([1, 5, 60, 3600]);
         loop {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
                 _ = every_hour.tick() => self.run("partitions", self.maintain_partitions()).await,
                 _ = every_minute.tick() => self.run("size_gauges", gauges::publish_sizes(&self.db)).await,
+                _ = every_second.tick() => self.run("statistics", self.analyze_grown_tables()).await,
                 _ = every_5_seconds.tick() => {
-                    self.run("statistics", self.analyze_grown_tables()).await;
                     self.run("cleanup", self.clean_up()).await;
                     self.run("gauges", gauges::publish(&self.db, &self.publisher)).await;
                     self.run("billing_gauges", gauges::publish_billing(&self.db, self.clock.now())).await;

@@ -227,11 +227,12 @@ pub async fn spend(
     let hash = sha256(token.as_bytes());
     let spent = sqlx::query!(
         // The operation has the provider's token from now on, until it ends.
-        "UPDATE payment_tokens t SET spent_at = clock_timestamp(), upstream_token = ''
-         FROM (SELECT token_hash, upstream_token FROM payment_tokens
-               WHERE token_hash = $1 AND account_id = $2 AND spent_at IS NULL AND expires_at > clock_timestamp()
-               FOR NO KEY UPDATE) unspent
-         WHERE t.token_hash = unspent.token_hash
+        "WITH unspent AS MATERIALIZED (
+             SELECT token_hash, upstream_token FROM payment_tokens
+             WHERE token_hash = $1 AND account_id = $2 AND spent_at IS NULL AND expires_at > clock_timestamp()
+             FOR NO KEY UPDATE)
+         UPDATE payment_tokens t SET spent_at = clock_timestamp(), upstream_token = ''
+         FROM unspent WHERE t.token_hash = unspent.token_hash
          RETURNING t.provider_account_id, unspent.upstream_token",
         &hash[..],
         to.account_id.uuid(),

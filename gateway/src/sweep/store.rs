@@ -39,9 +39,8 @@ pub(super) async fn delete_expired(db: &PgPool) -> Result<u64, sqlx::Error> {
     let keys = delete_expired_from!(db, "former_keys", "account_id", "until");
     // Accounts compare `until` with the gateway's clock, which may be behind; an hour is ample.
     let guards = sqlx::query!(
-        "DELETE FROM gateway.duplicate_guards WHERE (account_id, fingerprint) IN (
-             SELECT account_id, fingerprint FROM gateway.duplicate_guards
-             WHERE until <= statement_timestamp() - interval '1 hour' ORDER BY until LIMIT $1 FOR UPDATE SKIP LOCKED)",
+        "DELETE FROM gateway.duplicate_guards WHERE ctid = ANY (ARRAY(SELECT ctid FROM gateway.duplicate_guards
+             WHERE until <= statement_timestamp() - interval '1 hour' ORDER BY until LIMIT $1 FOR UPDATE SKIP LOCKED))",
         BATCH,
     )
     .execute(db)

@@ -48,10 +48,10 @@ async fn record_all(db: PgPool, mut used: UnboundedReceiver<KeyId>) {
 /// Skips locked rows: another process is recording the same, or the key is being revoked.
 async fn write(db: &PgPool, keys: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
-        "UPDATE api_keys SET last_used_at = clock_timestamp() WHERE id IN (
+        "UPDATE api_keys SET last_used_at = clock_timestamp() WHERE id = ANY (ARRAY(
              SELECT id FROM api_keys
              WHERE id = ANY ($1) AND (last_used_at IS NULL OR last_used_at < (SELECT clock_timestamp() - interval '1 minute'))
-             ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)",
+             ORDER BY id FOR NO KEY UPDATE SKIP LOCKED))",
         keys,
     )
     .execute(db)

@@ -38,8 +38,8 @@ pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
         Due,
         "UPDATE operations SET pushes = pushes + 1,
                 next_push_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(pushes + 1, 5)))
-         WHERE id IN (SELECT id FROM operations WHERE next_push_at <= (SELECT clock_timestamp())
-                      ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)
+         WHERE id = ANY (ARRAY(SELECT id FROM operations WHERE next_push_at <= (SELECT clock_timestamp())
+                      ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
          RETURNING id, request_id, background",
         SWEEP_BATCH,
     )
@@ -60,9 +60,9 @@ pub async fn take_overdue(db: &PgPool, background: bool, overdue_by: Duration, l
         Due,
         "UPDATE operations SET pushes = pushes + 1,
                 next_push_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(pushes + 1, 5)))
-         WHERE id IN (SELECT id FROM operations
+         WHERE id = ANY (ARRAY(SELECT id FROM operations
                       WHERE next_push_at <= (SELECT clock_timestamp() - make_interval(secs => $3)) AND background = $2
-                      ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)
+                      ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
          RETURNING id, request_id, background",
         i64::try_from(limit).unwrap_or(SWEEP_BATCH),
         background,

@@ -28,8 +28,8 @@ pub async fn take_due_inquiries(db: &PgPool, scope: Scope) -> Result<Vec<Payment
 async fn claim_due_inquiries(db: &PgPool, now: Timestamp, batch: i64) -> Result<Vec<PaymentId>> {
     let rows = sqlx::query_scalar!(
         "UPDATE payments SET inquiry_at = account_now(account_id, $1) + interval '30 seconds'
-         WHERE id IN (SELECT id FROM payments WHERE inquiry_at <= $1 AND NOT is_advancing(account_id)
-                      ORDER BY inquiry_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+         WHERE id = ANY (ARRAY(SELECT id FROM payments WHERE inquiry_at <= $1 AND NOT is_advancing(account_id)
+                      ORDER BY inquiry_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED))
          RETURNING id",
         now,
         batch,
@@ -49,10 +49,10 @@ async fn claim_due_inquiries_of_account(
 ) -> Result<Vec<PaymentId>> {
     let rows = sqlx::query_scalar!(
         "UPDATE payments SET inquiry_at = $2::timestamptz + interval '30 seconds'
-         WHERE id IN (SELECT id FROM payments
+         WHERE id = ANY (ARRAY(SELECT id FROM payments
                       WHERE inquiry_at IS NOT NULL AND (account_id, inquiry_at) >= ($1, '-infinity')
                         AND (account_id, inquiry_at) <= ($1, $2)
-                      ORDER BY account_id, inquiry_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)
+                      ORDER BY account_id, inquiry_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED))
          RETURNING id",
         account.uuid(),
         now,

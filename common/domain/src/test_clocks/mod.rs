@@ -233,10 +233,10 @@ pub async fn running(db: &PgPool, limit: i64) -> Result<Vec<RunningAdvance>> {
 pub async fn take_due(db: &PgPool) -> Result<Vec<AccountId>> {
     Ok(sqlx::query_scalar!(
         "UPDATE test_clocks SET next_push_at = clock_timestamp() + make_interval(secs => $1)
-         WHERE account_id IN (SELECT account_id FROM test_clocks
+         WHERE account_id = ANY (ARRAY(SELECT account_id FROM test_clocks
                               WHERE next_push_at <= (SELECT clock_timestamp())
                                 AND (lease_until IS NULL OR lease_until < clock_timestamp())
-                              ORDER BY next_push_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+                              ORDER BY next_push_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED))
          RETURNING account_id",
         PUSH_INTERVAL.as_secs_f64(),
         SWEEP_BATCH,

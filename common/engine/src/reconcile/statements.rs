@@ -69,8 +69,8 @@ pub struct DueStatements {
 pub async fn take_due_reconciliations(db: &PgPool) -> Result<DueStatements> {
     let taken = sqlx::query!(
         r#"UPDATE provider_accounts SET reconcile_at = clock_timestamp() + make_interval(secs => $1)
-         WHERE id IN (SELECT id FROM provider_accounts WHERE reconcile_at <= (SELECT clock_timestamp())
-                      ORDER BY reconcile_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED)
+         WHERE id = ANY (ARRAY(SELECT id FROM provider_accounts WHERE reconcile_at <= (SELECT clock_timestamp())
+                      ORDER BY reconcile_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED))
          RETURNING id, provider = 'mock' OR credentials IS NOT NULL AS "connected!""#,
         RECONCILE_INTERVAL.as_secs_f64(),
         RECONCILIATION_BATCH,

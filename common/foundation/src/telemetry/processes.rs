@@ -25,9 +25,9 @@ impl Process {
     pub(super) async fn report(&self, db: &mut PgConnection, clock: &Clock) -> sqlx::Result<()> {
         sqlx::query!(
             "WITH ended AS (
-                 DELETE FROM processes WHERE name IN (
+                 DELETE FROM processes WHERE name = ANY (ARRAY(
                      SELECT name FROM processes WHERE seen_at < (SELECT clock_timestamp() - interval '1 hour') AND name <> $1
-                     ORDER BY seen_at LIMIT 100 FOR NO KEY UPDATE SKIP LOCKED))
+                     ORDER BY seen_at LIMIT 100 FOR NO KEY UPDATE SKIP LOCKED)))
              INSERT INTO processes (name, kind, clock_ahead_seconds, seen_at) VALUES ($1, $2, $3, clock_timestamp())
              ON CONFLICT (name) DO UPDATE SET clock_ahead_seconds = $3, seen_at = clock_timestamp()",
             self.name,

@@ -183,6 +183,16 @@ fn sorted_before_limit(node: &Value) -> Option<String> {
     (node["Node Type"] == "Limit" && sorts).then(|| format!("all of {table} sorted by {}", part["Sort Key"]))
 }
 
+/// The problem of rows that are locked in a join of the rows to change: if the join reads them once for each of the other
+/// side's, SKIP LOCKED and LIMIT select other rows each time. They belong into a materialized CTE.
+fn locked_again(node: &Value) -> Option<String> {
+    fn locks(node: &Value) -> bool {
+        let mut parts = node["Plans"].as_array().into_iter().flatten();
+        node["Node Type"] == "LockRows" || parts.any(|part| part["Parent Relationship"] != "InitPlan" && locks(part))
+    }
+    (node["Node Type"] == "ModifyTable" && locks(node)).then(|| format!("{} locks rows in its join", node["Operation"]))
+}
+
 /// The columns of each index, in order, of tables that are not empty: those of an empty one are planned again when it
 /// has grown.
 type Indexes = HashMap<String, Vec<String>>;
@@ -212,6 +222,7 @@ fn column_left_out(node: &Value, indexes: &Indexes) -> Option<String> {
 fn collect_problems(node: &Value, indexes: &Indexes, problems: &mut Vec<String>) {
     problems.extend(problem(node));
     problems.extend(column_left_out(node, indexes));
+    problems.extend(locked_again(node));
     problems.extend(sorted_before_limit(node));
     problems.extend(whole_table_joined(node));
     problems.extend(each_with_each(node));

@@ -68,18 +68,19 @@ pub async fn claim(db: &PgPool, capacity: &[(WebhookEndpointId, i64)]) -> Result
                      AND (e.signing_retry_at IS NULL OR e.signing_retry_at <= clock_timestamp())
                    -- An endpoint that another transaction has locked does not delay the others; the sweep wakes it again.
                    FOR KEY SHARE SKIP LOCKED) locked),
-           claimed AS (
-               UPDATE webhook_pending p
-               SET lease_until = clock_timestamp() + make_interval(secs => $3), fence = p.fence + 1
+           due AS MATERIALIZED (
                -- Skips expired events, whose deliveries close_expired closes. Events are looked up one by one.
-               FROM endpoint e CROSS JOIN LATERAL (
+               SELECT oldest.* FROM endpoint e CROSS JOIN LATERAL (
                    SELECT q.account_id, q.id, v.payload, v.created_at AS happened_at,
                           v.type = 'webhook_endpoint.test' AS is_test FROM webhook_pending q
                    CROSS JOIN LATERAL (SELECT type, payload, created_at FROM events WHERE id = q.event_id LIMIT 1) v
                    WHERE q.endpoint_id = e.id AND q.due_at <= (SELECT clock_timestamp())
                      AND (q.lease_until IS NULL OR q.lease_until < clock_timestamp())
-                   ORDER BY q.due_at LIMIT e.free FOR NO KEY UPDATE OF q SKIP LOCKED) due
-               WHERE p.account_id = due.account_id AND p.id = due.id
+                   ORDER BY q.due_at LIMIT e.free FOR NO KEY UPDATE OF q SKIP LOCKED) oldest),
+           claimed AS (
+               UPDATE webhook_pending p
+               SET lease_until = clock_timestamp() + make_interval(secs => $3), fence = p.fence + 1
+               FROM due WHERE p.account_id = due.account_id AND p.id = due.id
                RETURNING p.id, p.account_id, p.endpoint_id, p.event_id, due.happened_at, p.created_at, p.attempt, p.replay_of,
                    p.fence, due.payload, due.is_test)
            SELECT p.id, p.account_id, a.mode, p.endpoint_id, p.event_id, p.happened_at, p.created_at, p.attempt,
