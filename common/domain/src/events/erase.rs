@@ -30,12 +30,12 @@ pub async fn erase(tx: &mut PgConnection, account: AccountId, objects: &[Deleted
     // A plan cached for small tables would compare each event with each delivery.
     sqlx::query!("SET LOCAL plan_cache_mode = force_custom_plan").execute(&mut *tx).await?;
     let events = sqlx::query_scalar!(
-        "WITH held AS MATERIALIZED (
-             SELECT locked.id, o.remains FROM unnest($2::text[], $3::text[]) AS o (id, remains)
+        "WITH found AS MATERIALIZED (
+             SELECT v.id, o.remains FROM unnest($2::text[], $3::text[]) AS o (id, remains)
              CROSS JOIN LATERAL (SELECT v.id FROM events v
-                 WHERE v.account_id = $1 AND event_object_id(v.payload) = o.id FOR NO KEY UPDATE) locked)
-         UPDATE events v SET payload = split_part(v.payload, '\"data\":', 1) || '\"data\":{\"object\":' || held.remains || '}}'
-         FROM held WHERE v.id = held.id RETURNING v.id",
+                 WHERE v.account_id = $1 AND event_object_id(v.payload) = o.id OFFSET 0) v)
+         UPDATE events v SET payload = split_part(v.payload, '\"data\":', 1) || '\"data\":{\"object\":' || found.remains || '}}'
+         FROM found WHERE v.id = found.id RETURNING v.id",
         account.uuid(),
         &ids as &[&str],
         &remains,
@@ -43,12 +43,12 @@ pub async fn erase(tx: &mut PgConnection, account: AccountId, objects: &[Deleted
     let events: Vec<Uuid> = events.fetch_all(&mut *tx).await?.into_iter().map(EventId::uuid).collect();
     mark_pending(tx, account, &events).await?;
     sqlx::query!(
-        "WITH held AS MATERIALIZED (
-             SELECT locked.account_id, locked.id FROM unnest($2::uuid[]) AS e (id)
+        "WITH found AS MATERIALIZED (
+             SELECT d.account_id, d.id FROM unnest($2::uuid[]) AS e (id)
              CROSS JOIN LATERAL (SELECT d.account_id, d.id FROM webhook_deliveries d
-                 WHERE d.account_id = $1 AND d.event_id = e.id AND d.response_body IS NOT NULL FOR NO KEY UPDATE) locked)
+                 WHERE d.account_id = $1 AND d.event_id = e.id AND d.response_body IS NOT NULL OFFSET 0) d)
          UPDATE webhook_deliveries d SET response_body = NULL
-         FROM held WHERE d.account_id = held.account_id AND d.id = held.id",
+         FROM found WHERE d.account_id = found.account_id AND d.id = found.id",
         account.uuid(),
         &events,
     )

@@ -140,13 +140,16 @@ async fn kill_before_the_acquirer(cluster: &mut Cluster, begin: impl AsyncFnOnce
     let mut lock = holder.begin().await?;
     sqlx::query("LOCK TABLE gateway.acquirer_books IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await?;
     begin().await?;
-    let waiting = "SELECT pid FROM pg_locks WHERE relation = 'gateway.acquirer_books'::regclass AND NOT granted";
-    let waiting: i32 = eventually("a request to the acquirer", async || {
-        Ok(sqlx::query_scalar(waiting).fetch_optional(&mut db).await?)
+    // Others than the entered transaction may wait too.
+    let waiting = "SELECT pid FROM pg_locks WHERE relation = 'gateway.acquirer_books'::regclass AND NOT granted
+                   AND EXISTS (SELECT FROM gateway.transactions WHERE recover_at IS NOT NULL)";
+    let waiting: Vec<i32> = eventually("a request to the acquirer", async || {
+        let waiting: Vec<i32> = sqlx::query_scalar(waiting).fetch_all(&mut db).await?;
+        Ok((!waiting.is_empty()).then_some(waiting))
     })
     .await?;
     cluster.gateway(0).kill9()?;
-    sqlx::query("SELECT pg_terminate_backend($1)").bind(waiting).execute(&mut db).await?;
+    sqlx::query("SELECT pg_terminate_backend(pid) FROM unnest($1) pid").bind(waiting).execute(&mut db).await?;
     lock.rollback().await?;
     sqlx::query("UPDATE gateway.transactions SET recover_at = now() WHERE recover_at IS NOT NULL")
         .execute(&mut db)

@@ -210,7 +210,7 @@ fn column_left_out(node: &Value, indexes: &Indexes) -> Option<String> {
     let grows = |table: &str| TABLES.iter().any(|(name, _)| table.starts_with(name));
     grows(node["Relation Name"].as_str().unwrap_or_default()).then_some(())?;
     // Operators look up a pending delivery by its id alone.
-    (name != "webhook_pending_of_endpoint").then_some(())?;
+    (node["Relation Name"] != "webhook_pending" || bound != "(id = $1)").then_some(())?;
     let is_part = |c: char| c.is_alphanumeric() || "_.\"".contains(c);
     // A column of another table has its alias before it. Expressions are printed in other ways.
     let bounds = |column: &String| column.contains('(') || bound.split(|c| !is_part(c)).any(|word| word == column);
