@@ -3,7 +3,7 @@
 use std::{
     env,
     ffi::OsStr,
-    fs,
+    fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
     process::Stdio,
@@ -128,8 +128,11 @@ fn skipped(name: &str, file: &str, missing: &str) -> Result<Option<Example>> {
     Ok(None)
 }
 
-/// Installs the libraries unless the ones listed in this file are already installed.
+/// Installs the libraries unless the ones listed in this file are already installed. Tests of several processes use the
+/// same folder, so one installs at a time.
 async fn install(folder: &Path, manifest: &str, commands: Vec<Command>) -> Result<()> {
+    let lock = File::create(folder.join("lock"))?;
+    lock.lock()?;
     let (required, stamp) = (fs::read(folder.join(manifest))?, folder.join("installed"));
     if fs::read(&stamp).is_ok_and(|installed| installed == required) {
         return Ok(());

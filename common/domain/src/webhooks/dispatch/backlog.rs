@@ -17,8 +17,9 @@ pub const COUNT_LIMIT: i64 = 100_000;
 const LATE_AFTER: Duration = Duration::from_secs(180);
 const EXPIRED: &str = "the event is past its retention period";
 
-/// Starts a statement with the CTE `e`: the endpoints with pending deliveries. It is a loose index scan, so the cost
-/// depends on the number of endpoints and not on the length of their backlogs.
+/// Starts a statement with the CTEs `backlog`, the ids of the endpoints with pending deliveries and a final NULL, and `e`,
+/// these endpoints. It is a loose index scan, so the cost depends on the number of endpoints and not on the length of
+/// their backlogs.
 macro_rules! by_endpoint {
     ($query:ident, $rest:tt, $($arg:expr),* $(,)?) => {
         sqlx::$query!(
