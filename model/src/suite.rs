@@ -18,9 +18,11 @@ pub fn charges(workers: usize) -> Vec<(&'static str, ChargeModel)> {
     let of = |class| ChargeModel::new(workers, class);
     vec![
         ("class A", of(Class::Idempotent)),
+        ("class A for a time", of(Class::IdempotentForATime)),
         ("class B", of(Class::Lookup)),
         ("class C", of(Class::Neither)),
         ("class A, with the statement", ChargeModel { reconciles: true, ..of(Class::Idempotent) }),
+        ("class A for a time, with the statement", ChargeModel { reconciles: true, ..of(Class::IdempotentForATime) }),
         ("class B, with the statement", ChargeModel { reconciles: true, ..of(Class::Lookup) }),
         ("class B that discards refusals", discarding_refusals(workers)),
         (
@@ -79,6 +81,9 @@ pub fn flawed_charges() -> Vec<(ChargeModel, Symptom)> {
         (of(Class::LookupOnly).with_flaw(Flaw::OneLookUp), Symptom::Breaks(ONE_CHARGE)),
         (of(Class::LookupOnly).with_flaw(Flaw::KeepLookUps), Symptom::Breaks(ONE_CHARGE)),
         (of(c).with_flaw(Flaw::ResendInClassC), Symptom::Breaks(ONE_CHARGE)),
+        (of(Class::IdempotentForATime).with_flaw(Flaw::ResendForgotten), Symptom::Breaks(ONE_CHARGE)),
+        // A worker that pauses for an hour between its claim and its request.
+        (without_deadline(Class::IdempotentForATime, 2), Symptom::Breaks(ONE_CHARGE)),
         (of(c).with_flaw(Flaw::OutcomeByFence), Symptom::Breaks(REPORTED_IS_WRITTEN)),
         (of(a).with_flaw(Flaw::OverwriteFinal), Symptom::Breaks(FAILED_IS_FAILED)),
         (of(a).with_flaw(Flaw::OverwriteFinal), Symptom::Breaks(NONE_LOST)),

@@ -1,6 +1,6 @@
 //! The actions that are possible in a state.
 
-use super::{Action, ChargeModel, ChargeStatus, Flaw, Invoice, MAX_IDS, Request, State, Step};
+use super::{Action, ChargeModel, ChargeStatus, Class, Flaw, Invoice, MAX_IDS, Request, State, Step};
 use crate::row::State as RowState;
 
 impl ChargeModel {
@@ -94,6 +94,14 @@ impl ChargeModel {
         if state.row.state.was_sent() && !state.row.requests_expired && in_flight(state) == 0 {
             actions.push(Action::RequestsExpire);
         }
+        if self.class == Class::IdempotentForATime {
+            if state.row.state.was_sent() && !state.old {
+                actions.push(Action::Ages);
+            }
+            if state.old && !state.forgotten && (!self.deadline || !may_send(state)) {
+                actions.push(Action::Forgets);
+            }
+        }
         if self.has_flaw(Flaw::FailByTimer) && state.row.state == RowState::Unknown {
             actions.push(Action::FailByTimer);
         }
@@ -126,6 +134,12 @@ fn queue_actions(state: &State, actions: &mut Vec<Action>) {
     if state.ids > 0 {
         actions.push(Action::LoseId);
     }
+}
+
+/// Whether a request from before may still be sent or processed.
+fn may_send(state: &State) -> bool {
+    let sends = |step| matches!(step, Step::SendingAgain | Step::ReadyToSend(_) | Step::Waiting(..));
+    in_flight(state) > 0 || state.workers.iter().any(|worker| sends(worker.step))
 }
 
 /// The number of requests that may still be processed.

@@ -17,6 +17,8 @@ pub enum Flaw {
     OneLookUp,
     /// Look-ups from before a repeated request still count after it.
     KeepLookUps,
+    /// The request is sent again when the provider may have forgotten its reference.
+    ResendForgotten,
     /// In class C the request is sent again.
     ResendInClassC,
     /// An outcome is accepted only with the current fencing token.

@@ -28,7 +28,8 @@ pub struct ChargeModel {
     pub workers: usize,
     /// The provider's recovery class.
     pub class: Class,
-    /// Whether the provider books nothing after `valid_until`.
+    /// Whether the provider books nothing after `valid_until`, or forgets a reference only when no worker may still send
+    /// it.
     pub deadline: bool,
     /// How many look-ups may miss a booked charge.
     pub max_lag: u8,
@@ -46,7 +47,7 @@ impl ChargeModel {
     pub const fn new(workers: usize, class: Class) -> Self {
         let (deadline, max_lag) = match class {
             Class::Lookup => (true, 2),
-            Class::LookupOnly => (true, 1),
+            Class::LookupOnly | Class::IdempotentForATime => (true, 1),
             Class::Idempotent | Class::Neither => (false, 0),
         };
         Self { workers, class, deadline, max_lag, discards_refusals: false, reconciles: false, flaw: None }
@@ -77,6 +78,10 @@ pub struct State {
     /// The charges that the provider has booked.
     pub charges: Vec<Charge>,
     pub invoice: Invoice,
+    /// Whether so much time has passed since the first request that the provider may have forgotten the reference.
+    pub old: bool,
+    /// Whether it has forgotten it.
+    pub forgotten: bool,
 }
 
 /// The invoice that is collected.
@@ -222,6 +227,10 @@ pub enum Action {
     LeaseExpires,
     /// Enough time has passed that no earlier request can be processed any more.
     RequestsExpire,
+    /// The time is over for which the provider remembers references at least.
+    Ages,
+    /// The provider forgets the reference.
+    Forgets,
     /// The provider decides about a challenged charge.
     Decide {
         charge: usize,
@@ -248,6 +257,8 @@ impl Model for ChargeModel {
             abandoned: [0; 2],
             charges: Vec::new(),
             invoice: Invoice::Open,
+            old: false,
+            forgotten: false,
         }]
     }
 
@@ -285,6 +296,11 @@ impl ChargeModel {
         }
     }
 
+    /// Whether an operator may have to decide about an unknown outcome.
+    fn may_need_review(&self) -> bool {
+        matches!(self.class, Class::Neither | Class::IdempotentForATime)
+    }
+
     fn reads_statement(&self) -> bool {
         self.reconciles && self.class.retains_records()
     }
@@ -300,7 +316,7 @@ impl State {
 impl Liveness for ChargeModel {
     fn is_settled(&self, state: &State) -> bool {
         let decided = state.row.state.is_final()
-            || (self.class == Class::Neither && state.row.manual_review)
+            || (self.may_need_review() && state.row.manual_review)
             || (state.row.state == RowState::Absent && state.invoice == Invoice::Voided);
         let quiet = state.workers.iter().all(|worker| worker.step == Step::Idle) && state.abandoned == [0; 2];
         let mut charges = state.charges.iter().enumerate();
@@ -334,6 +350,8 @@ impl Liveness for ChargeModel {
             | Action::LoseAbandoned(_)
             | Action::LeaseExpires
             | Action::RequestsExpire
+            | Action::Ages
+            | Action::Forgets
             | Action::Decide { .. }
             | Action::Reverse(_)
             | Action::Reconcile(_) => false,

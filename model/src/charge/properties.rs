@@ -55,6 +55,7 @@ impl ChargeModel {
         all.extend(reached_by_late_workers());
         all.extend(match self.class {
             Class::Idempotent => reached_in_class_a(),
+            Class::IdempotentForATime => reached_when_forgotten(),
             Class::Lookup => reached_in_class_b(self.deadline),
             Class::LookupOnly => reached_by_look_ups(),
             Class::Neither => reached_in_class_c(),
@@ -144,6 +145,20 @@ fn reached_in_class_b(deadline: bool) -> Vec<Property<ChargeModel>> {
             any_step(state, |step| matches!(step, Step::Waiting(Request { expired: true, .. }, _)))
         }));
     }
+    all
+}
+
+fn reached_when_forgotten() -> Vec<Property<ChargeModel>> {
+    let mut all = reached_in_class_a();
+    all.extend(reached_in_class_c());
+    all.extend([
+        Property::sometimes("found although the reference is forgotten", |_, state: &State| {
+            state.forgotten && any_step(state, knows_approval)
+        }),
+        Property::sometimes("not found, and charged", |_, state: &State| {
+            approvals(state) > 0 && any_step(state, |step| step == Step::LeavingUnknown(UnknownReason::NotFound))
+        }),
+    ]);
     all
 }
 

@@ -7,6 +7,8 @@ use super::{ChargeModel, Flaw, Invoice, Response, State};
 pub enum Class {
     /// A: a repeated reference returns the first response.
     Idempotent,
+    /// A, until the provider forgets the reference. It can be looked up all the time.
+    IdempotentForATime,
     /// B: a reference can be looked up, and a repeated one is refused.
     Lookup,
     /// A provider that breaks the promise of class B: references can be looked up, but repeated ones are treated as
@@ -20,15 +22,15 @@ impl Class {
     /// Whether it can be queried, and therefore has a statement.
     pub const fn retains_records(self) -> bool {
         match self {
-            Self::Idempotent | Self::Lookup | Self::LookupOnly => true,
+            Self::Idempotent | Self::IdempotentForATime | Self::Lookup | Self::LookupOnly => true,
             Self::Neither => false,
         }
     }
 
-    /// Whether a reference is charged at most once.
+    /// Whether a reference that the provider remembers is charged at most once.
     pub const fn knows_repeats(self) -> bool {
         match self {
-            Self::Idempotent | Self::Lookup => true,
+            Self::Idempotent | Self::IdempotentForATime | Self::Lookup => true,
             Self::LookupOnly | Self::Neither => false,
         }
     }
@@ -36,7 +38,7 @@ impl Class {
     pub(super) const fn looks_up(self) -> bool {
         match self {
             Self::Lookup | Self::LookupOnly => true,
-            Self::Idempotent | Self::Neither => false,
+            Self::Idempotent | Self::IdempotentForATime | Self::Neither => false,
         }
     }
 }
@@ -83,7 +85,7 @@ impl ChargeModel {
     /// The provider's possible decisions about a request; only `None` if it is a repeated one.
     pub(super) fn decisions(&self, state: &State, reference: u8) -> &'static [Option<Decision>] {
         let is_known = state.charges.iter().any(|charge| charge.reference == reference);
-        if self.class.knows_repeats() && is_known {
+        if self.class.knows_repeats() && is_known && !state.forgotten {
             return &[None];
         }
         let all =
@@ -91,6 +93,7 @@ impl ChargeModel {
         match (self.class.looks_up(), self.discards_refusals) {
             (true, true) => all,
             (true, false) => &all[..3],
+            (false, _) if self.class == Class::IdempotentForATime => &all[..3],
             (false, _) => &all[..2],
         }
     }
@@ -100,7 +103,9 @@ impl ChargeModel {
         let Some(decision) = decision else {
             let first = state.charges.iter().position(|charge| charge.reference == reference);
             return match first {
-                Some(first) if self.class == Class::Idempotent => Reply::Outcome(response(state, first)),
+                Some(first) if matches!(self.class, Class::Idempotent | Class::IdempotentForATime) => {
+                    Reply::Outcome(response(state, first))
+                }
                 Some(_) | None => Reply::RepeatedReference,
             };
         };

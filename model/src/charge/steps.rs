@@ -60,6 +60,8 @@ impl ChargeModel {
             Action::LoseAbandoned(reference) => state.abandoned[usize::from(reference)] -= 1,
             Action::LeaseExpires => state.row.leased = false,
             Action::RequestsExpire => self.requests_expire(state),
+            Action::Ages => state.old = true,
+            Action::Forgets => state.forgotten = true,
             Action::Decide { charge, approved } => {
                 state.charges[charge].status = if approved { ChargeStatus::Approved } else { ChargeStatus::Declined };
                 if approved {
@@ -83,13 +85,14 @@ impl ChargeModel {
         let Some(claim) = claim else { return };
         state.workers.iter_mut().for_each(|worker| worker.fenced = false);
         state.workers[at].fenced = true;
-        state.workers[at].step = if claim.sent_before { self.recover(claim) } else { FIRST_REQUEST };
+        state.workers[at].step = if claim.sent_before { self.recover(claim, state.old) } else { FIRST_REQUEST };
     }
 
     /// `perform::recover`.
-    fn recover(&self, claim: Claim) -> Step {
+    fn recover(&self, claim: Claim, old: bool) -> Step {
         match self.class {
-            Class::Idempotent => Step::SendingAgain,
+            Class::IdempotentForATime if old && !self.has_flaw(Flaw::ResendForgotten) => Step::LookingUp(claim),
+            Class::Idempotent | Class::IdempotentForATime => Step::SendingAgain,
             Class::Lookup | Class::LookupOnly if self.has_flaw(Flaw::ResendWithoutLookUp) => Step::SendingAgain,
             Class::Lookup | Class::LookupOnly => Step::LookingUp(claim),
             Class::Neither if self.has_flaw(Flaw::ResendInClassC) => Step::SendingAgain,
@@ -111,7 +114,11 @@ impl ChargeModel {
 
     fn not_found(&self, claim: Claim) -> Step {
         let needed = if self.has_flaw(Flaw::OneLookUp) { 1 } else { REQUIRED_LOOK_UPS };
-        if self.has_flaw(Flaw::TrustNotFound) {
+        if self.class == Class::IdempotentForATime {
+            // `perform::look_up_forgotten`.
+            let reviewed = claim.not_found + 1 >= needed;
+            Step::LeavingUnknown(if reviewed { UnknownReason::ManualReview } else { UnknownReason::NotFound })
+        } else if self.has_flaw(Flaw::TrustNotFound) {
             Step::Recording(Response::NotProcessed)
         } else if !claim.requests_expired && !self.has_flaw(Flaw::IgnoreInFlight) {
             Step::LeavingUnknown(UnknownReason::MayStillArrive)
@@ -138,7 +145,8 @@ impl ChargeModel {
     /// prepared but not sent yet.
     fn requests_expire(&self, state: &mut State) {
         state.row.requests_expired = true;
-        for worker in state.workers.iter_mut().filter(|_| self.deadline) {
+        let is_refused_late = self.deadline && self.class.looks_up();
+        for worker in state.workers.iter_mut().filter(|_| is_refused_late) {
             if let Step::ReadyToSend(request) = &mut worker.step {
                 request.expired = true;
             }
