@@ -14,6 +14,7 @@ use foundation::id::{KeyId, PaymentId};
 use foundation::time::Timestamp;
 use queue::{Publisher, Replies};
 
+use crate::elements::StripeOrigins;
 use crate::limits::Limits;
 use crate::request_id;
 
@@ -31,6 +32,8 @@ pub(crate) struct App {
     pub(crate) public_url: Arc<str>,
     /// The URL at which browsers reach the card gateway, if any account uses it.
     pub(crate) card_gateway_url: Option<Arc<str>>,
+    /// Where browsers reach Stripe.
+    pub(crate) stripe_origins: Arc<StripeOrigins>,
     /// Whether test accounts may have webhook endpoints on loopback.
     pub(crate) webhook_loopback: bool,
     /// Wakes workers. If Redis is unavailable, the scheduler's sweep queues the work within seconds.

@@ -7,6 +7,7 @@ mod elements;
 mod endpoint;
 mod error;
 mod guard;
+mod hooks;
 mod html;
 mod idempotency;
 mod limits;
@@ -40,6 +41,7 @@ use queue::{Publisher, Replies};
 use tokio::net::TcpListener;
 
 use crate::app::App;
+use crate::elements::StripeOrigins;
 use crate::limits::Limits;
 
 /// Postgres connections per process. A request holds one only briefly, and none while it waits for a worker.
@@ -73,6 +75,7 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
         limits: Limits::new(&redis, config::rate_limit_timeout()?, config::api_limits()?),
         public_url: base.clone().into(),
         card_gateway_url: config::card_gateway_public_url()?.map(Into::into),
+        stripe_origins: Arc::new(StripeOrigins::new(config::stripe_url()?.as_deref())),
         webhook_loopback: config::webhook_loopback()?,
         publisher,
         replies: Replies::start(&redis, &reply_channel),

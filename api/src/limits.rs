@@ -16,12 +16,14 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use domain::accounts::{Caller, Rate};
 use foundation::config::ApiLimits;
-use foundation::id::OperationId;
+use foundation::id::{AccountId, OperationId};
 use foundation::rate_limits::{Acquisition, Bucket, RateLimits};
 
 /// Bursts per address, in seconds of its rate.
 const PAGES_BURST: u32 = 5;
 const UNVERIFIED_BURST: u32 = 4;
+/// Events of an account's provider, which repeats those that are refused.
+const EVENTS: Rate = Rate { per_second: 100, burst: 1000 };
 /// Browsers that may wait for one operation at once.
 const RETURNS_BURST: u32 = 3;
 
@@ -107,6 +109,12 @@ impl Limits {
     /// Refunds the address's token for a key that could not be checked.
     pub(crate) async fn refund_unverified(&self, address: IpAddr) {
         self.buckets.restore(&self.unverified_of(address)).await;
+    }
+
+    /// Acquires a token for a verified event of an account's provider.
+    pub(crate) async fn acquire_event(&self, account: AccountId) -> RateLimitDecision {
+        let bucket = Bucket::per_second(format!("events:{account}"), EVENTS.per_second, EVENTS.burst);
+        decision(Policy::Key, EVENTS, self.buckets.acquire(&[bucket]).await)
     }
 
     /// Whether a browser that returns from a challenge may wait for this operation's outcome. Anyone with the URL can

@@ -14,6 +14,8 @@ use foundation::web_url::WebOrigin;
 use operator::BusyAccount;
 use providers::ProviderKind;
 use providers::card_gateway::{self, Credentials, Settings as AtGateway};
+use providers::credentials::Stored as _;
+use providers::stripe::{self, AtStripe};
 use serde_json::{Value, json};
 
 use crate::output::Output;
@@ -98,12 +100,21 @@ pub(crate) struct Statements {
 pub(crate) struct Connect {
     /// The account (acct_…).
     id: AccountId,
+    /// Where: `card_gateway`, or `stripe` with the keys {secret_key, publishable_key, webhook_secret} on standard input.
+    #[arg(long, default_value = "card_gateway", value_parser = parse_connectable)]
+    provider: ProviderKind,
     /// A currency the account accepts there; may be repeated. Default: all that the gateway supports.
     #[arg(long = "currency", value_parser = parse_currency)]
     currencies: Option<Vec<Currency>>,
     /// Connect even if the gateway cannot be reached to check the account's settings.
     #[arg(long)]
     unchecked: bool,
+}
+
+fn parse_connectable(text: &str) -> Result<ProviderKind, String> {
+    let connectable = [ProviderKind::CardGateway, ProviderKind::Stripe];
+    let named = connectable.into_iter().find(|kind| kind.name() == text);
+    named.ok_or_else(|| "card_gateway or stripe".to_owned())
 }
 
 fn parse_currency(text: &str) -> Result<Currency, String> {
@@ -188,6 +199,7 @@ enum ModeArg {
 pub(crate) enum ProviderArg {
     Mock,
     CardGateway,
+    Stripe,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -214,6 +226,7 @@ impl From<ProviderArg> for ProviderKind {
         match arg {
             ProviderArg::Mock => Self::Mock,
             ProviderArg::CardGateway => Self::CardGateway,
+            ProviderArg::Stripe => Self::Stripe,
         }
     }
 }
@@ -335,8 +348,34 @@ async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
     ]))
 }
 
+async fn connect_stripe(ctl: &Ctl, args: &Connect, json: &str) -> Result<Output> {
+    let credentials = stripe::Credentials::parse(json).context(
+        "standard input is not a JSON object {secret_key, publishable_key} with keys of the same mode, and webhook_secret if \
+         Stripe sends events",
+    )?;
+    if args.currencies.is_some() {
+        bail!("--currency: Stripe's account decides which currencies it accepts");
+    }
+    let encryption = ctl.verified_keys().await?.encryption;
+    let known = match stripe::check(config::stripe_url()?, &credentials).await {
+        AtStripe::Known(id) => id,
+        AtStripe::Lacks(permissions) => bail!("secret_key: it lacks the permissions {}", permissions.join(", ")),
+        AtStripe::WrongKey(why) => bail!("secret_key: Stripe does not accept it: {why}"),
+        AtStripe::NoResponse(why) => bail!("the account was not connected: Stripe: {why}"),
+    };
+    // The audit log gets the account's id, but no keys.
+    let detail = json!({"provider": "stripe", "at_provider": known});
+    let mut tx = ctl.begin().await?;
+    accounts::connect_stripe(&mut **tx, encryption, ctl.clock.now(), args.id, (&credentials, &known)).await?;
+    tx.commit(&entry("accounts.connect", args.id, args.id, detail)).await?;
+    Ok(changed_account(ctl, args.id).await)
+}
+
 async fn connect(ctl: &Ctl, args: Connect) -> Result<Output> {
     let json = std::io::read_to_string(std::io::stdin()).context("standard input")?;
+    if args.provider == ProviderKind::Stripe {
+        return connect_stripe(ctl, &args, &json).await;
+    }
     let credentials = Credentials::parse(&json).context(
         "standard input is not a JSON object {username, api_key, secret_key} with a secret_key of 16 characters",
     )?;

@@ -34,7 +34,7 @@ use foundation::db;
 use foundation::db::Db;
 use foundation::id::AccountId;
 use foundation::time::Timestamp;
-use providers::{Providers, card_gateway::CardGateway, mock::Mock};
+use providers::{Providers, card_gateway::CardGateway, mock::Mock, stripe::Stripe};
 use queue::Publisher;
 use serde_json::Value;
 
@@ -238,7 +238,8 @@ impl Ctl {
         let mock = Mock::new((*self.db).clone());
         let url = config::card_gateway_url()?;
         let gateway = url.map(|url| CardGateway::new(url, (*self.db).clone(), self.keys.encryption.clone()));
-        Ok(Providers::new(mock, gateway))
+        let stripe = Stripe::new(config::stripe_url()?, (*self.db).clone(), self.keys.encryption.clone());
+        Ok(Providers::new(mock, gateway, Some(stripe)))
     }
 
     /// Begins a transaction that commits a change together with its audit record.

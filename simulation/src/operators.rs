@@ -16,6 +16,7 @@ use operator::{Resolution, ResolveOptions};
 use providers::Providers;
 use providers::card_gateway::CardGateway;
 use providers::mock::Mock;
+use providers::stripe::Stripe;
 use queue::Publisher;
 use serde_json::Value;
 use sqlx::PgPool;
@@ -42,8 +43,9 @@ impl Desk {
         let pool = db::pool(&url, 2, "ctl")?;
         let clock = Clock::system();
         clock.synchronize(&mut *pool.acquire().await?).await?;
-        let gateway = config::card_gateway_url()?.map(|url| CardGateway::new(url, pool.clone(), encryption));
-        let providers = Providers::new(Mock::new(db::pool(&url, 1, "ctl")?), gateway);
+        let gateway = config::card_gateway_url()?.map(|url| CardGateway::new(url, pool.clone(), encryption.clone()));
+        let stripe = Stripe::new(config::stripe_url()?, pool.clone(), encryption);
+        let providers = Providers::new(Mock::new(db::pool(&url, 1, "ctl")?), gateway, Some(stripe));
         Ok(Self { db: Db::new(pool, Publisher::connect(&config::redis()?)), providers, clock })
     }
 }

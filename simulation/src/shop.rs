@@ -10,6 +10,7 @@ use gateway::accounts::{CryptoKeys, Settings, create};
 use gateway::cards::Brand;
 use providers::ProviderKind;
 use providers::card_gateway::Credentials;
+use providers::credentials::Stored as _;
 use serde_json::json;
 use sqlx::PgPool;
 

@@ -1,5 +1,7 @@
 //! A complete system for one test: a database, a Redis, and any number of processes.
 
+mod accounts;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -328,48 +330,6 @@ impl Cluster {
     /// When the client cannot be built.
     pub fn client(&self, account: &Account) -> Result<Client> {
         Client::new(&self.api_url(0))?.bearer(&account.secret_key)
-    }
-
-    /// A new test account on the mock provider with a practically unlimited request rate.
-    ///
-    /// # Errors
-    /// When `ctl` fails.
-    pub async fn account(&self) -> Result<Account> {
-        let no_limit = ["--rate-limit", "1000000", "--burst", "1000000"];
-        self.account_with(&[&["--mode", "test", "--provider", "mock"][..], &no_limit].concat()).await
-    }
-
-    /// A new account with these options for `ctl accounts create`.
-    ///
-    /// # Errors
-    /// When `ctl` fails.
-    pub async fn account_with(&self, options: &[&str]) -> Result<Account> {
-        let arguments = [&["accounts", "create", "--name", "Test"], options].concat();
-        serde_json::from_value(self.ctl(&arguments).await?).context("ctl did not print an account")
-    }
-
-    /// A new test account that settles at a new account of this cluster's card gateway, both practically without
-    /// limits. `options` are those of `gateway account create`.
-    ///
-    /// # Errors
-    /// When `ctl` or the gateway's command line fails.
-    pub async fn account_at_gateway(&self, options: &[&str]) -> Result<(Account, GatewayAccount)> {
-        let no_limits = ["--monthly-limit", "999999999.99", "--daily-transactions", "1000000"];
-        let username = format!("shop-{}", random_hex(8)?);
-        let credentials = self.gateway_account(&username, &[&no_limits, options].concat()).await?;
-        let no_limit = ["--rate-limit", "1000000", "--burst", "1000000"];
-        let account = [&["--mode", "test", "--provider", "card_gateway"][..], &no_limit].concat();
-        let account = self.account_with(&account).await?;
-        self.connect(&account, &credentials, &[]).await?;
-        Ok((account, credentials))
-    }
-
-    /// Stores the gateway account's credentials for a merchant account, with these options for `ctl accounts connect`.
-    ///
-    /// # Errors
-    /// When `ctl` fails.
-    pub async fn connect(&self, account: &Account, credentials: &GatewayAccount, options: &[&str]) -> Result<()> {
-        gateway_account::connect(&self.programs, &self.environment, &account.id, credentials, options).await
     }
 
     /// Runs `ctl` against this cluster and returns the JSON it prints.

@@ -32,6 +32,7 @@ pub mod random;
 pub mod receiver;
 pub mod redis;
 pub mod sandbox;
+pub mod stripe;
 pub mod test_run;
 pub mod tls;
 pub mod tools;

@@ -7,10 +7,11 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// The columns, besides `id`, that identify a single row of a table. A table may have several such keys.
-const KEYS: [(&str, &[&str]); 16] = [
+const KEYS: [(&str, &[&str]); 17] = [
     ("checkout_sessions", &["id_hash"]),
     ("collection_attempts", &["account_id", "payment_id"]),
     ("idempotency_keys", &["account_id", "payment_id"]),
+    ("payments", &["provider_account_id", "provider_ref"]),
     ("payment_tokens", &["token_hash"]),
     ("provider_accounts", &["account_id", "provider"]),
     ("creation_keys", &["account_id", "payment_method_id"]),
@@ -76,7 +77,7 @@ fn until_closing_parenthesis(text: &str) -> &str {
 /// The operand of a comparison with a column.
 #[derive(Clone, Copy)]
 enum Operand {
-    /// A parameter, or the one payment that another part of the statement selects.
+    /// A parameter, a scalar subquery, or the one payment that another part of the statement selects.
     SingleValue,
     /// That, or a column of the row that a lateral subquery is evaluated for.
     SingleValuePerRow,
@@ -86,7 +87,7 @@ enum Operand {
 fn compared(text: &str, operand: Operand) -> BTreeSet<&str> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let is_single = |value: &str| match operand {
-        Operand::SingleValue => value.starts_with('$') || value.starts_with("payment.id"),
+        Operand::SingleValue => ["$", "payment.id", "(SELECT"].iter().any(|start| value.starts_with(start)),
         Operand::SingleValuePerRow => !value.starts_with("ANY"),
     };
     let equal = words.windows(3).filter(|three| three[1] == "=" && is_single(three[2]));

@@ -23,7 +23,7 @@ use foundation::public_url;
 use foundation::queues;
 use foundation::telemetry::{self, MetricsHandle};
 use futures_util::FutureExt as _;
-use providers::{Providers, RETRY_LIMIT, card_gateway::CardGateway, mock::Mock};
+use providers::{Providers, RETRY_LIMIT, card_gateway::CardGateway, mock::Mock, stripe::Stripe};
 use queue::{Pool, Publisher, Queue, Redis, Wake};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -135,7 +135,9 @@ fn assemble(redis: &Redis, encryption: &KeyRing) -> Result<(Arc<Work>, webhooks:
     let (dispatcher, wakes) = webhooks::Dispatcher::new(db.clone(), claims, sender);
     let mock = Mock::new(db::pool(&database_url, MOCK_POOL, "mock-provider")?);
     let card_gateway = config::card_gateway_url()?.map(|url| CardGateway::new(url, (*db).clone(), encryption.clone()));
-    let providers = Providers::new(mock, card_gateway).with_retry_limit(config::provider_retry_limit(RETRY_LIMIT)?);
+    let stripe = Stripe::new(config::stripe_url()?, (*db).clone(), encryption.clone());
+    let providers =
+        Providers::new(mock, card_gateway, Some(stripe)).with_retry_limit(config::provider_retry_limit(RETRY_LIMIT)?);
     let clock = Clock::system();
     let executor = Executor::start(db.clone(), providers.clone(), clock.clone());
     Ok((Arc::new(Work { db, wakes, providers, clock, executor, publisher }), dispatcher))

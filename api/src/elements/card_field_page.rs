@@ -12,9 +12,8 @@ use axum::routing::get;
 use domain::checkout;
 use foundation::error::Error;
 
-use super::card_inputs::{INPUTS_STYLE, inputs};
+use super::card_inputs::INPUTS_STYLE;
 use super::card_tokenization_config::CardTokenizationConfig;
-use super::scripts::FIELD;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::html::{self, Style, Text};
@@ -68,14 +67,13 @@ fn field(origin: &str, tokenization_config: &CardTokenizationConfig) -> Response
          <noscript>Entering a card requires JavaScript.</noscript>\n",
         Text(origin),
         tokenization_config.attributes(),
-        inputs(),
+        tokenization_config.inputs(),
     );
-    let html = html::document(Text("Card"), &STYLE, &FIELD.element("../"), &body);
-    let connect = tokenization_config.origin().map(|origin| format!("; connect-src {origin}")).unwrap_or_default();
+    let html = html::document(Text("Card"), &STYLE, &tokenization_config.field_scripts("../"), &body);
     let policy = format!(
-        "default-src 'none'; style-src {}; script-src 'self'{connect}; form-action 'none'; base-uri 'none'; \
-         frame-ancestors {origin}",
-        STYLE.source()
+        "default-src 'none'; style-src {}; {}; base-uri 'none'; frame-ancestors {origin}",
+        STYLE.source(),
+        tokenization_config.sources().of_field(),
     );
     html_response(StatusCode::OK, &policy, html)
 }

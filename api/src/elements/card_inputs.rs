@@ -8,10 +8,14 @@ use foundation::country::Country;
 pub(crate) const INPUTS_STYLE: &str = include_str!("inputs.css");
 
 /// The inputs. They have no names, so the form cannot submit them.
-pub(crate) fn inputs() -> String {
+pub(super) fn inputs() -> String {
     let mut countries = String::new();
     for country in Country::all() {
         let _ = write!(countries, "<option value=\"{country}\">{country}</option>");
     }
     include_str!("inputs.html").replace("{countries}", &countries)
 }
+
+/// The place of Stripe's own card field.
+pub(super) const STRIPE_INPUTS: &str = "<div class=\"field\">\n<span class=\"label\">Card</span>\n\
+     <div id=\"card-element\" class=\"framed\"></div>\n</div>\n<p id=\"card-error\" class=\"error\" role=\"alert\"></p>\n";

@@ -1,12 +1,52 @@
 //! The configuration of a card form: the provider that its script sends the card to, in exchange for a token.
 
+use std::borrow::Cow;
+
 use domain::accounts::{Mode, Payee};
 use domain::checkout::FieldSession;
 use providers::ProviderKind;
 use url::Url;
 
+use super::card_inputs::{STRIPE_INPUTS, inputs};
+use super::scripts::{FIELD, FIELD_STRIPE, PAY, PAY_STRIPE, Script};
+use super::stripe_origins::StripeOrigins;
 use crate::app::App;
 use crate::html::Text;
+
+/// Sources that a Content-Security-Policy allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sources<'a> {
+    script: Option<&'a str>,
+    frame: Option<(&'a str, &'a str)>,
+    connect: Option<&'a str>,
+    /// Browsers apply `form-action` to the redirect to a challenge after a form post.
+    form_action: Option<&'a str>,
+}
+
+impl Sources<'_> {
+    /// The directives of a payment page, which posts to this service.
+    pub(crate) fn of_page(self) -> String {
+        let also = |source: Option<&str>| source.map(|source| format!(" {source}")).unwrap_or_default();
+        format!(
+            "script-src 'self'{}; connect-src 'self'{}{}; form-action 'self'{}",
+            also(self.script),
+            also(self.connect),
+            self.frames(),
+            also(self.form_action),
+        )
+    }
+
+    /// The directives of a card field, which sends the card to the provider only.
+    pub(super) fn of_field(self) -> String {
+        let script = self.script.map(|source| format!(" {source}")).unwrap_or_default();
+        let connect = self.connect.map(|source| format!("; connect-src {source}")).unwrap_or_default();
+        format!("script-src 'self'{script}{connect}{}; form-action 'none'", self.frames())
+    }
+
+    fn frames(self) -> String {
+        self.frame.map(|(first, second)| format!("; frame-src {first} {second}")).unwrap_or_default()
+    }
+}
 
 /// What the script of a card form must know about the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +60,11 @@ pub(crate) enum CardTokenizationConfig {
         token_url: String,
         /// Identifies the account at the gateway; public.
         app_key: String,
+    },
+    Stripe {
+        /// The publishable key of the account at Stripe.
+        key: String,
+        origins: StripeOrigins,
     },
 }
 
@@ -39,6 +84,9 @@ impl CardTokenizationConfig {
     fn find(app: &App, provider: ProviderKind, mode: Mode, field_key: Option<&str>) -> Option<Self> {
         match provider {
             ProviderKind::Mock => (mode == Mode::Test).then_some(Self::Mock),
+            ProviderKind::Stripe => {
+                Some(Self::Stripe { key: field_key?.to_owned(), origins: app.stripe_origins.as_ref().clone() })
+            }
             ProviderKind::CardGateway => Self::gateway(app.card_gateway_url.as_deref()?, field_key?),
         }
     }
@@ -52,11 +100,48 @@ impl CardTokenizationConfig {
         })
     }
 
-    /// The only origin, besides this service, that the page may connect to.
-    pub(crate) fn origin(&self) -> Option<&str> {
+    /// The sources, besides this service, that the Content-Security-Policy of a page with the form allows.
+    pub(crate) fn sources(&self) -> Sources<'_> {
         match self {
-            Self::Mock => None,
-            Self::Gateway { origin, .. } => Some(origin),
+            Self::Mock => Sources::default(),
+            Self::Gateway { origin, .. } => {
+                Sources { connect: Some(origin), form_action: Some(origin), ..Sources::default() }
+            }
+            Self::Stripe { origins: StripeOrigins { parts, api, challenges, .. }, .. } => Sources {
+                script: Some(parts),
+                frame: Some((parts, challenges)),
+                connect: Some(api),
+                form_action: Some(challenges),
+            },
+        }
+    }
+
+    /// The card inputs.
+    pub(crate) fn inputs(&self) -> Cow<'static, str> {
+        match self {
+            Self::Mock | Self::Gateway { .. } => inputs().into(),
+            Self::Stripe { .. } => STRIPE_INPUTS.into(),
+        }
+    }
+
+    /// The elements of the scripts of a payment page; `folder` is that of our scripts, relative to the page.
+    pub(crate) fn pay_scripts(&self, folder: &str) -> String {
+        self.scripts(folder, &PAY, &PAY_STRIPE)
+    }
+
+    /// As [`Self::pay_scripts`], of a card field.
+    pub(super) fn field_scripts(&self, folder: &str) -> String {
+        self.scripts(folder, &FIELD, &FIELD_STRIPE)
+    }
+
+    fn scripts(&self, folder: &str, own: &Script, with_stripe: &Script) -> String {
+        match self {
+            Self::Mock | Self::Gateway { .. } => own.element(folder),
+            // Stripe changes its script at any time, so it has no hash.
+            Self::Stripe { origins, .. } => {
+                let stripe = format!("<script src=\"{}/v3/\" defer></script>\n", Text(&origins.script));
+                stripe + &with_stripe.element(folder)
+            }
         }
     }
 
@@ -69,6 +154,7 @@ impl CardTokenizationConfig {
                 Text(token_url),
                 Text(app_key)
             ),
+            Self::Stripe { key, .. } => format!("data-provider=\"stripe\" data-key=\"{}\"", Text(key)),
         }
     }
 }
@@ -81,10 +167,29 @@ mod tests {
     fn the_gateway_origin_has_no_path() {
         let tokenization_config =
             CardTokenizationConfig::gateway("https://cards.example:8443/gw", "a\"b").expect("a gateway");
-        assert_eq!(tokenization_config.origin(), Some("https://cards.example:8443"));
+        let origin = Some("https://cards.example:8443");
+        let sources = Sources { connect: origin, form_action: origin, ..Sources::default() };
+        assert_eq!(tokenization_config.sources(), sources);
         let attributes = "data-provider=\"gateway\" \
                           data-token-url=\"https://cards.example:8443/gw/services/field_token\" data-app-key=\"a&quot;b\"";
         assert_eq!(tokenization_config.attributes(), attributes);
         assert_eq!(CardTokenizationConfig::gateway("not a url", "key"), None);
+    }
+    #[test]
+    fn the_policy_names_exactly_the_origins_of_the_provider() {
+        let stripe = CardTokenizationConfig::Stripe { key: "pk_test_1".to_owned(), origins: StripeOrigins::new(None) };
+        assert_eq!(
+            stripe.sources().of_page(),
+            "script-src 'self' https://js.stripe.com https://*.js.stripe.com; connect-src 'self' https://api.stripe.com; \
+             frame-src https://js.stripe.com https://*.js.stripe.com https://hooks.stripe.com; form-action 'self' https://hooks.stripe.com"
+        );
+        assert_eq!(
+            stripe.sources().of_field(),
+            "script-src 'self' https://js.stripe.com https://*.js.stripe.com; connect-src https://api.stripe.com; \
+             frame-src https://js.stripe.com https://*.js.stripe.com https://hooks.stripe.com; form-action 'none'"
+        );
+        assert_eq!(CardTokenizationConfig::Mock.sources().of_field(), "script-src 'self'; form-action 'none'");
+        let other = StripeOrigins::new(Some("http://127.0.0.1:9/stripe"));
+        assert_eq!((&*other.script, &*other.api), ("http://127.0.0.1:9", "http://127.0.0.1:9"));
     }
 }

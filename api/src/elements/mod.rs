@@ -5,12 +5,13 @@ mod card_field_page;
 mod card_inputs;
 mod card_tokenization_config;
 mod scripts;
+mod stripe_origins;
 
 use axum::Router;
 
-pub(crate) use self::card_inputs::{INPUTS_STYLE, inputs};
+pub(crate) use self::card_inputs::INPUTS_STYLE;
 pub(crate) use self::card_tokenization_config::CardTokenizationConfig;
-pub(crate) use self::scripts::PAY;
+pub(crate) use self::stripe_origins::StripeOrigins;
 use crate::app::App;
 
 pub(crate) fn router(app: &App) -> Router<App> {

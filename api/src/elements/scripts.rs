@@ -19,9 +19,12 @@ use sha2::{Digest, Sha256, Sha384};
 use crate::app::App;
 
 const CARD: &str = include_str!("card.js");
+const STRIPE: &str = include_str!("stripe.js");
+const PAY_PAGE: &str = include_str!("pay.js");
+const FIELD_PAGE: &str = include_str!("field.js");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-pub(crate) struct Script {
+pub(super) struct Script {
     name: &'static str,
     text: String,
     version: String,
@@ -39,11 +42,13 @@ const NO_STORE: &str = "no-store";
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 
 /// For payment pages.
-pub(crate) static PAY: LazyLock<Script> =
-    LazyLock::new(|| Script::new("pay.js", &[CARD, include_str!("pay.js")], SAME_ORIGIN));
+pub(super) static PAY: LazyLock<Script> = LazyLock::new(|| Script::new("pay.js", &[CARD, PAY_PAGE], SAME_ORIGIN));
+pub(super) static PAY_STRIPE: LazyLock<Script> =
+    LazyLock::new(|| Script::new("pay-stripe.js", &[STRIPE, PAY_PAGE], SAME_ORIGIN));
 /// For the card field.
-pub(super) static FIELD: LazyLock<Script> =
-    LazyLock::new(|| Script::new("field.js", &[CARD, include_str!("field.js")], SAME_ORIGIN));
+pub(super) static FIELD: LazyLock<Script> = LazyLock::new(|| Script::new("field.js", &[CARD, FIELD_PAGE], SAME_ORIGIN));
+pub(super) static FIELD_STRIPE: LazyLock<Script> =
+    LazyLock::new(|| Script::new("field-stripe.js", &[STRIPE, FIELD_PAGE], SAME_ORIGIN));
 /// For merchants' pages.
 static V1: LazyLock<Script> = LazyLock::new(|| Script::new("v1.js", &[include_str!("v1.js")], ANY_ORIGIN));
 /// Earlier published versions of v1.js. Merchants' pages refer to them by hash, so none may ever be removed: before
@@ -59,7 +64,7 @@ impl Script {
     }
 
     /// The element that loads this version; `folder` is relative to the page.
-    pub(crate) fn element(&self, folder: &str) -> String {
+    pub(super) fn element(&self, folder: &str) -> String {
         let Self { name, version, integrity, .. } = self;
         format!("<script src=\"{folder}{name}?v={version}\" integrity=\"{integrity}\" defer></script>\n")
     }
@@ -96,7 +101,7 @@ fn versions_of_v1() -> impl Iterator<Item = Script> {
 
 /// A route for each script, and for each version of v1.js.
 pub(super) fn router() -> Router<App> {
-    let router = [&PAY, &FIELD, &V1].into_iter().fold(Router::new(), |router, script| {
+    let router = [&PAY, &PAY_STRIPE, &FIELD, &FIELD_STRIPE, &V1].into_iter().fold(Router::new(), |router, script| {
         // During a rolling release, a page of one version may request its script from a process of the other. Its
         // `integrity` fails then, and the browser must not cache that response under the requested version.
         let serve = async move |RawQuery(query): RawQuery, headers: HeaderMap| {

@@ -17,8 +17,8 @@ macro_rules! guides {
     };
 }
 
-const GUIDES: [Guide; 7] = guides!["guide/quick-start" "guide/concepts" "guide/payments" "guide/cards" "guide/billing"
-    "guide/webhooks" "guide/going-live"];
+const GUIDES: [Guide; 8] = guides!["guide/quick-start" "guide/concepts" "guide/payments" "guide/cards" "guide/billing"
+    "guide/webhooks" "guide/going-live" "guide/stripe"];
 const REFERENCE: [Guide; 5] = guides!["api" "payments" "billing" "webhooks" "elements"];
 
 /// All pages.

@@ -6,7 +6,7 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, X_FRAME_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-use crate::elements::{CardTokenizationConfig, INPUTS_STYLE, PAY};
+use crate::elements::{CardTokenizationConfig, INPUTS_STYLE};
 use crate::html::{HTML, Style, Text, document, set_private_headers};
 
 /// A page that waits for an outcome reloads after this many seconds.
@@ -19,22 +19,14 @@ static STYLE: LazyLock<Style> = LazyLock::new(|| Style::new(&[include_str!("page
 /// Allows the inline style and a form that posts to this service; no script, no framing, no other server.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy(None));
 
-/// With a `tokenization_config`, also allows the script and the server that it sends the card to. The challenge is on
-/// that server too, and browsers apply `form-action` to the redirect after a form post.
+/// With a `tokenization_config`, also allows the scripts, and the servers that they send the card to.
 fn policy(tokenization_config: Option<&CardTokenizationConfig>) -> HeaderValue {
-    let gateway = tokenization_config
-        .and_then(CardTokenizationConfig::origin)
-        .map(|origin| format!(" {origin}"))
-        .unwrap_or_default();
-    let script = match tokenization_config {
-        Some(_) => format!("script-src 'self'; connect-src 'self'{gateway}; "),
-        None => String::new(),
+    let sources = match tokenization_config {
+        Some(tokenization_config) => tokenization_config.sources().of_page(),
+        None => "form-action 'self'".to_owned(),
     };
-    let policy = format!(
-        "default-src 'none'; style-src {}; {script}form-action 'self'{gateway}; base-uri 'none'; \
-         frame-ancestors 'none'",
-        STYLE.source()
-    );
+    let policy =
+        format!("default-src 'none'; style-src {}; {sources}; base-uri 'none'; frame-ancestors 'none'", STYLE.source());
     HeaderValue::try_from(policy).expect("base64, keywords and a URL's origin are valid in a header")
 }
 
@@ -49,7 +41,12 @@ pub(super) fn card_page(
     body: &str,
     tokenization_config: &CardTokenizationConfig,
 ) -> Response {
-    let html = document(title, &STYLE, &PAY.element("../../elements/"), &format!("<main>\n{body}</main>\n"));
+    let html = document(
+        title,
+        &STYLE,
+        &tokenization_config.pay_scripts("../../elements/"),
+        &format!("<main>\n{body}</main>\n"),
+    );
     let mut response = (status, HTML, html).into_response();
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy(Some(tokenization_config)));
     response

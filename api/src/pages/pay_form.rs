@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use domain::accounts::{Mode, Payee};
 
 use super::totals::Totals;
-use crate::elements::{CardTokenizationConfig, inputs};
+use crate::elements::CardTokenizationConfig;
 use crate::html::MerchantText;
 
 /// Test cards and their outcomes, worded unlike the messages of `messages.rs` so that tests can tell both apart.
@@ -35,7 +35,7 @@ pub(super) fn form(html: &mut String, payee: &Payee, tokenization_config: &CardT
          <input type=\"hidden\" name=\"token\">\n{}\n{}",
         tokenization_config.attributes(),
         totals.amount_input(),
-        inputs(),
+        tokenization_config.inputs(),
     );
     if let Some(tip) = totals.tip() {
         let checked = if totals.tip_selected { " checked" } else { "" };
@@ -47,7 +47,9 @@ pub(super) fn form(html: &mut String, payee: &Payee, tokenization_config: &CardT
     }
     let notice = match tokenization_config {
         CardTokenizationConfig::Mock => "For test cards only: no card data is sent.",
-        CardTokenizationConfig::Gateway { .. } => "Your card goes straight to the card processor.",
+        CardTokenizationConfig::Gateway { .. } | CardTokenizationConfig::Stripe { .. } => {
+            "Your card goes straight to the card processor."
+        }
     };
     let _ = writeln!(
         html,
@@ -55,7 +57,8 @@ pub(super) fn form(html: &mut String, payee: &Payee, tokenization_config: &CardT
          <p class=\"muted safe\">{notice}</p>\n</form>",
         totals.switchable_text("Pay "),
     );
-    if payee.mode == Mode::Test {
+    // Stripe documents its own.
+    if payee.mode == Mode::Test && !matches!(tokenization_config, CardTokenizationConfig::Stripe { .. }) {
         test_cards(html, tokenization_config);
     }
     html.push_str("</section>\n");

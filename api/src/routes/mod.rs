@@ -37,6 +37,7 @@ use crate::elements;
 use crate::endpoint::{Endpoint, delete, get, list, post};
 use crate::error::ApiError;
 use crate::guard::Access::{AnySecret, Browser, Secret, TestSecret};
+use crate::hooks;
 use crate::openapi::{self, operations as docs};
 use crate::pages;
 use crate::request_layer;
@@ -147,6 +148,7 @@ pub(crate) fn router(app: App) -> Router {
         .fold(documents, |router, endpoint| endpoint.register(router, &app))
         .merge(pages::router(&app))
         .merge(elements::router(&app))
+        .merge(hooks::router())
         .route("/", axum::routing::get(async || Redirect::temporary("/docs")))
         .fallback(async |uri: Uri| hints::no_route(uri.path()))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())

@@ -18,6 +18,7 @@ use foundation::id::{AccountId, ProviderAccountId};
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::card_gateway::{self, FIELD_PREFIX, FieldToken};
+use providers::stripe;
 use providers::{ProviderKind, Source};
 
 /// How long a checkout session can be exchanged.
@@ -111,9 +112,13 @@ pub async fn exchange(
     let test_token = caller.mode == Mode::Test && found.provider.is_test_token(upstream_token);
     if !test_token {
         let provider_account = (found.provider, found.provider_account_id);
-        let token = field_token(&mut tx, provider_account, upstream_token, encryption).await?;
         // The provider must accept its token for as long as the payment token is valid.
-        if token.is_none_or(|token| token.expires_at < found.clock.plus(TOKEN_LIFETIME)) {
+        let lasts = match field_token(&mut tx, provider_account, upstream_token, encryption).await? {
+            Some(CardFieldToken::OfGateway(token)) => token.expires_at >= found.clock.plus(TOKEN_LIFETIME),
+            Some(CardFieldToken::OfStripe) => true,
+            None => false,
+        };
+        if !lasts {
             return Err(invalid_token("upstreamToken", caller.mode, found.provider, upstream_token));
         }
     }
@@ -146,20 +151,30 @@ pub async fn exchange(
     Ok(Issued { text: Secret::new(text), expires_at })
 }
 
-/// Reads a token of this provider account's card field; `None` for anything else. The token is signed, so the
-/// provider is not queried.
+/// A token of a provider's card field.
+enum CardFieldToken {
+    OfGateway(FieldToken),
+    /// It does not expire, and Stripe itself refuses a foreign one and a second use.
+    OfStripe,
+}
+
+/// Reads a token of this provider account's card field; `None` for anything else. The gateway's is signed, so no provider
+/// is queried.
 async fn field_token(
     db: &mut PgConnection,
     (provider, account): (ProviderKind, ProviderAccountId),
     text: &str,
     encryption: &KeyRing,
-) -> Result<Option<FieldToken>> {
+) -> Result<Option<CardFieldToken>> {
     match provider {
         ProviderKind::Mock => Ok(None),
+        ProviderKind::Stripe => Ok(stripe::is_token(text).then_some(CardFieldToken::OfStripe)),
         ProviderKind::CardGateway if !text.starts_with(FIELD_PREFIX) => Ok(None),
         ProviderKind::CardGateway => {
-            let credentials = card_gateway::read_credentials(db, encryption, account).await?;
-            Ok(credentials.and_then(|credentials| FieldToken::verify(text, &credentials)))
+            let credentials =
+                providers::credentials::read::<card_gateway::Credentials>(db, encryption, account).await?;
+            let verified = credentials.and_then(|credentials| FieldToken::verify(text, &credentials));
+            Ok(verified.map(CardFieldToken::OfGateway))
         }
     }
 }
@@ -279,20 +294,27 @@ async fn spend_directly(
     tx: &mut PgConnection,
     to: Recipient,
     token: &str,
-    field_token: &FieldToken,
+    field_token: &CardFieldToken,
 ) -> Result<SpentToken> {
     let hash = sha256(token.as_bytes());
-    let expires_at = field_token.issued_at.plus(TOKEN_LIFETIME).min(field_token.expires_at);
+    let (issued_at, expires_at) = match field_token {
+        CardFieldToken::OfGateway(signed) => {
+            (Some(signed.issued_at), Some(signed.issued_at.plus(TOKEN_LIFETIME).min(signed.expires_at)))
+        }
+        CardFieldToken::OfStripe => (None, None),
+    };
     let spent = sqlx::query!(
         r#"INSERT INTO payment_tokens
             (token_hash, account_id, provider_account_id, upstream_token, upstream_hash, created_at, expires_at, spent_at)
-         VALUES ($1, $2, $3, '', $1, $4, $5, clock_timestamp())
+         VALUES ($1, $2, $3, '', $1, coalesce($4, clock_timestamp()),
+            coalesce($5, clock_timestamp() + make_interval(secs => $6)), clock_timestamp())
          ON CONFLICT DO NOTHING RETURNING expires_at > clock_timestamp() AS "fresh!""#,
         &hash[..],
         to.account_id.uuid(),
         to.provider_account_id.uuid(),
-        field_token.issued_at,
+        issued_at,
         expires_at,
+        TOKEN_LIFETIME.as_secs_f64(),
     )
     .fetch_optional(tx)
     .await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Uri};
 
 use super::addresses::Reach;
@@ -28,6 +28,7 @@ pub struct TrustedClient {
 #[derive(Debug)]
 pub struct HttpResponse {
     pub status: u16,
+    pub headers: HeaderMap,
     pub body: Bytes,
 }
 
@@ -48,23 +49,35 @@ impl TrustedClient {
         Self { http: http(Connector::new(Arc::new(SystemResolver), tls, Reach::Anywhere, connect_timeout)) }
     }
 
-    /// Posts a form.
+    /// Posts a form with these headers.
     ///
     /// # Errors
     /// There was no complete response.
-    pub async fn post_form(&self, to: Uri, form: String) -> Result<HttpResponse, NoResponse> {
-        let mut request = Request::new(Full::new(Bytes::from(form)));
-        *request.method_mut() = Method::POST;
+    pub async fn post_form(&self, to: Uri, mut headers: HeaderMap, form: String) -> Result<HttpResponse, NoResponse> {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        self.send(Method::POST, to, headers, Bytes::from(form)).await
+    }
+
+    /// Gets a resource with these headers.
+    ///
+    /// # Errors
+    /// There was no complete response.
+    pub async fn get(&self, to: Uri, headers: HeaderMap) -> Result<HttpResponse, NoResponse> {
+        self.send(Method::GET, to, headers, Bytes::new()).await
+    }
+
+    async fn send(&self, method: Method, to: Uri, headers: HeaderMap, body: Bytes) -> Result<HttpResponse, NoResponse> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
         *request.uri_mut() = to;
-        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
-        request.headers_mut().insert(CONTENT_TYPE, form);
+        *request.headers_mut() = headers;
         let response = self.http.request(request).await.map_err(|error| NoResponse {
             sent: !error.is_connect(),
             message: ExchangeError::of(&error).message.into_owned(),
         })?;
-        let status = response.status().as_u16();
-        match Limited::new(response.into_body(), MAX_RESPONSE_BYTES).collect().await {
-            Ok(body) => Ok(HttpResponse { status, body: body.to_bytes() }),
+        let (head, body) = response.into_parts();
+        match Limited::new(body, MAX_RESPONSE_BYTES).collect().await {
+            Ok(body) => Ok(HttpResponse { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() }),
             Err(error) => {
                 Err(NoResponse { sent: true, message: ExchangeError::of(error.as_ref()).message.into_owned() })
             }

@@ -386,6 +386,14 @@ pub fn card_gateway_public_url() -> Result<Option<String>, ConfigError> {
     })
 }
 
+/// `STRIPE_URL`: the base URL of Stripe's API, if it is another than Stripe's own.
+///
+/// # Errors
+/// As [`card_gateway_url`].
+pub fn stripe_url() -> Result<Option<String>, ConfigError> {
+    optional_url("STRIPE_URL")
+}
+
 fn optional_url(name: &'static str) -> Result<Option<String>, ConfigError> {
     let parse = |text: String| http_url(&text).ok_or(ConfigError { name, problem: INVALID_URL });
     optional(name)?.map(parse).transpose()

@@ -70,6 +70,10 @@ pub(crate) trait Fixture: Send + Sync {
     fn reject_requests(&self) -> BoxFuture<'_, ()>;
     /// How long after a capture at noon the money settles.
     fn settles_after(&self) -> Duration;
+    /// The reference under which a check's request is sent, where references of earlier runs are remembered.
+    fn unique(&self, reference: &str) -> String {
+        reference.to_owned()
+    }
     /// Advances the clock of a provider that has its own clock.
     fn advance(&self, _: Duration) -> BoxFuture<'_, ()> {
         std::future::ready(()).boxed()
@@ -77,10 +81,10 @@ pub(crate) trait Fixture: Send + Sync {
 }
 
 /// Every check as a separate test: `contract_suite!(class_a, fixture(RecoveryClass::Idempotent))`. The expression is a
-/// future of a fixture.
+/// future of a fixture. A list of checks after it leaves out the others.
 macro_rules! contract_suite {
     ($module:ident, $fixture:expr) => {
-        $crate::contract::contract_suite!(@ $module, $fixture;
+        $crate::contract::contract_suite!($module, $fixture;
             declares_its_recovery_class,
             charges_are_approved_in_full,
             authorizations_do_not_settle_until_captured,
@@ -106,10 +110,11 @@ macro_rules! contract_suite {
             voided_charges_cannot_be_captured_or_refunded,
         );
     };
-    (@ $module:ident, $fixture:expr; $($check:ident,)*) => {
+    ($module:ident, $fixture:expr; $($(#[$meta:meta])* $check:ident,)*) => {
         mod $module {
             use super::*;
             $(
+                $(#[$meta])*
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $check() {
                     let fixture = $fixture.await;
@@ -135,7 +140,7 @@ fn dollars(minor: i64) -> Money {
 pub(crate) fn request(fixture: &dyn Fixture, reference: &str, action: Action) -> Request {
     Request {
         account: fixture.account(),
-        reference: reference.to_owned(),
+        reference: fixture.unique(reference),
         action,
         now: noon(),
         valid_until: Clock::system().now().plus(LIFETIME),
@@ -169,11 +174,11 @@ async fn look_up(fixture: &dyn Fixture, request: &Request) -> Found {
 }
 
 /// An inquiry about a charge that was created and captured at noon.
-fn charge_inquiry(account: ProviderAccountId, charge: &str, now: Timestamp) -> ChargeInquiry {
+fn charge_inquiry(fixture: &dyn Fixture, account: ProviderAccountId, charge: &str, now: Timestamp) -> ChargeInquiry {
     ChargeInquiry {
         account,
         charge: charge.to_owned(),
-        reference: "op_1".to_owned(),
+        reference: fixture.unique("op_1"),
         created_at: noon(),
         captured_at: Some(noon()),
         now,
@@ -181,7 +186,7 @@ fn charge_inquiry(account: ProviderAccountId, charge: &str, now: Timestamp) -> C
 }
 
 async fn settled(fixture: &dyn Fixture, charge: &str, after: Duration) -> bool {
-    let inquiry = fixture.provider().inquire(charge_inquiry(fixture.account(), charge, noon().plus(after)));
+    let inquiry = fixture.provider().inquire(charge_inquiry(fixture, fixture.account(), charge, noon().plus(after)));
     inquiry.await.expect("the provider responds").status == ChargeStatus::Settled
 }
 

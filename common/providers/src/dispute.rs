@@ -43,13 +43,25 @@ foundation::filter_by_name!(DisputeStatus);
 
 /// Why the cardholder disputes the charge:
 /// - `fraudulent`: the cardholder did not make the payment.
+/// - `unrecognized`: the cardholder does not recognize the payment.
 /// - `product_not_received`: the cardholder did not get what was paid for.
+/// - `product_unacceptable`: what the cardholder got was faulty or not as described.
+/// - `duplicate`: the cardholder was charged twice.
+/// - `credit_not_processed`: the cardholder did not get a refund.
+/// - `subscription_cancelled`: the cardholder was charged for a cancelled subscription.
+/// - `other`: another reason; see the provider's dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DisputeReason {
     Fraudulent,
+    Unrecognized,
     ProductNotReceived,
+    ProductUnacceptable,
+    Duplicate,
+    CreditNotProcessed,
+    SubscriptionCancelled,
+    Other,
 }
 
 impl DisputeReason {
@@ -57,7 +69,13 @@ impl DisputeReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fraudulent => "fraudulent",
+            Self::Unrecognized => "unrecognized",
             Self::ProductNotReceived => "product_not_received",
+            Self::ProductUnacceptable => "product_unacceptable",
+            Self::Duplicate => "duplicate",
+            Self::CreditNotProcessed => "credit_not_processed",
+            Self::SubscriptionCancelled => "subscription_cancelled",
+            Self::Other => "other",
         }
     }
 }

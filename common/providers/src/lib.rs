@@ -10,12 +10,14 @@ pub mod capabilities;
 pub mod card_gateway;
 #[cfg(test)]
 mod contract;
+pub mod credentials;
 mod decline;
 mod dispute;
 mod failure;
 pub mod mock;
 mod operation_kind;
 mod statement;
+pub mod stripe;
 
 pub use decline::{Decline, DeclineCode, DeclineType};
 pub use dispute::{DisputeReason, DisputeStatus, ReportedDispute};
@@ -36,7 +38,7 @@ use foundation::id::ProviderAccountId;
 use foundation::money::{Currency, Money};
 use foundation::time::Timestamp;
 
-pub use statement::{ChargeReport, Entry, ParentCharge, StatementLine};
+pub use statement::{ChargeReport, Entry, ParentCharge, Statement, StatementLine};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, sqlx::Type)]
 #[sqlx(type_name = "provider_kind", rename_all = "snake_case")]
@@ -45,10 +47,11 @@ pub enum ProviderKind {
     /// The sandbox's provider: in-process, with its own ledger.
     Mock,
     CardGateway,
+    Stripe,
 }
 
 impl ProviderKind {
-    pub const ALL: [Self; 2] = [Self::Mock, Self::CardGateway];
+    pub const ALL: [Self; 3] = [Self::Mock, Self::CardGateway, Self::Stripe];
 
     /// The longest authorization lifetime of all providers.
     pub const LONGEST_AUTHORIZATION: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -58,31 +61,33 @@ impl ProviderKind {
         match self {
             Self::Mock => "mock",
             Self::CardGateway => "card_gateway",
+            Self::Stripe => "stripe",
         }
     }
 
     /// Whether this has exactly the form of the provider's transaction ids: `mock_` and 24 hexadecimal digits, or the
-    /// gateway's ULID.
+    /// gateway's ULID, or an id of Stripe.
     pub fn is_reference(self, provider_ref: &str) -> bool {
         match self {
             Self::Mock => provider_ref
                 .strip_prefix("mock_")
                 .is_some_and(|hex| hex.len() == 24 && hex.bytes().all(|b| b.is_ascii_hexdigit())),
             Self::CardGateway => provider_ref.len() == 26 && Ulid::from_string(provider_ref).is_ok(),
+            Self::Stripe => stripe::is_reference(provider_ref),
         }
     }
 
     /// Operations that the provider never supports.
     pub const fn unsupported(self) -> &'static [Permission] {
         match self {
-            Self::Mock | Self::CardGateway => &[],
+            Self::Mock | Self::CardGateway | Self::Stripe => &[],
         }
     }
 
     /// The supported currencies; `None` if all are supported.
     pub const fn currencies(self) -> Option<&'static [&'static str]> {
         match self {
-            Self::Mock => None,
+            Self::Mock | Self::Stripe => None,
             Self::CardGateway => Some(&card_gateway::CURRENCIES),
         }
     }
@@ -106,7 +111,7 @@ impl ProviderKind {
     pub const fn may_challenge(self) -> bool {
         match self {
             Self::Mock => false,
-            Self::CardGateway => true,
+            Self::CardGateway | Self::Stripe => true,
         }
     }
 
@@ -114,7 +119,7 @@ impl ProviderKind {
     pub const fn may_approve_part(self) -> bool {
         match self {
             Self::Mock => true,
-            Self::CardGateway => false,
+            Self::CardGateway | Self::Stripe => false,
         }
     }
 
@@ -122,6 +127,7 @@ impl ProviderKind {
     pub fn is_test_token(self, token: &str) -> bool {
         match self {
             Self::Mock => mock::CardBehavior::of_token(token).is_some(),
+            Self::Stripe => token.starts_with(stripe::TEST_CARD) && stripe::is_token(token),
             Self::CardGateway => false,
         }
     }
@@ -129,6 +135,7 @@ impl ProviderKind {
     pub fn test_tokens(self) -> Vec<&'static str> {
         match self {
             Self::Mock => mock::CardBehavior::ALL.into_iter().map(mock::CardBehavior::token).collect(),
+            Self::Stripe => vec!["pm_card_visa", "pm_card_chargeDeclined", "pm_card_authenticationRequired"],
             Self::CardGateway => vec![],
         }
     }
@@ -138,6 +145,7 @@ impl ProviderKind {
         match self {
             Self::Mock => mock::SETTLES_AFTER,
             Self::CardGateway => card_gateway::FIRST_INQUIRY_AFTER,
+            Self::Stripe => stripe::FIRST_INQUIRY_AFTER,
         }
     }
 
@@ -145,7 +153,7 @@ impl ProviderKind {
     pub const fn authorization_lifetime(self) -> Duration {
         match self {
             Self::Mock => mock::AUTHORIZATION_LIFETIME,
-            Self::CardGateway => Self::LONGEST_AUTHORIZATION,
+            Self::CardGateway | Self::Stripe => Self::LONGEST_AUTHORIZATION,
         }
     }
 }
@@ -327,6 +335,8 @@ impl ProviderResponse {
 pub enum RecoveryClass {
     /// A: a repeated reference returns the first response. Retry.
     Idempotent,
+    /// A for so long after the first request. Afterwards, references can be looked up, but are forgotten: no retry.
+    IdempotentFor(Duration),
     /// B: a reference can be looked up, and a repeated one is refused. Look up before a retry.
     Lookup,
     /// C: neither. Manual review.
@@ -337,7 +347,7 @@ impl RecoveryClass {
     /// The letter used in the documentation and in `ctl`.
     pub const fn letter(self) -> &'static str {
         match self {
-            Self::Idempotent => "A",
+            Self::Idempotent | Self::IdempotentFor(_) => "A",
             Self::Lookup => "B",
             Self::Neither => "C",
         }
@@ -408,14 +418,14 @@ pub trait Provider: Send + Sync + 'static {
         provider_ref: &'a str,
     ) -> BoxFuture<'a, Result<Option<Booked>, ProviderError>>;
 
-    /// Returns up to `limit` transactions booked at `since` or later, charges, their follow-ups and disputed money, oldest first. Class
-    /// C keeps no references and returns none.
+    /// Returns about `limit` transactions booked at `since` or later, charges, their follow-ups and disputed money, oldest
+    /// first. Class C keeps no references and returns none.
     fn statement(
         &self,
         account: ProviderAccountId,
         since: Timestamp,
         limit: i64,
-    ) -> BoxFuture<'_, Result<Vec<StatementLine>, ProviderError>>;
+    ) -> BoxFuture<'_, Result<Statement, ProviderError>>;
 
     /// Looks up a single statement line by the provider's reference. Called before a transaction of ours is reported as
     /// missing, because it does not depend on clocks or on the boundaries of a statement.
@@ -437,13 +447,18 @@ pub const RETRY_LIMIT: Duration = Duration::from_secs(24 * 3600);
 pub struct Providers {
     mock: mock::Mock,
     card_gateway: Option<card_gateway::CardGateway>,
+    stripe: Option<stripe::Stripe>,
     retry_limit: Duration,
 }
 
 impl Providers {
-    /// The mock, and the card gateway if one is configured.
-    pub fn new(mock: mock::Mock, card_gateway: Option<card_gateway::CardGateway>) -> Self {
-        Self { mock, card_gateway, retry_limit: RETRY_LIMIT }
+    /// The mock, and those that are configured.
+    pub fn new(
+        mock: mock::Mock,
+        card_gateway: Option<card_gateway::CardGateway>,
+        stripe: Option<stripe::Stripe>,
+    ) -> Self {
+        Self { mock, card_gateway, stripe, retry_limit: RETRY_LIMIT }
     }
 
     /// Sets how long unprocessed requests are retried.
@@ -462,6 +477,7 @@ impl Providers {
         match kind {
             ProviderKind::Mock => Some(&self.mock),
             ProviderKind::CardGateway => self.card_gateway.as_ref().map(|gateway| gateway as &dyn Provider),
+            ProviderKind::Stripe => self.stripe.as_ref().map(|stripe| stripe as &dyn Provider),
         }
     }
 }

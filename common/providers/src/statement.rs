@@ -69,6 +69,22 @@ pub struct StatementLine {
     pub occurred_at: Timestamp,
 }
 
+/// A part of a statement.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    pub lines: Vec<StatementLine>,
+    /// Where the next part begins: all that was booked before is contained. `None` at the end.
+    pub until: Option<Timestamp>,
+}
+
+impl Statement {
+    /// Lines of which the provider returns at most `limit` at once.
+    pub(crate) fn limited(lines: Vec<StatementLine>, limit: usize) -> Self {
+        let until = lines.last().map(|line| line.occurred_at).filter(|_| lines.len() >= limit);
+        Self { lines, until }
+    }
+}
+
 /// The status of a charge, its statement lines and its disputes.
 #[derive(Clone, Debug)]
 pub struct ChargeReport {

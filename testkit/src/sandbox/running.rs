@@ -35,7 +35,15 @@ impl Running {
     /// # Errors
     /// When it exits or does not become ready.
     pub fn start() -> Result<Self> {
-        Self::start_in(TempDir::new()?)
+        Self::start_in(TempDir::new()?, &[])
+    }
+
+    /// Starts it with these environment variables.
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    pub fn start_with(environment: &[(&str, &str)]) -> Result<Self> {
+        Self::start_in(TempDir::new()?, environment)
     }
 
     /// Stops it as Ctrl-C does and starts it again in the same folder.
@@ -46,11 +54,12 @@ impl Running {
         let root = self.shut_down().await?;
         // Wait for the description of the new start.
         fs::remove_file(root.path().join(".dev/sandbox.json"))?;
-        Self::start_in(root)
+        Self::start_in(root, &[])
     }
 
-    fn start_in(root: TempDir) -> Result<Self> {
+    fn start_in(root: TempDir, environment: &[(&str, &str)]) -> Result<Self> {
         let mut command = program(root.path())?;
+        command.envs(environment.iter().copied());
         command.arg("run").env_remove("DATABASE_URL").env_remove("REDIS_URL").stdout(Stdio::null());
         let mut running = Self { child: Child::spawn(&mut command, Signal::SIGKILL)?, root };
         let began = Instant::now();

@@ -191,6 +191,8 @@ impl System {
                 ]
                 .map(|(name, value)| (name.to_owned(), value.to_owned())),
             );
+            // A double of Stripe, as for the tools.
+            environment.extend(env::var("STRIPE_URL").map(|url| ("STRIPE_URL".to_owned(), url)));
             let log = self.folder.new_log(kind.name())?;
             follow_log(kind.name(), colour, log.clone());
             self.processes.push(Supervised::new(Process::spawn(&Programs::own()?, kind, 0, environment, log)?));

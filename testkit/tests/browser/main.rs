@@ -8,4 +8,5 @@ mod access;
 mod elements;
 mod harness_tests;
 mod pages;
+mod stripe;
 mod support;

@@ -12,12 +12,13 @@ use std::{collections::BTreeSet, env, fs, io::Write, process::Command};
 use anyhow::{Context, Result, ensure};
 use futures_util::future::join_all;
 use testkit::sandbox::Running;
+use testkit::stripe::Stripe;
 
 use blocks::{Block, Kind, blocks};
 use page::{Libraries, Page, root};
 
 /// Every page, with the minimum number of blocks to run.
-const PAGES: [(&str, usize); 8] = [
+const PAGES: [(&str, usize); 9] = [
     ("README.md", 1),
     ("docs/guide/quick-start.md", 8),
     ("docs/guide/concepts.md", 6),
@@ -26,6 +27,7 @@ const PAGES: [(&str, usize); 8] = [
     ("docs/guide/billing.md", 18),
     ("docs/guide/webhooks.md", 13),
     ("docs/guide/going-live.md", 8),
+    ("docs/guide/stripe.md", 4),
 ];
 
 fn read(page: &str) -> Result<Vec<Block>> {
@@ -91,7 +93,15 @@ async fn every_guide_works_as_written() -> Result<()> {
     }
     let Some(libraries) = Libraries::install_once().await? else { return skipped("venv or npm") };
     let filter = env::var("GUIDE").unwrap_or_default();
-    let sandbox = Running::start()?;
+    let stripe = Stripe::start()?;
+    let sandbox = Running::start_with(&[("STRIPE_URL", stripe.url())])?;
+    let keys = stripe.account();
+    let environment = [
+        ("STRIPE_URL", stripe.url()),
+        ("STRIPE_SECRET_KEY", &keys.secret_key),
+        ("STRIPE_PUBLISHABLE_KEY", &keys.publishable_key),
+        ("STRIPE_WEBHOOK_SECRET", &keys.webhook_secret),
+    ];
     let mut pages = Vec::new();
     for (name, _) in PAGES.into_iter().filter(|(name, _)| name.contains(&filter)) {
         pages.push((name, read(name)?));
@@ -99,7 +109,7 @@ async fn every_guide_works_as_written() -> Result<()> {
     ensure!(!pages.is_empty(), "no page matches GUIDE={filter}");
     let runs = pages.iter().map(|(name, blocks)| {
         let page = Page::new(name, blocks, &sandbox, libraries);
-        async { page?.run().await }
+        async { page?.run(&environment).await }
     });
     let errors: Vec<_> = join_all(runs).await.into_iter().filter_map(Result::err).collect();
     let report: String = errors.iter().map(|error| format!("\n{error:#}\n")).collect();

@@ -121,11 +121,12 @@ impl<'a> Page<'a> {
         Ok(fs::write(self.path("page.sh"), script)?)
     }
 
-    /// Runs the script and compares its output with the page.
-    pub(crate) async fn run(&self) -> Result<()> {
+    /// Runs the script with these environment variables and compares its output with the page.
+    pub(crate) async fn run(&self, environment: &[(&str, &str)]) -> Result<()> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
         let mut command = Command::new("bash");
         command.arg("page.sh").current_dir(self.folder.path()).env("PORT", port).process_group(0);
+        command.envs(environment.iter().copied());
         for variable in ["DATABASE_URL", "REDIS_URL", "url", "key"] {
             command.env_remove(variable);
         }

@@ -43,6 +43,7 @@ mod scale;
 mod settings;
 mod settlements;
 mod signing;
+mod stripe;
 mod subscriptions;
 mod support;
 mod tenant_isolation;

@@ -17,6 +17,7 @@ use foundation::web_url::WebOrigin;
 use providers::ProviderKind;
 use providers::capabilities::Permission;
 use providers::card_gateway::{self, Credentials};
+use providers::stripe;
 
 /// The settings of an account; `None` leaves a setting unchanged, or at its default.
 #[derive(Debug, Default)]
@@ -275,7 +276,7 @@ pub async fn connect(
     known.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("account", account))?;
     let id = find_or_create_provider_account(&mut tx, account, provider, now).await?;
     // Cards, authorizations and unknown outcomes of one gateway account cannot be found in another.
-    let credentials = match card_gateway::read_credentials(&mut *tx, encryption, id).await? {
+    let credentials = match providers::credentials::read::<card_gateway::Credentials>(&mut *tx, encryption, id).await? {
         Some(former) if former.username != credentials.username => {
             let message = format!(
                 "the account is connected to the gateway account {}; only its keys may change",
@@ -305,6 +306,71 @@ pub async fn connect(
     })?;
     tx.commit().await?;
     Ok(id)
+}
+
+/// Connects an account to Stripe, or replaces its keys. `at_stripe` is the account there (`acct_…`). No money moves.
+/// Returns the provider account.
+///
+/// # Errors
+/// [`Error::Invalid`] for keys of the other mode, [`Error::NotFound`] for an unknown account, [`Error::Conflict`] if it
+/// is connected to another account at Stripe, or another account to this one.
+pub async fn connect_stripe(
+    pool: impl Acquire<'_, Database = Postgres>,
+    encryption: &KeyRing,
+    now: Timestamp,
+    account: AccountId,
+    (credentials, at_stripe): (&stripe::Credentials, &str),
+) -> Result<ProviderAccountId> {
+    let mut tx = pool.begin().await?;
+    let mode = sqlx::query_scalar!(
+        r#"SELECT mode AS "mode: Mode" FROM accounts WHERE id = $1 FOR NO KEY UPDATE"#,
+        account.uuid()
+    );
+    let mode = mode.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("account", account))?;
+    if credentials.livemode() != (mode == Mode::Live) {
+        return Err(Error::invalid("secret_key", "the keys must be of the account's mode, test or live"));
+    }
+    let id = find_or_create_provider_account(&mut tx, account, ProviderKind::Stripe, now).await?;
+    // An account at Stripe has one id in both modes.
+    let at_stripe = format!("{at_stripe} {}", mode.name());
+    // Cards, authorizations and unknown outcomes of one account at Stripe cannot be found in another.
+    let done = sqlx::query!(
+        "UPDATE provider_accounts SET credentials = $2, gateway_account = $3, field_key = $4
+         WHERE id = $1 AND (gateway_account IS NULL OR gateway_account = $3)",
+        id.uuid(),
+        credentials.seal(encryption, account, id),
+        at_stripe,
+        credentials.publishable_key,
+    );
+    let done = done.execute(&mut *tx).await.map_err(|error| match db::violated_constraint(&error) {
+        Some("provider_accounts_gateway_account" | "provider_accounts_field_key") => {
+            Error::conflict("another account is connected to this account at Stripe")
+        }
+        _ => error.into(),
+    })?;
+    if done.rows_affected() == 0 {
+        return Err(Error::conflict("the account is connected to another account at Stripe; only its keys may change"));
+    }
+    tx.commit().await?;
+    Ok(id)
+}
+
+/// An account's connection to Stripe, with its keys; `None` if it has none.
+///
+/// # Errors
+/// Database errors; [`Error::Internal`] if the keys cannot be decrypted.
+pub async fn at_stripe(
+    db: &PgPool,
+    encryption: &KeyRing,
+    account: AccountId,
+) -> Result<Option<(ProviderAccountId, stripe::Credentials)>> {
+    let id = sqlx::query_scalar!(
+        "SELECT id FROM provider_accounts WHERE account_id = $1 AND provider = $2",
+        account.uuid(),
+        ProviderKind::Stripe as ProviderKind,
+    );
+    let Some(id) = id.fetch_optional(db).await? else { return Ok(None) };
+    Ok(providers::credentials::read(db, encryption, id).await?.map(|credentials| (id, credentials)))
 }
 
 /// Returns the provider account, which is created if there is none.
@@ -402,6 +468,7 @@ mod tests {
     use foundation::crypto::{EncryptionKey, Secret};
 
     use super::*;
+    use providers::credentials::Stored as _;
 
     /// Cards, holds and unknown outcomes of an account are found by its user name at the gateway.
     #[tokio::test]

@@ -12,7 +12,8 @@ mod time;
 mod usage;
 
 pub use admin::{
-    AccountRow, AccountSettings, connect, create, list, set, set_reconciliation, set_unsupported, unsupported,
+    AccountRow, AccountSettings, at_stripe, connect, connect_stripe, create, list, set, set_reconciliation,
+    set_unsupported, unsupported,
 };
 pub use authentication::{AuthError, Keys};
 pub use gateway_accounts::shared as sharing_a_gateway_account;

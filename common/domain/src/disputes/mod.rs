@@ -134,8 +134,20 @@ pub async fn update(
     reported: &ReportedDispute,
     now: Timestamp,
 ) -> Result<bool> {
-    let is_same = (dispute.status, dispute.respond_by) == (reported.status, reported.respond_by);
-    if dispute.status.is_closed() || is_same {
+    if dispute.status.is_closed() {
+        // A provider may book the money that it gives back after the decision.
+        sqlx::query!(
+            "UPDATE disputes SET reinstatement_ref = $3, written_at = clock_timestamp()
+             WHERE account_id = $1 AND id = $2 AND status = 'won' AND reinstatement_ref IS NULL AND $3::text IS NOT NULL",
+            account.uuid(),
+            dispute.id.uuid(),
+            reported.reinstatement_ref,
+        )
+        .execute(&mut *tx)
+        .await?;
+        return Ok(false);
+    }
+    if (dispute.status, dispute.respond_by) == (reported.status, reported.respond_by) {
         return Ok(false);
     }
     dispute.status = reported.status;

@@ -52,6 +52,8 @@ pub struct Claimed {
     pub not_processed: i32,
     /// Time since it was inserted.
     pub age: Duration,
+    /// Time since a request may first have been sent.
+    pub sent_for: Duration,
     /// Whether the provider account has a breaker row, because requests were recently not processed.
     pub has_breaker: bool,
 }
@@ -89,6 +91,7 @@ struct ClaimedRow {
     by_system: bool,
     not_processed: i32,
     age_seconds: f64,
+    sent_for_seconds: f64,
     has_breaker: bool,
 }
 
@@ -141,6 +144,7 @@ impl ClaimedRow {
             by_system: self.by_system,
             not_processed: self.not_processed,
             age: Duration::from_secs_f64(self.age_seconds.max(0.0)),
+            sent_for: Duration::from_secs_f64(self.sent_for_seconds.max(0.0)),
             has_breaker: self.has_breaker,
         })
     }
@@ -239,6 +243,7 @@ async fn claim_rows(
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
                account_now(o.account_id, $4) AS "now!", o.background, o.by_system, o.not_processed,
                extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
+               extract(epoch FROM clock_timestamp() - o.first_sent_at)::float8 AS "sent_for_seconds!",
                EXISTS (SELECT 1 FROM provider_breakers b WHERE b.provider_account_id = o.provider_account_id) AS "has_breaker!""#,
         &column(ids, |id| id.uuid()),
         LEASE.as_secs_f64(),
@@ -269,7 +274,9 @@ pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claime
                clock_timestamp() AS "valid_until!",
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
                account_now(o.account_id, $2) AS "now!", o.background, o.by_system, o.not_processed,
-               extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!", false AS "has_breaker!"
+               extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
+               coalesce(extract(epoch FROM clock_timestamp() - o.first_sent_at), 0)::float8 AS "sent_for_seconds!",
+               false AS "has_breaker!"
            FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1"#,
         id.uuid(),
         now,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::PgPool;
 
 use foundation::error::Result;
-use foundation::id::OperationId;
+use foundation::id::{OperationId, ProviderAccountId};
 use foundation::rule_enabled;
 
 /// Maximum number of operations that one sweep hands out.
@@ -70,4 +70,23 @@ pub async fn take_overdue(db: &PgPool, background: bool, overdue_by: Duration, l
     )
     .fetch_all(db)
     .await?)
+}
+
+/// Hands out an operation at the next sweep, by our reference at the provider, unless a worker has it. An operation whose
+/// outcome is not known is then looked up.
+///
+/// # Errors
+/// Database errors only.
+pub async fn push_soon(db: &PgPool, account: ProviderAccountId, reference: &str) -> Result<()> {
+    sqlx::query!(
+        "UPDATE operations SET next_push_at = clock_timestamp()
+         WHERE id = (SELECT id FROM operations WHERE provider_account_id = $1 AND reference = $2)
+           AND state = 'unknown' AND next_push_at > clock_timestamp()
+           AND (lease_until IS NULL OR lease_until < clock_timestamp())",
+        account.uuid(),
+        reference,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }

@@ -63,6 +63,41 @@ async fn claim_due_inquiries_of_account(
     Ok(rows)
 }
 
+/// Makes the inquiry about a charge due now, whatever its state. Repeating this changes nothing until the inquiry has been
+/// made. `now` is the system's time.
+///
+/// # Errors
+/// Database errors only.
+pub async fn inquire_soon(db: &PgPool, account: ProviderAccountId, provider_ref: &str, now: Timestamp) -> Result<()> {
+    sqlx::query!(
+        "UPDATE payments SET inquiry_at = account_now(account_id, $3)
+         WHERE provider_account_id = $1 AND provider_ref = $2
+           AND (inquiry_at IS NULL OR inquiry_at > account_now(account_id, $3))",
+        account.uuid(),
+        provider_ref,
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// As [`inquire_soon`], by our id.
+///
+/// # Errors
+/// Database errors only.
+pub async fn inquire_now(db: &PgPool, payment: PaymentId, now: Timestamp) -> Result<()> {
+    sqlx::query!(
+        "UPDATE payments SET inquiry_at = account_now(account_id, $2)
+         WHERE id = $1 AND provider_ref IS NOT NULL AND (inquiry_at IS NULL OR inquiry_at > account_now(account_id, $2))",
+        payment.uuid(),
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// What a charge is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InquiryKind {
@@ -160,6 +195,8 @@ pub struct Inquiry {
     pub created_at: Timestamp,
     /// When money was first captured.
     pub captured_at: Option<Timestamp>,
+    /// When the next one was due, which changes if an event asks for another one.
+    pub inquiry_at: Option<Timestamp>,
 }
 
 /// Returns what is needed to query the provider about a payment's charge; `None` if no inquiry is needed. `now` is the
@@ -170,7 +207,7 @@ pub struct Inquiry {
 pub async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Result<Option<Inquiry>> {
     let row = sqlx::query!(
         r#"SELECT p.id, p.account_id, p.provider_account_id, a.provider, p.provider_ref AS "provider_ref!",
-                  p.created_at, p.captured_at, o.reference,
+                  p.created_at, p.captured_at, p.inquiry_at, o.reference,
                   EXISTS (SELECT 1 FROM test_clocks c WHERE c.account_id = p.account_id) AS "has_clock!",
                   account_now(p.account_id, $2) AS "now!", clock_timestamp() AS "asked_at!"
            FROM payments p JOIN provider_accounts a ON a.id = p.provider_account_id
@@ -193,5 +230,6 @@ pub async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Result<Optio
         reference: row.reference,
         created_at: row.created_at,
         captured_at: row.captured_at,
+        inquiry_at: row.inquiry_at,
     }))
 }

@@ -99,6 +99,11 @@ impl Status {
         matches!(self, Self::Processing | Self::RequiresAction)
     }
 
+    /// Whether the charge ended without a settlement, so that nothing is left to ask about.
+    pub const fn ended_unsettled(self) -> bool {
+        matches!(self, Self::Cancelled | Self::Expired | Self::Declined | Self::Failed)
+    }
+
     /// The status of an approved charge.
     pub const fn of_approval(requested: i64, approved: i64, capture: bool) -> Self {
         if approved < requested {

@@ -25,6 +25,8 @@ const RECORD_ATTEMPTS: u32 = 120;
 const RECORD_PAUSE: Duration = Duration::from_millis(500);
 /// Delay before the provider is queried again for an outcome that it has not reported.
 const RETRY_DELAY: Duration = Duration::from_secs(3);
+/// Delay before a look-up is repeated at a provider whose search finds new objects after about a minute.
+const SEARCH_DELAY: Duration = Duration::from_secs(2 * 60);
 /// Number of consecutive look-ups that must find nothing before a reference counts as unknown to the provider. Only
 /// those made when no earlier request could still arrive count.
 const REQUIRED_LOOK_UPS: i32 = 2;
@@ -145,9 +147,9 @@ async fn update_breaker(db: &Db, claimed: &Claimed, result: &SendResult) {
     }
 }
 
-/// Adds data that only some providers need.
+/// Adds data that only the card gateway needs.
 async fn add_provider_data(db: &Db, claimed: &mut Claimed) -> Result<()> {
-    if claimed.provider == ProviderKind::Mock {
+    if claimed.provider != ProviderKind::CardGateway {
         return Ok(());
     }
     match (claimed.kind, claimed.subject) {
@@ -261,8 +263,11 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
         Err(error) => return Ok(SendResult::retry_later(error.to_string())),
     };
     match class {
-        RecoveryClass::Idempotent if !operations::admit(db, claimed).await => Ok(SendResult::retry_later(BREAKER_OPEN)),
-        RecoveryClass::Idempotent => send_again(db, provider, claimed).await,
+        RecoveryClass::IdempotentFor(kept) if claimed.sent_for >= kept => look_up_forgotten(provider, claimed).await,
+        RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) if !operations::admit(db, claimed).await => {
+            Ok(SendResult::retry_later(BREAKER_OPEN))
+        }
+        RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) => send_again(db, provider, claimed).await,
         RecoveryClass::Lookup => look_up(db, provider, claimed).await,
         RecoveryClass::Neither => Ok(SendResult::Unknown {
             reason: "the response was lost".into(),
@@ -306,6 +311,24 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
             let result = send_again(db, provider, claimed).await?;
             failpoint!("perform.responded_again");
             Ok(confirm_refusal(provider, claimed, result).await)
+        }
+        Ok(Err(error)) => Ok(SendResult::retry_later(error.to_string())),
+        Err(_) => Ok(SendResult::retry_later(format!("no look-up response within {PROVIDER_TIMEOUT:?}"))),
+    }
+}
+
+/// Looks up an operation whose reference the provider may have forgotten, so that it must not be sent again.
+async fn look_up_forgotten(provider: &dyn Provider, claimed: &Claimed) -> Result<SendResult> {
+    match look_up_once(provider, claimed).await {
+        Ok(Ok(Found::Response(response))) => Ok(SendResult::Known(response)),
+        Ok(Ok(Found::Pending)) => Ok(SendResult::Pending),
+        Ok(Ok(Found::Nothing)) => {
+            let confirmed = claimed.not_found + 1 >= REQUIRED_LOOK_UPS;
+            Ok(SendResult::Unknown {
+                reason: "not found, and the provider may have forgotten the reference".into(),
+                retry: if confirmed { Retry::ManualReview } else { Retry::After(SEARCH_DELAY) },
+                found_nothing: true,
+            })
         }
         Ok(Err(error)) => Ok(SendResult::retry_later(error.to_string())),
         Err(_) => Ok(SendResult::retry_later(format!("no look-up response within {PROVIDER_TIMEOUT:?}"))),

@@ -81,7 +81,11 @@ pub async fn record_report(db: &Db, clock: &Clock, due: &Inquiry, report: &Charg
         ChargeStatus::Open { .. } | ChargeStatus::Settled | ChargeStatus::Expired | ChargeStatus::Voided => None,
     };
     let disputes = record_disputes(&mut tx, &mut payment, &report.disputes, now).await?;
-    payment.inquiry_at = if payment.settled {
+    // Asked for since the report was read: it may lack what the next one has.
+    let asked_again = inquiry_at != due.inquiry_at;
+    payment.inquiry_at = if asked_again {
+        inquiry_at
+    } else if payment.settled || payment.status.ended_unsettled() {
         next_inquiry(&report.disputes, now)
     } else {
         payment

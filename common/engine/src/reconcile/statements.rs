@@ -18,13 +18,16 @@ use crate::reconcile::books::{
 use domain::disputes::books as dispute_books;
 use domain::operations::books::{self, RecordedOperation};
 use domain::operations::{self, OperationKind, PROVIDER_TIMEOUT, State};
+use domain::payments;
 use foundation::clock::Clock;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
 use foundation::failpoint;
 use foundation::id::{AccountId, ProviderAccountId};
 use foundation::time::Timestamp;
-use providers::{Action, Entry, Provider, ProviderKind, ProviderResponse, Providers, RecoveryClass, StatementLine};
+use providers::{
+    Action, Entry, Provider, ProviderKind, ProviderResponse, Providers, RecoveryClass, Statement, StatementLine,
+};
 
 /// Interval between readings of a provider account's statement.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(60);
@@ -133,27 +136,18 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
     compared
 }
 
-/// Lines of a statement, and how far they cover it.
-struct Page {
-    lines: Vec<StatementLine>,
-    /// Set for a full page, after which there may be more.
-    until: Option<Timestamp>,
-}
-
 /// Requests a page, with a growing limit while all its lines were booked at one instant, because the next reading could
 /// not start after them.
 async fn read_page(
     provider: &dyn Provider,
     id: ProviderAccountId,
     since: Timestamp,
-) -> std::result::Result<Page, String> {
+) -> std::result::Result<Statement, String> {
     let mut limit = LINES;
     loop {
         let response = tokio::time::timeout(PROVIDER_TIMEOUT, provider.statement(id, since, limit)).await;
-        let lines = response.map_err(|_| "the request timed out".to_owned())?.map_err(|error| error.to_string())?;
-        let full = i64::try_from(lines.len()).is_ok_and(|n| n >= limit);
-        let until = lines.last().filter(|_| full).map(|line| line.occurred_at);
-        match until {
+        let page = response.map_err(|_| "the request timed out".to_owned())?.map_err(|error| error.to_string())?;
+        match page.until {
             Some(until) if until <= since && limit < MAX_LINES => limit *= 4,
             Some(until) if until <= since => {
                 tracing::error!(
@@ -162,7 +156,7 @@ async fn read_page(
                 );
                 return Err("it makes no progress".to_owned());
             }
-            until => return Ok(Page { lines, until }),
+            _ => return Ok(page),
         }
     }
 }
@@ -196,7 +190,7 @@ struct Progress {
 impl Comparison<'_> {
     /// Compares all lines and saves the progress, which stops before lines left to the charge protocol and before
     /// failed lines.
-    async fn compare_page(&self, provider: &dyn Provider, page: &Page) -> Result<()> {
+    async fn compare_page(&self, provider: &dyn Provider, page: &Statement) -> Result<()> {
         let our_books = OurBooks::load(self.db, self.due.account_id, self.id, &page.lines).await?;
         let (mut until, mut failures) = (page.until.unwrap_or(self.due.complete_until), Vec::new());
         for line in &page.lines {
@@ -234,7 +228,13 @@ impl Comparison<'_> {
             LineMatch::Unmatched { .. } if line.entry == Entry::Charge => self.record_orphan(line).await?,
             // Recovery of that operation finds it by a look-up, or sends the request again.
             LineMatch::Unmatched { candidate: Some(_), .. } => {}
-            LineMatch::Unmatched { .. } if line.entry.is_dispute() && line.occurred_at >= self.due.books_until => {
+            LineMatch::Unmatched { payment, .. }
+                if line.entry.is_dispute() && line.occurred_at >= self.due.books_until =>
+            {
+                // An inquiry records the dispute; after settlement, nothing else would cause one.
+                if let Some(payment) = payment {
+                    payments::inquire_now(self.db, payment, self.clock.now()).await?;
+                }
                 return Ok(LineResult::UnderWay);
             }
             LineMatch::Unmatched { payment, candidate: None } => {
@@ -303,7 +303,7 @@ impl Comparison<'_> {
     async fn check_our_books(&self, provider: &dyn Provider, lines: &[StatementLine]) -> Result<Progress> {
         let Due { books_since, books_until, .. } = *self.due;
         let class = provider.recovery(self.id, OperationKind::Sale).await;
-        if !matches!(class, Ok(RecoveryClass::Idempotent | RecoveryClass::Lookup)) || books_since >= books_until {
+        if matches!(class, Ok(RecoveryClass::Neither) | Err(_)) || books_since >= books_until {
             // Recovery class C supports no look-ups.
             let until = if class.is_ok() { books_until.max(books_since) } else { books_since };
             return Ok(Progress { until, more: false });

@@ -183,7 +183,7 @@ async fn refunds_of_a_payment_are_claimed_one_after_the_other_without_rejecting_
     let shop = Shop::open().await;
     let (payment, sale) = shop.begin().await;
     let clock = Clock::fixed(at(NOW));
-    let executor = Executor::start(shop.db.clone(), Providers::new(Mock::new((*shop.db).clone()), None), clock);
+    let executor = Executor::start(shop.db.clone(), Providers::new(Mock::new((*shop.db).clone()), None, None), clock);
     perform(&executor, sale).await.expect("performed").expect("it ended");
     let mut refunds = Vec::new();
     for _ in 0..2 {

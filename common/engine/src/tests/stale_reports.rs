@@ -22,7 +22,7 @@ const NOW: &str = "2026-01-10T00:00:00Z";
 
 impl Shop {
     fn providers(&self) -> Providers {
-        Providers::new(Mock::new((*self.db).clone()), None)
+        Providers::new(Mock::new((*self.db).clone()), None, None)
     }
 
     /// Begins a payment whose charge has not been sent.

@@ -144,7 +144,7 @@ fn charge(claimed: &Claimed) -> Option<&str> {
 async fn provider<'a>(providers: &'a Providers, claimed: &Claimed) -> std::result::Result<&'a dyn Provider, String> {
     let provider = providers.get(claimed.provider).ok_or("CARD_GATEWAY_URL is not set")?;
     match with_timeout(provider.recovery(claimed.provider_account_id, claimed.kind)).await? {
-        RecoveryClass::Idempotent | RecoveryClass::Lookup => Ok(provider),
+        RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) | RecoveryClass::Lookup => Ok(provider),
         RecoveryClass::Neither => Err("its recovery class is C".to_owned()),
     }
 }

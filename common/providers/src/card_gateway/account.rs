@@ -10,7 +10,7 @@ use serde_json::Number;
 use super::Credentials;
 use super::wire::Refusal;
 use crate::PROVIDER_TIMEOUT;
-use egress::TrustedClient;
+use egress::{HeaderMap, TrustedClient};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SUCCESS: &str = "00";
@@ -64,7 +64,7 @@ pub async fn account_settings(base: &str, account: &Credentials) -> Settings {
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.append_pair("username", &account.username).append_pair("api_key", account.api_key.expose());
     let http = TrustedClient::new(CONNECT_TIMEOUT);
-    match tokio::time::timeout(PROVIDER_TIMEOUT, http.post_form(to, form.finish())).await {
+    match tokio::time::timeout(PROVIDER_TIMEOUT, http.post_form(to, HeaderMap::new(), form.finish())).await {
         Err(_) => Settings::NoResponse(format!("no response within {PROVIDER_TIMEOUT:?}")),
         Ok(Err(lost)) => Settings::NoResponse(lost.message),
         Ok(Ok(response)) => read(response.status, &response.body),

@@ -3,6 +3,7 @@
 
 mod outcomes;
 
+use crate::credentials::Stored as _;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

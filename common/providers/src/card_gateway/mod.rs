@@ -28,17 +28,17 @@ use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
 pub use account::{AccountSettings, Settings, account_settings};
-pub use credentials::{Credentials, place as credentials_place, read as read_credentials};
+pub use credentials::Credentials;
 pub use field_token::{FieldToken, PREFIX as FIELD_PREFIX};
 
-use self::credentials::CredentialsCache;
 use self::follow_up::FollowUp;
 use self::wire::Wire;
 use super::{
     Action, Booked, Card, ChargeInquiry, ChargeReport, Found, Provider, ProviderError, ProviderResponse, RecoveryClass,
-    Request, StatementLine,
+    Request, Statement, StatementLine,
 };
 use crate::OperationKind;
+use crate::credentials::CredentialsCache;
 use foundation::crypto::KeyRing;
 use foundation::id::ProviderAccountId;
 use foundation::time::Timestamp;
@@ -53,7 +53,7 @@ pub(super) const FIRST_INQUIRY_AFTER: Duration = Duration::from_secs(60 * 60);
 #[derive(Clone)]
 pub struct CardGateway {
     wire: Wire,
-    accounts: Arc<CredentialsCache>,
+    accounts: Arc<CredentialsCache<Credentials>>,
 }
 
 impl CardGateway {
@@ -134,10 +134,10 @@ impl Provider for CardGateway {
         account: ProviderAccountId,
         since: Timestamp,
         limit: i64,
-    ) -> BoxFuture<'_, Result<Vec<StatementLine>, ProviderError>> {
+    ) -> BoxFuture<'_, Result<Statement, ProviderError>> {
         async move {
-            let account = self.credentials(account).await?;
-            statement::read(&self.wire, &account, since, usize::try_from(limit).unwrap_or(0)).await
+            let (account, limit) = (self.credentials(account).await?, usize::try_from(limit).unwrap_or(0));
+            Ok(Statement::limited(statement::read(&self.wire, &account, since, limit).await?, limit))
         }
         .boxed()
     }

@@ -4,6 +4,7 @@
 mod references;
 mod statement;
 
+use crate::credentials::Stored as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -73,7 +74,8 @@ impl GatewayFixture {
     async fn token_of(&self, number: &str) -> String {
         let form = field_form(&self.gateway_account, number);
         let url = format!("{}/services/field_token", self.gateway_url).parse().expect("an address");
-        let response = TrustedClient::new(TIMEOUT).post_form(url, form).await.expect("a response");
+        let response =
+            TrustedClient::new(TIMEOUT).post_form(url, egress::HeaderMap::new(), form).await.expect("a response");
         let response: serde_json::Value = serde_json::from_slice(&response.body).expect("JSON");
         response["response"]["card_token"].as_str().unwrap_or_else(|| panic!("no token: {response}")).to_owned()
     }
@@ -364,7 +366,10 @@ async fn a_challenge_is_pending_until_the_report_has_an_outcome() {
         "a retry is refused"
     );
     let page = url.parse().expect("an address");
-    let response = TrustedClient::new(TIMEOUT).post_form(page, "decision=refuse".to_owned()).await.expect("a response");
+    let response = TrustedClient::new(TIMEOUT)
+        .post_form(page, egress::HeaderMap::new(), "decision=refuse".to_owned())
+        .await
+        .expect("a response");
     assert_eq!(response.status, 303, "the browser is redirected back");
     let Found::Response(response) = fixture.adapter.look_up(sale).await.expect("a result") else {
         panic!("expected an outcome")

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::Credentials;
 use crate::{ProviderError, ProviderResponse};
-use egress::TrustedClient;
+use egress::{HeaderMap, TrustedClient};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The code of a successful response.
@@ -123,7 +123,7 @@ impl Wire {
         let form = form(account, fields);
         let to = format!("{}/apis/{script}.php", self.base);
         let to: Uri = to.parse().map_err(|_| ProviderError::unavailable(format!("{to} is not a URL")))?;
-        let response = match self.http.post_form(to, form).await {
+        let response = match self.http.post_form(to, HeaderMap::new(), form).await {
             Ok(response) => response,
             Err(lost) if lost.sent => return Err(ProviderError::Unknown(lost.message)),
             Err(lost) => return Err(ProviderError::unavailable(lost.message)),

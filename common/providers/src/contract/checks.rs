@@ -80,7 +80,7 @@ pub(crate) async fn unknown_charges_are_refused(fixture: &dyn Fixture) {
         assert_refused(&response_to(fixture, &request(fixture, reference, action)).await);
     }
     let late = noon().plus(fixture.settles_after() * 100);
-    let result = fixture.provider().inquire(charge_inquiry(fixture.account(), "no-such-charge", late)).await;
+    let result = fixture.provider().inquire(charge_inquiry(fixture, fixture.account(), "no-such-charge", late)).await;
     assert!(result.is_err(), "an unknown charge has no status: {result:?}");
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn repeated_references_follow_the_recovery_class(fixture: &dyn 
     let first = response_to(fixture, &request).await;
     let again = execute(fixture, &request).await;
     match fixture.class() {
-        RecoveryClass::Idempotent => {
+        RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) => {
             assert_eq!(again.expect("the first response again"), first);
             assert_eq!(fixture.booked("op_1").await, one_sale());
         }
@@ -113,7 +113,9 @@ pub(crate) async fn repeated_declines_charge_nothing(fixture: &dyn Fixture) {
         charge(fixture, "op_1", CardOutcome::Decline, true).await.expect("every provider can decline a charge");
     let first = response_to(fixture, &request).await;
     match fixture.class() {
-        RecoveryClass::Idempotent => assert_eq!(response_to(fixture, &request).await, first),
+        RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) => {
+            assert_eq!(response_to(fixture, &request).await, first)
+        }
         RecoveryClass::Lookup => assert_eq!(look_up(fixture, &request).await, Found::Response(first)),
         RecoveryClass::Neither => {}
     }
@@ -124,7 +126,7 @@ pub(crate) async fn concurrent_duplicates_charge_once(fixture: &dyn Fixture) {
     let request = sale(fixture, "op_1").await;
     let responses = join_all((0..20).map(|_| execute(fixture, &request))).await;
     match fixture.class() {
-        RecoveryClass::Idempotent => {
+        RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) => {
             let mut responses = responses.into_iter().map(|response| response.expect("the same response"));
             let first = responses.next().expect("twenty");
             assert!(responses.all(|response| response == first));
@@ -177,7 +179,7 @@ pub(crate) async fn a_lost_response_is_unknown_and_booked(fixture: &dyn Fixture)
 /// Recovers the response to a booked charge as its class allows, without a second charge.
 async fn recovers(fixture: &dyn Fixture, request: &Request) {
     let response = match fixture.class() {
-        RecoveryClass::Idempotent => response_to(fixture, request).await,
+        RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) => response_to(fixture, request).await,
         RecoveryClass::Lookup => match look_up(fixture, request).await {
             Found::Response(response) => response,
             Found::Pending | Found::Nothing => panic!("a booked charge must be found"),
@@ -242,7 +244,7 @@ pub(crate) async fn accounts_are_isolated(fixture: &dyn Fixture) {
     let refund = Action::Refund { charge: charge.clone(), money: dollars(1) };
     assert_refused(&response_to(fixture, &theirs("op_2", refund)).await);
     let late = noon().plus(fixture.settles_after() * 100);
-    let result = fixture.provider().inquire(charge_inquiry(fixture.other_account(), &charge, late)).await;
+    let result = fixture.provider().inquire(charge_inquiry(fixture, fixture.other_account(), &charge, late)).await;
     assert!(!matches!(&result, Ok(report) if report.status == ChargeStatus::Settled), "{result:?}");
 
     let token = fixture.token(CardOutcome::Approval).await.expect("every provider can approve a charge");

@@ -353,7 +353,7 @@ async fn write(
 
 fn repeated(class: RecoveryClass, first: ProviderResponse) -> Result<ProviderResponse, ProviderError> {
     match class {
-        RecoveryClass::Idempotent => Ok(first),
+        RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) => Ok(first),
         RecoveryClass::Lookup | RecoveryClass::Neither => {
             Err(ProviderError::Unknown("the reference was used before".into()))
         }

@@ -25,7 +25,7 @@ pub use settings::{ActiveFaults, Faults, read as read_faults, set_faults};
 
 use super::{
     Action, Booked, ChargeInquiry, ChargeReport, Found, Provider, ProviderError, ProviderResponse, RecoveryClass,
-    Request, StatementLine,
+    Request, Statement, StatementLine,
 };
 use crate::OperationKind;
 use foundation::db::Batcher;
@@ -134,8 +134,12 @@ impl Provider for Mock {
         account: ProviderAccountId,
         since: Timestamp,
         limit: i64,
-    ) -> BoxFuture<'_, Result<Vec<StatementLine>, ProviderError>> {
-        async move { statement::read(&self.db, account, since, limit).await }.boxed()
+    ) -> BoxFuture<'_, Result<Statement, ProviderError>> {
+        async move {
+            let lines = statement::read(&self.db, account, since, limit).await?;
+            Ok(Statement::limited(lines, usize::try_from(limit).unwrap_or(0)))
+        }
+        .boxed()
     }
 
     fn booked_line(
@@ -152,7 +156,7 @@ impl Provider for Mock {
             let status = ledger::status(&self.db, account, &charge, now).await?;
             let class = settings::read(&self.db, account).await?.recovery;
             let lines = match class {
-                RecoveryClass::Idempotent | RecoveryClass::Lookup => {
+                RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) | RecoveryClass::Lookup => {
                     Some(statement::of_charge(&self.db, account, &charge).await?)
                 }
                 RecoveryClass::Neither => None,

@@ -11,14 +11,15 @@ use reqwest::Method;
 use testkit::{Client, browser::Site};
 
 use crate::support::{Shop, cluster};
+pub(crate) use script::checkout;
 
 /// The URL of the script for merchants' pages.
-async fn script_url() -> Result<String> {
+pub(crate) async fn script_url() -> Result<String> {
     Ok(format!("{}/elements/v1.js", cluster().await?.api_url(0)))
 }
 
 /// A site that may use the shop's publishable key. Its site differs from the API's.
-async fn site_of(shop: &Shop) -> Result<Site> {
+pub(crate) async fn site_of(shop: &Shop) -> Result<Site> {
     let site = Site::start()?;
     shop.set(&["--origin", &site.localhost_origin()]).await?;
     Ok(site)

@@ -11,7 +11,7 @@ use crate::support::{Provider, Shop, at_each_provider, card, cluster};
 at_each_provider! { a_card_in_a_merchants_page_is_charged an_invalid_card_is_reported_to_the_page }
 
 /// A checkout page of a merchant.
-fn checkout(script: &str, key: &str) -> String {
+pub(crate) fn checkout(script: &str, key: &str) -> String {
     format!(
         r##"<!doctype html><html lang="en"><title>Checkout</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><script src="{script}"></script>

@@ -34,7 +34,7 @@ pub(crate) async fn pay(browser: &Browser, tab: &Tab, card: Card) -> Result<()> 
 }
 
 /// Fails unless the page shows a receipt and no form.
-async fn assert_receipt(tab: &Tab, total: &str) -> Result<()> {
+pub(crate) async fn assert_receipt(tab: &Tab, total: &str) -> Result<()> {
     let page = tab.top();
     page.shows("[role=status]", "Paid on").await?;
     page.shows("#receipt", total).await?;

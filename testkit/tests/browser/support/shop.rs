@@ -8,20 +8,22 @@ use testkit::{
     browser::{Browser, Device, Secret, browse, eventually},
 };
 
-use super::cluster;
+use super::{cluster, stripe};
 
 /// The payment provider of the shop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
     Mock,
     Gateway,
+    /// At a double, whose own card field the pages load.
+    Stripe,
 }
 
 impl Provider {
     /// The device of its cardholders.
     fn device(self) -> Device {
         match self {
-            Self::Mock => Device::Desktop,
+            Self::Mock | Self::Stripe => Device::Desktop,
             Self::Gateway => Device::Phone,
         }
     }
@@ -39,6 +41,11 @@ impl Shop {
         let account = match provider {
             Provider::Mock => cluster.account().await?,
             Provider::Gateway => cluster.account_at_gateway(&[]).await?.0,
+            Provider::Stripe => {
+                let account = cluster.account_with(&["--mode", "test", "--provider", "stripe"]).await?;
+                cluster.connect_stripe(&account, &stripe()?.account()).await?;
+                account
+            }
         };
         let shop = Self { api: cluster.client(&account)?, account, provider };
         shop.set(&["--name", "Ada's Tea"]).await?;
@@ -52,10 +59,14 @@ impl Shop {
 
     /// Runs `visit` in a cardholder's browser, which may send a card only to this shop's provider.
     pub(crate) async fn visit(&self, visit: impl AsyncFnOnce(&Browser) -> Result<()>) -> Result<()> {
-        let gateway = cluster().await?.gateway_url(0);
+        let trusted = match self.provider {
+            Provider::Mock => None,
+            Provider::Gateway => Some(cluster().await?.gateway_url(0)),
+            Provider::Stripe => Some(stripe()?.url().to_owned()),
+        };
         browse(self.provider.device(), async |browser| {
-            if self.provider == Provider::Gateway {
-                browser.trust(&gateway);
+            if let Some(origin) = &trusted {
+                browser.trust(origin);
             }
             visit(browser).await
         })
@@ -74,6 +85,7 @@ impl Shop {
         Ok(match self.provider {
             Provider::Mock => Vec::new(),
             Provider::Gateway => vec![format!("POST {}/services/field_token", cluster().await?.gateway_url(0))],
+            Provider::Stripe => vec![format!("POST {}/v1/payment_methods", stripe()?.url())],
         })
     }
 

@@ -133,7 +133,12 @@ impl Cardholder {
 
     /// Presses a button on the bank's page and returns where it redirects to.
     pub(crate) async fn decide(&self, bank: &str, decision: &str) -> Result<String> {
-        let form = format!("decision={decision}");
+        self.press(bank, "decision", decision).await
+    }
+
+    /// Presses the button with this name and value, and returns where it redirects to.
+    pub(crate) async fn press(&self, bank: &str, name: &str, value: &str) -> Result<String> {
+        let form = format!("{name}={value}");
         let sent = self.0.post(bank).header("content-type", "application/x-www-form-urlencoded").body(form).send();
         let page = read_page(sent.await?).await?;
         assert_eq!(page.status, 303, "{}", page.html);

@@ -9,7 +9,7 @@ use domain::webhooks::{previous_secret_place, secret_place};
 use foundation::crypto::Place;
 use foundation::error::Result;
 use foundation::id::{AccountId, CreationKeyId, KeyId, ProviderAccountId, WebhookEndpointId};
-use providers::card_gateway::credentials_place;
+use providers::credentials::place as credentials_place;
 
 /// A ciphertext and the id of its row.
 pub(super) struct Sealed {

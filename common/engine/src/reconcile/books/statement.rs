@@ -23,14 +23,13 @@ pub async fn statement_between(
     for _ in 0..MAX_PAGES {
         let response = tokio::time::timeout(PROVIDER_TIMEOUT * 6, provider.statement(account, since, PAGE)).await;
         let page = response.map_err(|_| "the statement timed out".to_owned())?.map_err(|error| error.to_string())?;
-        let full = i64::try_from(page.len()).is_ok_and(|count| count >= PAGE);
-        let last = page.last().map(|line| line.occurred_at);
         let before = lines.len();
-        lines.extend(page.into_iter().filter(|line| line.occurred_at < end && seen.insert(line.provider_ref.clone())));
-        match last {
-            Some(last) if full && last < end && lines.len() > before => since = last,
-            Some(last) if full && last < end => return Err(format!("the statement makes no progress beyond {last}")),
-            _ => return Ok(lines),
+        let new = page.lines.into_iter();
+        lines.extend(new.filter(|line| line.occurred_at < end && seen.insert(line.provider_ref.clone())));
+        match page.until.filter(|until| *until < end) {
+            Some(until) if until > since || lines.len() > before => since = until,
+            Some(until) => return Err(format!("the statement makes no progress beyond {until}")),
+            None => return Ok(lines),
         }
     }
     Err(format!("the statement up to {end} is too long"))

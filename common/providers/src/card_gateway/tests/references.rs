@@ -25,7 +25,8 @@ async fn at_gateway(fixture: &GatewayFixture, script: &str, fields: &[(&str, &st
         [("username", fixture.gateway_account.username.as_str()), ("api_key", &fixture.gateway_account.api_key)];
     let url = format!("{}/apis/{script}.php", fixture.proxy.url).parse().expect("an address");
     let form = testkit::form([&credentials[..], fields].concat());
-    let response = TrustedClient::new(TIMEOUT).post_form(url, form).await.expect("a response");
+    let response =
+        TrustedClient::new(TIMEOUT).post_form(url, egress::HeaderMap::new(), form).await.expect("a response");
     let response: serde_json::Value = serde_json::from_slice(&response.body).expect("JSON");
     response["response"]["transaction_id"].as_str().unwrap_or_else(|| panic!("{response}")).to_owned()
 }
@@ -112,7 +113,7 @@ async fn the_statement_contains_follow_ups_with_their_charge() {
     let theirs = at_gateway(&fixture, "refund", &[("transaction_id", &charge), ("amount", "30.00")]).await;
     let summary =
         |line: &StatementLine| (line.entry, line.reference.clone(), line.provider_ref.clone(), line.money.minor);
-    let lines = fixture.adapter.statement(fixture.account, since, 10).await.expect("read");
+    let lines = fixture.adapter.statement(fixture.account, since, 10).await.expect("read").lines;
     let expected = [
         (Entry::Charge, "op_1".to_owned(), charge.clone(), 10_000),
         (Entry::Refund, "op_2".to_owned(), ours.clone(), 3_000),

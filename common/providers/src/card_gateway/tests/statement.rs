@@ -19,14 +19,14 @@ async fn the_statement_reads_every_page_oldest_first() {
         let action = Action::Charge { source, money, capture: true };
         charged(execute(&fixture, &request(&fixture, reference, action)).await);
     }
-    let read = fixture.adapter.statement(fixture.account, since, 1000).await.expect("read");
+    let read = fixture.adapter.statement(fixture.account, since, 1000).await.expect("read").lines;
     let read_references: Vec<_> = read.iter().map(|line| line.reference.clone()).collect();
     assert_eq!(read_references, references);
-    let first = fixture.adapter.statement(fixture.account, since, 120).await.expect("read");
+    let first = fixture.adapter.statement(fixture.account, since, 120).await.expect("read").lines;
     assert_eq!(first.len(), 120);
     assert_eq!(first[119].reference, "op_119");
     // Times have a resolution of one second, so records of the first second may be read again, but none is missing.
-    let rest = fixture.adapter.statement(fixture.account, first[119].occurred_at, 1000).await.expect("read");
+    let rest = fixture.adapter.statement(fixture.account, first[119].occurred_at, 1000).await.expect("read").lines;
     assert!(rest.iter().any(|line| line.reference == "op_120"));
     assert_eq!(rest.last().map(|line| line.reference.as_str()), Some("op_229"));
 }
@@ -57,7 +57,7 @@ async fn the_statement_is_complete_while_the_report_grows() {
     };
     let readings = async {
         for _ in 0..20 {
-            let lines = fixture.adapter.statement(fixture.account, since, 100_000).await.expect("read");
+            let lines = fixture.adapter.statement(fixture.account, since, 100_000).await.expect("read").lines;
             let mut references: Vec<_> = lines.iter().map(|line| line.reference.as_str()).collect();
             references.dedup();
             let expected: Vec<_> = (0..references.len()).map(|n| format!("op_{n:04}")).collect();

@@ -1,0 +1,192 @@
+//! Captures, voids and refunds of a charge.
+//!
+//! A captured charge cannot be cancelled at Stripe, so its void is a refund of the whole amount.
+
+use super::charge::{self, follow_up_field};
+use super::objects::{Charge, IntentStatus, List, PaymentIntent, REFERENCE, Refund, RefundStatus, VOID, reference};
+use super::wire::{self, Form, Reply, SendError, Wire};
+use super::{Credentials, amount};
+use crate::{Found, ProviderError, ProviderResponse, Request};
+use foundation::money::Money;
+
+/// Refunds read at once, and the most that a charge may have for its refunds to be recovered.
+const REFUNDS: &str = "100";
+
+/// The reference of a capture or a cancellation, which has no id of its own at Stripe.
+fn reference_of(charge: &str, what: &str) -> String {
+    format!("{charge}:{what}")
+}
+
+pub(super) async fn capture(
+    wire: &Wire,
+    account: &Credentials,
+    request: &Request,
+    charge: &str,
+    money: Money,
+) -> Result<ProviderResponse, SendError> {
+    let Some(amount) = amount::to_stripe(money) else {
+        return Ok(ProviderResponse::refused(format!("Stripe cannot capture exactly {money}")));
+    };
+    let form = Form::new().with("amount_to_capture", &amount.to_string()).with(&follow_up_field(), &request.reference);
+    if !wire::is_id("pi_", charge) {
+        return Ok(ProviderResponse::refused("not a charge of Stripe"));
+    }
+    let path = format!("/v1/payment_intents/{charge}/capture");
+    match wire.post::<PaymentIntent>(&path, account, &request.reference, form).await? {
+        Reply::Success { object, .. } => Ok(captured(&object, request, money)?),
+        Reply::Refused(error) => Ok(wire::refused(&error)),
+    }
+}
+
+fn captured(intent: &PaymentIntent, request: &Request, money: Money) -> Result<ProviderResponse, ProviderError> {
+    let received = intent.money(intent.amount_received)?;
+    if intent.status == IntentStatus::Succeeded && received == money && intent.follow_up() == Some(&request.reference) {
+        return Ok(ProviderResponse::Done { provider_ref: reference_of(&intent.id, "capture") });
+    }
+    Err(ProviderError::Unknown(format!("{}: {received} was captured instead of {money}", intent.id)))
+}
+
+/// Cancels an authorization, or refunds a captured charge whose money is not available yet.
+pub(super) async fn void(
+    wire: &Wire,
+    account: &Credentials,
+    request: &Request,
+    charge: &str,
+) -> Result<ProviderResponse, SendError> {
+    let Some(intent) = charge::find(wire, account, charge).await? else {
+        return Ok(ProviderResponse::refused("Stripe does not know the charge"));
+    };
+    if intent.status == IntentStatus::Succeeded {
+        if intent.charge().and_then(Charge::transaction).is_some_and(|transaction| transaction.is_available()) {
+            // Unless it was voided before, by a request whose answer was lost.
+            return Ok(match look_up_refund(wire, account, request, charge, None).await? {
+                Found::Response(response) => response,
+                Found::Pending | Found::Nothing => ProviderResponse::refused("the charge has settled"),
+            });
+        }
+        let all = intent.money(intent.amount_received)?;
+        return give_back(wire, account, request, (charge, all), &[VOID]).await;
+    }
+    let path = format!("/v1/payment_intents/{charge}/cancel");
+    match wire.post::<PaymentIntent>(&path, account, &request.reference, Form::new()).await? {
+        Reply::Success { object, .. } if object.status == IntentStatus::Canceled => {
+            Ok(ProviderResponse::Done { provider_ref: reference_of(charge, "void") })
+        }
+        Reply::Success { .. } => Err(ProviderError::Unknown(format!("{charge}: not cancelled")).into()),
+        Reply::Refused(error) => Ok(wire::refused(&error)),
+    }
+}
+
+pub(super) async fn refund(
+    wire: &Wire,
+    account: &Credentials,
+    request: &Request,
+    charge: &str,
+    money: Money,
+) -> Result<ProviderResponse, SendError> {
+    give_back(wire, account, request, (charge, money), &[]).await
+}
+
+/// Refunds so much of a charge, with these metadata besides our reference.
+async fn give_back(
+    wire: &Wire,
+    account: &Credentials,
+    request: &Request,
+    (charge, money): (&str, Money),
+    metadata: &[&str],
+) -> Result<ProviderResponse, SendError> {
+    let Some(amount) = amount::to_stripe(money) else {
+        return Ok(ProviderResponse::refused(format!("Stripe cannot refund exactly {money}")));
+    };
+    let mut form = Form::new()
+        .with("payment_intent", charge)
+        .with("amount", &amount.to_string())
+        .with(&format!("metadata[{REFERENCE}]"), &request.reference);
+    for field in metadata {
+        form = form.with(&format!("metadata[{field}]"), "true");
+    }
+    match wire.post::<Refund>("/v1/refunds", account, &request.reference, form).await? {
+        Reply::Success { object, .. } => Ok(refunded(&object, Some(money))?),
+        Reply::Refused(error) => Ok(wire::refused(&error)),
+    }
+}
+
+/// The outcome of a refund; of this amount, if it is known.
+fn refunded(refund: &Refund, money: Option<Money>) -> Result<ProviderResponse, ProviderError> {
+    let unknown = |why: &str| ProviderError::Unknown(format!("{}: {why}", refund.id));
+    let at_stripe = super::objects::money(&refund.id, refund.amount, &refund.currency)?;
+    if money.is_some_and(|money| money != at_stripe) {
+        return Err(unknown("a different amount than requested"));
+    }
+    match refund.status {
+        // A pending refund is on its way to the card.
+        Some(RefundStatus::Succeeded | RefundStatus::Pending) => {
+            Ok(ProviderResponse::Done { provider_ref: refund.id.clone() })
+        }
+        Some(RefundStatus::Failed | RefundStatus::Canceled) => Ok(ProviderResponse::refused(
+            refund.failure_reason.clone().unwrap_or_else(|| "the refund failed".to_owned()),
+        )),
+        Some(RefundStatus::RequiresAction | RefundStatus::Unknown) | None => Err(unknown("an unexpected status")),
+    }
+}
+
+/// Looks up a capture in its payment.
+pub(super) async fn look_up_capture(
+    wire: &Wire,
+    account: &Credentials,
+    request: &Request,
+    charge: &str,
+    money: Money,
+) -> Result<Found, ProviderError> {
+    let intent = charge::retrieve(wire, account, charge).await?;
+    match intent.follow_up() {
+        Some(own) if own == request.reference => captured(&intent, request, money).map(Found::Response),
+        _ => Ok(Found::Nothing),
+    }
+}
+
+/// Looks up a void: the payment was cancelled, or refunded under our reference.
+pub(super) async fn look_up_void(
+    wire: &Wire,
+    account: &Credentials,
+    request: &Request,
+    charge: &str,
+) -> Result<Found, ProviderError> {
+    let intent = charge::retrieve(wire, account, charge).await?;
+    if intent.status == IntentStatus::Canceled {
+        let done = ProviderResponse::Done { provider_ref: reference_of(charge, "void") };
+        return Ok(Found::Response(done));
+    }
+    look_up_refund(wire, account, request, charge, None).await
+}
+
+/// Looks up a refund by our reference.
+pub(super) async fn look_up_refund(
+    wire: &Wire,
+    account: &Credentials,
+    request: &Request,
+    charge: &str,
+    money: Option<Money>,
+) -> Result<Found, ProviderError> {
+    let list = refunds_of(wire, account, charge).await?;
+    let mut own = list.iter().filter(|refund| reference(&refund.metadata) == request.reference);
+    match (own.next(), own.next()) {
+        (None, _) => Ok(Found::Nothing),
+        (Some(refund), None) => refunded(refund, money).map(Found::Response),
+        (Some(_), Some(_)) => Err(ProviderError::Unknown(format!("{charge} has two refunds under one reference"))),
+    }
+}
+
+/// All refunds of a charge, the newest first.
+///
+/// # Errors
+/// [`ProviderError::Unknown`] if there are too many to be read.
+pub(super) async fn refunds_of(wire: &Wire, account: &Credentials, charge: &str) -> Result<Vec<Refund>, ProviderError> {
+    let path = wire::query("/v1/refunds", &[("payment_intent", charge), ("limit", REFUNDS)]);
+    let list: List<Refund> =
+        wire.get(&path, account).await?.ok_or_else(|| ProviderError::Unknown(format!("{charge} is not known")))?;
+    if list.has_more {
+        return Err(ProviderError::Unknown(format!("{charge} has more than {REFUNDS} refunds")));
+    }
+    Ok(list.data)
+}

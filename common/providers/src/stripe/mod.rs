@@ -1,0 +1,178 @@
+//! Stripe as a provider (docs.stripe.com/api): PaymentIntents, Refunds, and SetupIntents for saved cards.
+//!
+//! A repeated idempotency key returns the first answer, but Stripe may forget keys after 24 hours. Until then a request
+//! whose answer was lost is sent again; afterwards it is looked up by our reference in Stripe's metadata.
+
+mod account;
+mod amount;
+mod card;
+mod charge;
+mod credentials;
+mod decline;
+mod disputes;
+mod event;
+mod follow_up;
+mod inquiry;
+mod objects;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sqlx::PgPool;
+
+pub use account::{AtStripe, check};
+pub use credentials::Credentials;
+pub use event::Event;
+
+use self::card::SavedCard;
+use self::wire::{SendError, Wire};
+use super::{
+    Action, Booked, ChargeInquiry, ChargeReport, Found, Provider, ProviderError, ProviderResponse, RecoveryClass,
+    Request, Statement, StatementLine,
+};
+use crate::OperationKind;
+use crate::credentials::CredentialsCache;
+use foundation::crypto::KeyRing;
+use foundation::id::ProviderAccountId;
+use foundation::time::Timestamp;
+
+/// Stripe's own base URL.
+const BASE_URL: &str = "https://api.stripe.com";
+
+/// An hour less than Stripe keeps idempotency keys at least.
+const KEYS_ARE_KEPT: Duration = Duration::from_secs(23 * 60 * 60);
+/// Money is available two days after a capture at the earliest; a first inquiry finds out when.
+pub(super) const FIRST_INQUIRY_AFTER: Duration = Duration::from_secs(60 * 60);
+
+#[derive(Clone)]
+pub struct Stripe {
+    wire: Wire,
+    accounts: Arc<CredentialsCache<Credentials>>,
+}
+
+impl Stripe {
+    /// Creates the adapter for Stripe, or for another server at this URL without a trailing slash. The keys of our
+    /// accounts are in the database, encrypted.
+    pub fn new(base: Option<String>, db: PgPool, encryption: KeyRing) -> Self {
+        let base = base.unwrap_or_else(|| BASE_URL.to_owned());
+        Self { wire: Wire::new(base), accounts: Arc::new(CredentialsCache::new(db, encryption)) }
+    }
+
+    /// Sends a request.
+    async fn send(&self, request: &Request) -> Result<ProviderResponse, SendError> {
+        let (wire, account) = (&self.wire, self.accounts.of(request.account).await?);
+        match &request.action {
+            Action::Charge { .. } => charge::charge(wire, &account, request).await,
+            Action::StoreCard { token } => card::store(wire, &account, request, token).await,
+            Action::Capture { charge, money } => follow_up::capture(wire, &account, request, charge, *money).await,
+            Action::Void { charge } => follow_up::void(wire, &account, request, charge).await,
+            Action::Refund { charge, money } => follow_up::refund(wire, &account, request, charge, *money).await,
+        }
+    }
+}
+
+/// Whether this has the form of one of our references at Stripe: a payment, its capture or cancellation, or a refund.
+pub(super) fn is_reference(text: &str) -> bool {
+    let (id, what) = text.split_once(':').unwrap_or((text, ""));
+    wire::is_id("re_", text) || (wire::is_id("pi_", id) && ["", "capture", "void"].contains(&what))
+}
+
+/// The prefix of Stripe's test cards (docs.stripe.com/testing), each use of which is a new PaymentMethod.
+pub(super) const TEST_CARD: &str = "pm_card_";
+
+/// Whether this has the form of a PaymentMethod, which Stripe's card field returns.
+pub fn is_token(text: &str) -> bool {
+    wire::is_id("pm_", text)
+}
+
+impl Provider for Stripe {
+    fn recovery(&self, _: ProviderAccountId, _: OperationKind) -> BoxFuture<'_, Result<RecoveryClass, ProviderError>> {
+        std::future::ready(Ok(RecoveryClass::IdempotentFor(KEYS_ARE_KEPT))).boxed()
+    }
+
+    fn execute(&self, request: Request) -> BoxFuture<'_, Result<ProviderResponse, ProviderError>> {
+        async move {
+            match self.send(&request).await {
+                // Stripe would repeat that answer to every repetition of the request.
+                Err(SendError::Failed(reason)) => match self.look_up(request).await {
+                    Ok(Found::Response(response)) => Ok(response),
+                    // Whatever the look-up says: the request itself may have had an effect.
+                    Ok(Found::Pending | Found::Nothing) | Err(_) => Err(ProviderError::Unknown(reason)),
+                },
+                Err(SendError::Provider(error)) => Err(error),
+                Ok(response) => Ok(response),
+            }
+        }
+        .boxed()
+    }
+
+    fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, ProviderError>> {
+        async move {
+            let account = self.accounts.of(request.account).await?;
+            match &request.action {
+                Action::Charge { .. } => charge::look_up(&self.wire, &account, &request).await,
+                // A card that was saved and not recorded is of no use to anybody.
+                Action::StoreCard { .. } => Ok(Found::Nothing),
+                Action::Capture { charge, money } => {
+                    follow_up::look_up_capture(&self.wire, &account, &request, charge, *money).await
+                }
+                Action::Void { charge } => follow_up::look_up_void(&self.wire, &account, &request, charge).await,
+                Action::Refund { charge, money } => {
+                    follow_up::look_up_refund(&self.wire, &account, &request, charge, Some(*money)).await
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn booked<'a>(
+        &'a self,
+        account: ProviderAccountId,
+        provider_ref: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Booked>, ProviderError>> {
+        async move {
+            let account = self.accounts.of(account).await?;
+            statement::booked(&self.wire, &account, provider_ref).await
+        }
+        .boxed()
+    }
+
+    fn statement(
+        &self,
+        account: ProviderAccountId,
+        since: Timestamp,
+        limit: i64,
+    ) -> BoxFuture<'_, Result<Statement, ProviderError>> {
+        async move {
+            let account = self.accounts.of(account).await?;
+            statement::read(&self.wire, &account, since, usize::try_from(limit).unwrap_or(0)).await
+        }
+        .boxed()
+    }
+
+    fn booked_line(
+        &self,
+        account: ProviderAccountId,
+        provider_ref: String,
+    ) -> BoxFuture<'_, Result<Option<StatementLine>, ProviderError>> {
+        async move {
+            let account = self.accounts.of(account).await?;
+            statement::booked_line(&self.wire, &account, &provider_ref).await
+        }
+        .boxed()
+    }
+
+    fn inquire(&self, inquiry: ChargeInquiry) -> BoxFuture<'_, Result<ChargeReport, ProviderError>> {
+        async move {
+            let account = self.accounts.of(inquiry.account).await?;
+            inquiry::report(&self.wire, &account, &inquiry).await
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,138 @@
+//! Events of Stripe: verified, repeatable, in any order, and never more than the cause of a look-up.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use testkit::stripe::{CardBehavior, sign};
+
+use super::{Shop, shop};
+use crate::support::{conflict, created, eventually, id, ok};
+
+/// Posts an event with this signature and returns the status.
+async fn post(shop: &Shop<'_>, signature: &str, body: &str) -> Result<u16> {
+    let request = reqwest::Client::new().post(&shop.endpoint).header("Stripe-Signature", signature);
+    Ok(request.body(body.to_owned()).send().await?.status().as_u16())
+}
+
+/// A settled payment, and its id at Stripe.
+async fn settled(shop: &Shop<'_>, amount: i64) -> Result<(String, String)> {
+    let payment = shop.sale(amount).await?;
+    let settled = "UPDATE payments SET status = 'settled', settled = true, inquiry_at = NULL, version = version + 1
+                   WHERE account_id = $1 AND amount_requested = $2";
+    sqlx::query(settled).bind(shop.merchant.books.account).bind(amount).execute(&shop.merchant.books.db).await?;
+    Ok((payment, shop.intent(amount)?["id"].as_str().context("an id")?.to_owned()))
+}
+
+async fn dispute_of(shop: &Shop<'_>, payment: &str, status: &str) -> Result<Value> {
+    eventually("the dispute", async || {
+        let found = ok(&shop.merchant.api.get(&format!("/v1/disputes?paymentId={payment}")).await?)["data"].clone();
+        Ok(found.get(0).filter(|dispute| dispute["status"] == status).cloned())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_dispute_of_a_settled_payment_is_found_by_its_event() -> Result<()> {
+    let shop = shop().await?;
+    let (payment, intent) = settled(&shop, 1250).await?;
+    let dispute = shop.stripe.dispute(&shop.keys, &intent, "product_not_received");
+    shop.deliver_events().await?;
+    let opened = dispute_of(&shop, &payment, "needs_response").await?;
+    assert_eq!((&opened["amount"], &opened["reason"]), (&json!(1250), &json!("product_not_received")), "{opened}");
+    assert_eq!(shop.merchant.payment(&payment).await?["amountDisputed"], 1250);
+    conflict(&shop.merchant.refund(&payment, None).await?);
+    shop.stripe.decide(&shop.keys, &dispute, true);
+    shop.deliver_events().await?;
+    dispute_of(&shop, &payment, "won").await?;
+    assert_eq!(shop.merchant.payment(&payment).await?["amountDisputed"], 0);
+    let events: Vec<_> = shop.merchant.books.events(opened["id"].as_str().context("an id")?).await?;
+    let kinds: Vec<_> = events.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(kinds, ["dispute.created", "dispute.closed"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn repeated_events_in_any_order_record_a_dispute_once() -> Result<()> {
+    let shop = shop().await?;
+    let (payment, intent) = settled(&shop, 800).await?;
+    let dispute = shop.stripe.dispute(&shop.keys, &intent, "fraudulent");
+    shop.stripe.decide(&shop.keys, &dispute, false);
+    let events: Vec<_> = shop.stripe.take_events(&shop.keys).into_iter().rev().collect();
+    for _ in 0..3 {
+        let statuses = shop.stripe.deliver(&shop.keys, &shop.endpoint, &events).await?;
+        assert!(statuses.iter().all(|status| *status == 200), "{statuses:?}");
+    }
+    dispute_of(&shop, &payment, "lost").await?;
+    let listed = ok(&shop.merchant.api.get("/v1/disputes").await?)["data"].clone();
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_event_alone_changes_nothing() -> Result<()> {
+    let shop = shop().await?;
+    let (payment, intent) = settled(&shop, 500).await?;
+    let before = shop.merchant.payment(&payment).await?;
+    let lie = json!({"id": "evt_1", "object": "event", "type": "charge.dispute.created", "data": {"object": {
+        "id": "du_1", "object": "dispute", "payment_intent": intent, "amount": 500, "status": "needs_response"}}});
+    assert_eq!(shop.stripe.deliver(&shop.keys, &shop.endpoint, &[lie]).await?, [200]);
+    looked_up(&shop).await?;
+    assert_eq!(shop.merchant.payment(&payment).await?, before);
+    Ok(())
+}
+
+/// Waits until no inquiry is due any more.
+async fn looked_up(shop: &Shop<'_>) -> Result<()> {
+    eventually("the look-up", async || {
+        let done: bool = sqlx::query_scalar("SELECT bool_and(inquiry_at IS NULL) FROM payments WHERE account_id = $1")
+            .bind(shop.merchant.books.account)
+            .fetch_one(&shop.merchant.books.db)
+            .await?;
+        Ok(done.then_some(()))
+    })
+    .await
+}
+
+/// Stripe sends an event about each void and each late refund.
+#[tokio::test]
+async fn an_event_about_a_cancelled_payment_causes_one_look_up() -> Result<()> {
+    let shop = shop().await?;
+    let held = id(created(&shop.pay(CardBehavior::Approve, 700, json!({"capture": false})).await?))?;
+    let sold = shop.sale(800).await?;
+    for payment in [&held, &sold] {
+        ok(&shop.merchant.void(payment).await?);
+    }
+    shop.deliver_events().await?;
+    looked_up(&shop).await
+}
+
+/// An event may be lost, or no endpoint configured: the statement shows the withdrawn money.
+#[tokio::test]
+async fn a_dispute_without_an_event_is_found_by_the_statement() -> Result<()> {
+    let shop = shop().await?;
+    let (payment, intent) = settled(&shop, 900).await?;
+    let _ = shop.stripe.dispute(&shop.keys, &intent, "fraudulent");
+    let due = "UPDATE provider_accounts SET reconcile_at = now() WHERE account_id = $1";
+    sqlx::query(due).bind(shop.merchant.books.account).execute(&shop.merchant.books.db).await?;
+    dispute_of(&shop, &payment, "needs_response").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_stripe_did_not_sign_is_refused() -> Result<()> {
+    let shop = shop().await?;
+    let (_, intent) = settled(&shop, 600).await?;
+    let body = json!({"data": {"object": {"id": intent, "object": "payment_intent"}}}).to_string();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs().try_into()?;
+    let secret = &shop.keys.webhook_secret;
+    for signature in ["", "t=1,v1=00", &sign("whsec_other", now, &body), &sign(secret, now - 400, &body)] {
+        assert_eq!(post(&shop, signature, &body).await?, 422, "{signature}");
+    }
+    let other = Shop { endpoint: format!("{}0", shop.endpoint), ..shop };
+    assert_eq!(post(&other, &sign(&other.keys.webhook_secret, now, &body), &body).await?, 422, "another account");
+    let due: bool = sqlx::query_scalar("SELECT bool_or(inquiry_at IS NOT NULL) FROM payments WHERE account_id = $1")
+        .bind(other.merchant.books.account)
+        .fetch_one(&other.merchant.books.db)
+        .await?;
+    assert!(!due, "nothing is looked up");
+    Ok(())
+}

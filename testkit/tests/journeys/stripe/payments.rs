@@ -1,0 +1,110 @@
+//! Payments, captures, voids, refunds and saved cards.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use testkit::stripe::CardBehavior;
+
+use super::shop;
+use crate::support::{accepted, conflict, created, id, invalid, ok};
+
+#[tokio::test]
+async fn a_payment_is_authorized_captured_in_part_and_refunded() -> Result<()> {
+    let shop = shop().await?;
+    let merchant = &shop.merchant;
+    let held = created(&shop.pay(CardBehavior::Approve, 1250, json!({"capture": false})).await?).clone();
+    assert_eq!((&held["status"], &held["card"]["last4"]), (&json!("authorized"), &json!("4242")), "{held}");
+    let held = id(&held)?;
+    assert_eq!(ok(&merchant.capture(&held, Some(1000)).await?)["status"], "pending_settlement");
+    accepted(&merchant.refund(&held, Some(400)).await?);
+    let refunded = merchant.wait_for_status(&held, "partially_refunded").await?;
+    assert_eq!(refunded["amountRefunded"], 400);
+    assert_eq!(shop.records(), "1250 succeeded, refund 400 succeeded");
+    assert_eq!(shop.intent(1250)?["amount_received"], 1000);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_void_cancels_an_authorization_and_refunds_a_capture() -> Result<()> {
+    let shop = shop().await?;
+    let merchant = &shop.merchant;
+    let held = id(created(&shop.pay(CardBehavior::Approve, 1000, json!({"capture": false})).await?))?;
+    let sold = shop.sale(2000).await?;
+    for payment in [held, sold] {
+        assert_eq!(ok(&merchant.void(&payment).await?)["status"], "cancelled");
+    }
+    assert_eq!(shop.records(), "1000 canceled, 2000 succeeded, refund 2000 succeeded");
+    Ok(())
+}
+
+#[tokio::test]
+async fn declines_have_the_issuers_reason() -> Result<()> {
+    let shop = shop().await?;
+    for (decline_code, code, kind) in [
+        ("generic_decline", "declined", "soft"),
+        ("insufficient_funds", "insufficient_funds", "soft"),
+        ("lost_card", "lost_card", "hard"),
+        ("expired_card", "expired_card", "hard"),
+        ("authentication_required", "authentication_required", "hard"),
+    ] {
+        let declined = created(&shop.pay(CardBehavior::Decline(decline_code), 700, json!({})).await?).clone();
+        let shown = (&declined["status"], &declined["declineCode"], &declined["declineType"]);
+        assert_eq!(shown, (&json!("declined"), &json!(code), &json!(kind)), "{decline_code}");
+        assert_eq!(declined["card"]["last4"], "0002", "{declined}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_saved_card_is_charged_without_the_cardholder() -> Result<()> {
+    let shop = shop().await?;
+    let merchant = &shop.merchant;
+    let customer = merchant.customer().await?;
+    let card = created(&merchant.save_card(&customer, &shop.token(CardBehavior::Approve).await?).await?).clone();
+    assert_eq!(card["brand"], "visa", "{card}");
+    for amount in [300, 400] {
+        let body = json!({"amount": amount, "currency": "EUR", "paymentMethodId": id(&card)?});
+        assert_eq!(created(&merchant.api.post("/v1/payments", body).await?)["status"], "pending_settlement");
+    }
+    let declined = shop.token(CardBehavior::Decline("lost_card")).await?;
+    conflict(&merchant.save_card(&customer, &declined).await?);
+    assert_eq!(shop.records(), "300 succeeded, 400 succeeded");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_settlement_is_recorded_when_the_money_is_available() -> Result<()> {
+    let shop = shop().await?;
+    let payment = shop.sale(1500).await?;
+    // The double's clock is shared by all tests, so the day is taken from what it says.
+    sqlx::query("UPDATE payments SET inquiry_at = now() WHERE account_id = $1")
+        .bind(shop.merchant.books.account)
+        .execute(&shop.merchant.books.db)
+        .await?;
+    let until = crate::support::eventually("the inquiry", async || {
+        let next: Option<f64> = sqlx::query_scalar(
+            "SELECT extract(epoch FROM inquiry_at - now())::float8 FROM payments WHERE account_id = $1",
+        )
+        .bind(shop.merchant.books.account)
+        .fetch_one(&shop.merchant.books.db)
+        .await?;
+        Ok(next.filter(|seconds| *seconds > 3600.0))
+    });
+    assert!((until.await? - 2.0 * 86_400.0).abs() < 3600.0);
+    assert_eq!(shop.merchant.payment(&payment).await?["settled"], json!(false));
+    Ok(())
+}
+
+#[tokio::test]
+async fn tokens_and_amounts_that_stripe_cannot_take_are_refused_by_name() -> Result<()> {
+    let shop = shop().await?;
+    for wrong in ["tok_ok", "pm_", "pm_a'; --", "fld_1"] {
+        let session = shop.browser.session().await?;
+        invalid(&shop.browser.exchange(&session, wrong).await?, "upstreamToken");
+    }
+    let token = shop.token(CardBehavior::Approve).await?;
+    let body = json!({"amount": 1234, "currency": "KWD", "paymentToken": token});
+    let failed: Value = created(&shop.merchant.api.post("/v1/payments", body).await?).clone();
+    assert_eq!((&failed["status"], &failed["failureCode"]), (&json!("failed"), &json!("provider_refused")), "{failed}");
+    assert_eq!(shop.records(), "");
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Lost responses, refused requests, and idempotency keys that Stripe has forgotten.
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use testkit::Cluster;
+use testkit::stripe::{CardBehavior, Stripe};
+
+use super::Shop;
+use crate::support::{created, eventually, id};
+
+/// A double and a cluster of their own, because a fault concerns all accounts.
+async fn with_faults() -> Result<(Stripe, Cluster)> {
+    let stripe = Stripe::start()?;
+    let cluster = Cluster::builder().api(1).worker(1).scheduler(1).env("STRIPE_URL", stripe.url()).start().await?;
+    Ok((stripe, cluster))
+}
+
+#[tokio::test]
+async fn a_lost_response_is_recovered_by_the_same_key() -> Result<()> {
+    let (stripe, cluster) = with_faults().await?;
+    let shop = Shop::new(&stripe, &cluster).await?;
+    let payment = {
+        stripe.lose_responses(2);
+        shop.pay(CardBehavior::Approve, 1250, json!({})).await?
+    };
+    let payment = id(&payment.body)?;
+    shop.merchant.wait_for_status(&payment, "pending_settlement").await?;
+    assert_eq!(shop.records(), "1250 succeeded");
+    Ok(())
+}
+
+#[tokio::test]
+async fn requests_over_a_rate_limit_are_sent_again() -> Result<()> {
+    let (stripe, cluster) = with_faults().await?;
+    let shop = Shop::new(&stripe, &cluster).await?;
+    let payment = shop.sale(1000).await?;
+    stripe.refuse(Some(429));
+    let refund = shop.merchant.refund(&payment, Some(300)).await?;
+    assert_eq!(refund.status, 202, "{refund:?}");
+    stripe.refuse(None);
+    shop.merchant.wait_for_status(&payment, "partially_refunded").await?;
+    assert_eq!(shop.records(), "1000 succeeded, refund 300 succeeded");
+    Ok(())
+}
+
+/// The response was lost, and 23 hours later the key may be forgotten: the payment is found by a search, never sent again.
+#[tokio::test]
+async fn after_23_hours_a_charge_is_looked_up_and_not_sent_again() -> Result<()> {
+    let (stripe, cluster) = with_faults().await?;
+    let shop = Shop::new(&stripe, &cluster).await?;
+    stripe.lose_responses(1_000_000);
+    let payment = id(&shop.pay(CardBehavior::Approve, 1250, json!({})).await?.body)?;
+    let db = &shop.merchant.books.db;
+    let aged = "UPDATE operations SET first_sent_at = first_sent_at - interval '23 hours' WHERE account_id = $1 AND state = 'unknown'
+                AND first_sent_at > now() - interval '1 hour'";
+    eventually("the outcome to be unknown", async || {
+        let aged = sqlx::query(aged).bind(shop.merchant.books.account).execute(db).await?;
+        Ok((aged.rows_affected() == 1).then_some(()))
+    })
+    .await?;
+    stripe.forget_keys();
+    stripe.lose_responses(0);
+    stripe.advance(testkit::stripe::SEARCH_LAG);
+    shop.merchant.wait_for_status(&payment, "pending_settlement").await?;
+    assert_eq!(shop.records(), "1250 succeeded", "one charge");
+    Ok(())
+}
+
+/// The request never arrived, and 23 hours later that cannot be told from a forgotten key: a person decides.
+#[tokio::test]
+async fn after_23_hours_a_charge_that_is_not_found_waits_for_a_person() -> Result<()> {
+    let (stripe, cluster) = with_faults().await?;
+    let shop = Shop::new(&stripe, &cluster).await?;
+    stripe.refuse(Some(500));
+    let payment = id(&shop.pay(CardBehavior::Approve, 1250, json!({})).await?.body)?;
+    let db = &shop.merchant.books.db;
+    // Two look-ups, two minutes apart.
+    let hurried = "UPDATE operations SET first_sent_at = now() - interval '24 hours', next_push_at = now()
+                   WHERE account_id = $1 AND state = 'unknown' AND next_push_at IS NOT NULL
+                     AND (lease_until IS NULL OR lease_until < now())";
+    eventually("manual review", async || {
+        sqlx::query(hurried).bind(shop.merchant.books.account).execute(db).await?;
+        let waits: bool = sqlx::query_scalar(
+            "SELECT state = 'unknown' AND next_push_at IS NULL FROM operations WHERE account_id = $1",
+        )
+        .bind(shop.merchant.books.account)
+        .fetch_one(db)
+        .await?;
+        Ok(waits.then_some(()))
+    })
+    .await?;
+    stripe.refuse(None);
+    let shown = shop.merchant.payment(&payment).await?;
+    assert_eq!(shown["status"], "processing", "{shown}");
+    assert_eq!(shop.records(), "");
+    let review = cluster.ctl(&["operations", "list", "--unknown"]).await?;
+    assert_eq!(review["operations"][0]["payment"], json!(payment), "{review}");
+    created(&shop.pay(CardBehavior::Approve, 50, json!({})).await?);
+    id(&shop.intent(50)?).context("the account goes on")?;
+    Ok(())
+}
