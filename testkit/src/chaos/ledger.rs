@@ -4,8 +4,11 @@ use std::{collections::BTreeSet, fs};
 
 use anyhow::Result;
 
+use serde_json::Value;
+
 use super::system::System;
 use crate::proxy::Proxy;
+use crate::stripe::{Stripe, StripeKeys};
 
 /// A line of a provider's ledger.
 #[derive(Clone, Debug, Default)]
@@ -93,5 +96,65 @@ pub(super) async fn read(system: &System) -> Result<Vec<LedgerLine>> {
             }
         }
     }
+    for (shop, of) in system.shops.iter().enumerate() {
+        let Some(keys) = &of.stripe else { continue };
+        all.extend(at_stripe(shop, &system.stripe, keys));
+    }
     Ok(all)
+}
+
+/// What the double of Stripe has of a merchant.
+fn at_stripe(shop: usize, stripe: &Stripe, keys: &StripeKeys) -> Vec<LedgerLine> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let added = |id: &str| stripe.added(keys, id).unwrap_or_default();
+    let charges = stripe.objects(keys, "charge");
+    let mut all = Vec::new();
+    for intent in stripe.objects(keys, "payment_intent") {
+        let (id, status) = (text(&intent["id"]), text(&intent["status"]));
+        let is_sale = intent["capture_method"] != "manual";
+        let line = |kind: &str| LedgerLine {
+            shop,
+            kind: kind.to_owned(),
+            approved: true,
+            amount: intent["amount"].as_i64().unwrap_or_default(),
+            currency: text(&intent["currency"]).to_uppercase(),
+            at: added(&id),
+            ..LedgerLine::default()
+        };
+        let refunds =
+            stripe.objects(keys, "refund").into_iter().filter(|refund| refund["payment_intent"] == id.as_str());
+        let refunds: Vec<_> = refunds.collect();
+        let is_void = |refund: &Value| !refund["metadata"]["void"].is_null();
+        all.push(LedgerLine {
+            id: id.clone(),
+            reference: text(&intent["metadata"]["reference"]),
+            approved: ["succeeded", "requires_capture", "canceled"].contains(&&*status),
+            voided: status == "canceled" || refunds.iter().any(is_void),
+            ..line(if is_sale { "sale" } else { "authorize" })
+        });
+        let of_charge = |kind: &str| LedgerLine { parent: Some(id.clone()), ..line(kind) };
+        if status == "succeeded" && !is_sale {
+            all.push(LedgerLine {
+                id: format!("{id}:capture"),
+                reference: text(&intent["metadata"]["follow_up"]),
+                amount: intent["amount_received"].as_i64().unwrap_or_default(),
+                at: charges
+                    .iter()
+                    .find(|charge| charge["id"] == intent["latest_charge"])
+                    .map_or(0, |charge| added(&text(&charge["balance_transaction"]))),
+                ..of_charge("capture")
+            });
+        }
+        if status == "canceled" {
+            all.push(LedgerLine { id: format!("{id}:void"), ..of_charge("void") });
+        }
+        all.extend(refunds.iter().map(|refund| LedgerLine {
+            id: text(&refund["id"]),
+            reference: text(&refund["metadata"]["reference"]),
+            amount: refund["amount"].as_i64().unwrap_or_default(),
+            at: added(&text(&refund["id"])),
+            ..of_charge(if is_void(refund) { "void" } else { "refund" })
+        }));
+    }
+    all
 }

@@ -7,7 +7,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::modifiers::Modifiers;
-use crate::{Account, GatewayAccount};
+use crate::{Account, GatewayAccount, stripe::StripeKeys};
 
 /// The origin of the cardholders' browsers.
 pub(super) const ORIGIN: &str = "https://shop.example";
@@ -22,6 +22,8 @@ pub(super) enum ShopKind {
     Moved,
     /// At the gateway, with a fee on top of the requested amount.
     Fee,
+    /// At a double of Stripe.
+    Stripe,
 }
 
 impl ShopKind {
@@ -33,6 +35,7 @@ impl ShopKind {
             Self::Gateway => "card gateway".to_owned(),
             Self::Moved => "card gateway, moved to the mock and back".to_owned(),
             Self::Fee => "card gateway, with a convenience fee".to_owned(),
+            Self::Stripe => "a double of Stripe".to_owned(),
         }
     }
 
@@ -40,7 +43,7 @@ impl ShopKind {
     pub(super) fn modifiers(self) -> Option<Modifiers> {
         match self {
             Self::Mock('B') | Self::Gateway => Some(Modifiers::FOR_A_RUN),
-            Self::Mock(_) | Self::Clock(_) | Self::Moved | Self::Fee => None,
+            Self::Mock(_) | Self::Clock(_) | Self::Moved | Self::Fee | Self::Stripe => None,
         }
     }
 
@@ -50,6 +53,7 @@ impl ShopKind {
             Self::Mock(_) => &["USD", "USD", "EUR", "JPY", "KWD"],
             Self::Clock(_) => &["USD"],
             Self::Gateway | Self::Moved | Self::Fee => &["USD", "USD", "EUR", "GBP"],
+            Self::Stripe => &["USD", "USD", "EUR", "JPY"],
         }
     }
 }
@@ -62,6 +66,8 @@ pub(super) struct Shop {
     /// Its account ids in the records of the gateway and of the mock.
     pub(super) gateway_account_id: Option<Uuid>,
     pub(super) mock_account_id: Option<Uuid>,
+    /// The keys of its account at the double of Stripe.
+    pub(super) stripe: Option<StripeKeys>,
     /// Its gateway credentials, and the key used by its pages. Both change with key rotation.
     credentials: Mutex<(Option<GatewayAccount>, Option<String>)>,
     /// Its keys, which must not be stored or logged anywhere.
@@ -72,7 +78,7 @@ impl Shop {
     pub(super) fn new(kind: ShopKind, account: Account) -> Self {
         let secrets = Mutex::new(vec![account.secret_key.clone()]);
         let credentials = Mutex::default();
-        Self { kind, account, gateway_account_id: None, mock_account_id: None, credentials, secrets }
+        Self { kind, account, gateway_account_id: None, mock_account_id: None, stripe: None, credentials, secrets }
     }
 
     pub(super) fn secrets(&self) -> Vec<String> {

@@ -38,6 +38,7 @@ impl SystemConfig {
             ShopKind::Mock('C'),
             ShopKind::Gateway,
             ShopKind::Moved,
+            ShopKind::Stripe,
             ShopKind::Clock('A'),
             ShopKind::Clock('B'),
         ],
@@ -56,6 +57,8 @@ mod tests {
     /// A fault that affects no merchant would still count as injected.
     #[test]
     fn the_full_system_has_a_merchant_for_every_fault() {
-        assert!(SystemConfig::FULL.shops.contains(&ShopKind::Moved));
+        for kind in [ShopKind::Moved, ShopKind::Gateway, ShopKind::Stripe] {
+            assert!(SystemConfig::FULL.shops.contains(&kind), "{kind:?}");
+        }
     }
 }

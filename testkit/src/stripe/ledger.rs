@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::{AVAILABLE_AFTER, KEYS_ARE_KEPT, StripeKeys, Time, events};
+use super::{AVAILABLE_AFTER, KEYS_ARE_KEPT, StripeKeys, Time, events, system_ms};
 
 /// The time after which an authorization that was not captured ends.
 const AUTHORIZATION_LIFETIME: i64 = 7 * 24 * 3600;
@@ -123,6 +123,8 @@ pub(super) struct Account {
     pub(super) remembered: HashMap<String, Remembered>,
     /// In the order of their creation.
     objects: Vec<Value>,
+    /// When each was added, in milliseconds since 1970: Stripe's own times are whole seconds.
+    added: Vec<i64>,
     index: HashMap<String, usize>,
     behaviors: HashMap<String, CardBehavior>,
     /// Cards that were charged without being saved, which cannot be used again.
@@ -141,6 +143,7 @@ impl Account {
             forbidden: HashSet::new(),
             remembered: HashMap::new(),
             objects: Vec::new(),
+            added: Vec::new(),
             index: HashMap::new(),
             behaviors: HashMap::new(),
             used: HashSet::new(),
@@ -161,7 +164,12 @@ impl Account {
         object["id"] = json!(id);
         self.index.insert(id.clone(), self.objects.len());
         self.objects.push(object);
+        self.added.push(system_ms());
         id
+    }
+
+    pub(super) fn added(&self, id: &str) -> Option<i64> {
+        Some(self.added[*self.index.get(id)?])
     }
 
     pub(super) fn find(&self, id: &str) -> Option<&Value> {

@@ -88,12 +88,15 @@ struct Time {
 
 impl Time {
     /// Seconds since 1970.
-    #[expect(clippy::disallowed_methods, reason = "a provider has a clock of its own")]
     fn now(self) -> i64 {
-        let system =
-            || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().try_into().unwrap_or(0));
-        self.fixed.unwrap_or_else(system) + self.ahead
+        self.fixed.unwrap_or_else(|| system_ms() / 1000) + self.ahead
     }
+}
+
+/// Milliseconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "a provider has a clock of its own")]
+fn system_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis().try_into().unwrap_or(0))
 }
 
 struct Double {
@@ -248,6 +251,12 @@ impl Stripe {
     #[must_use]
     pub fn objects(&self, keys: &StripeKeys, kind: &str) -> Vec<Value> {
         self.double.ledger().account(&keys.secret_key).of_kind(kind).cloned().collect()
+    }
+
+    /// When an object was added, in milliseconds since 1970 by the system's clock: Stripe's times are whole seconds.
+    #[must_use]
+    pub fn added(&self, keys: &StripeKeys, id: &str) -> Option<i64> {
+        self.double.ledger().account(&keys.secret_key).added(id)
     }
 
     /// The cardholder passes or fails the challenge of a payment.

@@ -1,4 +1,4 @@
-//! Outages of the card gateway.
+//! Outages of the card gateway and of Stripe.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,8 @@ use crate::{
 const RECOGNITION_TIME: Duration = Duration::from_secs(5);
 
 pub(super) fn set_mode(system: &System, mode: Mode) {
-    system.proxies.gateway.iter().for_each(|proxy: &Proxy| proxy.set_mode(mode));
+    let proxies = system.proxies.gateway.iter().chain(&system.proxies.stripe);
+    proxies.for_each(|proxy: &Proxy| proxy.set_mode(mode));
 }
 
 /// An outage in which the gateway rejects all requests.

@@ -69,7 +69,7 @@ fn uses_gateway_field(caller: &mut Caller) -> bool {
     match caller.shop().kind {
         ShopKind::Gateway | ShopKind::Fee => true,
         ShopKind::Moved => caller.random.percent(60),
-        ShopKind::Mock(_) | ShopKind::Clock(_) => false,
+        ShopKind::Mock(_) | ShopKind::Clock(_) | ShopKind::Stripe => false,
     }
 }
 
@@ -78,14 +78,23 @@ pub(super) async fn token(caller: &mut Caller, behavior: CardBehavior) -> Option
     if uses_gateway_field(caller) {
         return field_token(caller, behavior).await;
     }
-    let token = match behavior {
-        CardBehavior::Approves => "tok_ok",
-        CardBehavior::Partial => "tok_partial",
-        CardBehavior::Soft => "tok_insufficient",
-        CardBehavior::Hard => "tok_lost",
-        CardBehavior::Challenged => "tok_authentication",
-    };
-    Some(token.to_owned())
+    Some(test_token(caller.shop().kind, behavior).to_owned())
+}
+
+/// The test token of a card at the mock or at Stripe.
+fn test_token(kind: ShopKind, behavior: CardBehavior) -> &'static str {
+    match (kind, behavior) {
+        (ShopKind::Stripe, CardBehavior::Approves | CardBehavior::Partial) => "pm_card_visa",
+        // It can be saved.
+        (ShopKind::Stripe, CardBehavior::Soft) => "pm_card_chargeCustomerFail",
+        (ShopKind::Stripe, CardBehavior::Hard) => "pm_card_chargeDeclinedLostCard",
+        (ShopKind::Stripe, CardBehavior::Challenged) => "pm_card_authenticationRequired",
+        (_, CardBehavior::Approves) => "tok_ok",
+        (_, CardBehavior::Partial) => "tok_partial",
+        (_, CardBehavior::Soft) => "tok_insufficient",
+        (_, CardBehavior::Hard) => "tok_lost",
+        (_, CardBehavior::Challenged) => "tok_authentication",
+    }
 }
 
 /// A single-use token for a card that approves, as a merchant's page gets it.
@@ -94,9 +103,9 @@ pub(super) async fn single_use_token(caller: &mut Caller) -> Option<String> {
         return field_token(caller, CardBehavior::Approves).await;
     }
     let session = caller.post_from_page("/v1/checkout_sessions", json!({})).await?;
-    let response = caller
-        .post_from_page("/v1/tokens", json!({"sessionId": session["sessionId"], "upstreamToken": "tok_ok"}))
-        .await?;
+    let upstream = test_token(caller.shop().kind, CardBehavior::Approves);
+    let exchange = json!({"sessionId": session["sessionId"], "upstreamToken": upstream});
+    let response = caller.post_from_page("/v1/tokens", exchange).await?;
     response["paymentToken"].as_str().map(str::to_owned)
 }
 

@@ -43,6 +43,7 @@ fn roles(kind: ShopKind) -> &'static [Role] {
         ShopKind::Gateway => &[Payer, Payer, Challenged, Billing, Links, Pages, FutureDates],
         ShopKind::Moved => &[Payer, Billing],
         ShopKind::Fee => &[Payer, Payer, Billing],
+        ShopKind::Stripe => &[Payer, Payer, Billing, Links],
         ShopKind::Clock(_) => &[Cycles],
     }
 }

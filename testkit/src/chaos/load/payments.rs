@@ -85,7 +85,8 @@ async fn pay_with_key(caller: &mut Caller, body: Value) -> Option<Response> {
 
 /// A payment without a key. A single-use token prevents a second charge, so only such requests are repeated.
 async fn pay_without_key(caller: &mut Caller, body: Value) -> Option<Response> {
-    let is_single_use = body["paymentToken"].as_str().is_some_and(|token| !token.starts_with("tok_"));
+    let is_single_use =
+        body["paymentToken"].as_str().is_some_and(|token| !token.starts_with("tok_") && !token.starts_with("pm_card_"));
     match caller.random.below(3) {
         0 if is_single_use => {
             let mut other = caller.clone();

@@ -22,7 +22,7 @@ use super::{
     system_config::SystemConfig,
     time::Clock,
 };
-use crate::{Cluster, ProcessKind, TempDir};
+use crate::{Cluster, ProcessKind, TempDir, stripe::Stripe};
 
 /// `DRAIN_MS` of every process in an upgrade: long enough for many polls of the load balancer.
 const UPGRADE_DRAIN_MS: &str = "2000";
@@ -42,6 +42,7 @@ pub(super) struct System {
     pub(super) clock_files: ClockFiles,
     pub(super) clock: Clock,
     pub(super) shops: Arc<[Shop]>,
+    pub(super) stripe: Stripe,
     _directory: TempDir,
 }
 
@@ -68,7 +69,8 @@ impl System {
         if let Some(previous) = previous {
             builder = builder.release(previous).env("DRAIN_MS", UPGRADE_DRAIN_MS);
         }
-        let mut cluster = builder.env("RUST_LOG", "info").start().await?;
+        let stripe = Stripe::start()?;
+        let mut cluster = builder.env("RUST_LOG", "info").env("STRIPE_URL", stripe.url()).start().await?;
         let db = PgPoolOptions::new().max_connections(3).min_connections(2).connect(cluster.database_url()).await?;
         for statement in config.dropped_constraints {
             sqlx::query(*statement).execute(&db).await.with_context(|| (*statement).to_owned())?;
@@ -76,12 +78,12 @@ impl System {
         for (name, value) in config.environment {
             cluster.set_env(name, value);
         }
-        let proxies = processes::start(&mut cluster, config, &clock_files).await?;
+        let proxies = processes::start(&mut cluster, config, &clock_files, stripe.url()).await?;
         let now: i64 =
             sqlx::query_scalar("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetch_one(&db).await?;
         let clock = Clock::starting(now);
         let endpoints = Endpoints::start(clock).await?;
-        let shops = shops::create_all(&cluster, &db, &endpoints, config).await?.into();
+        let shops = shops::create_all(&cluster, &db, &endpoints, config, &stripe).await?.into();
         Ok(Self {
             cluster,
             proxies,
@@ -94,6 +96,7 @@ impl System {
             clock_files,
             clock,
             shops,
+            stripe,
             _directory: directory,
         })
     }

@@ -12,6 +12,7 @@ use crate::{
         shop::{ORIGIN, Shop, ShopKind, gateway_id_and_app_key},
         system_config::SystemConfig,
     },
+    stripe::Stripe,
 };
 
 /// Options of gateway accounts, so that no amount of a run reaches a limit.
@@ -24,10 +25,11 @@ pub(super) async fn create_all(
     db: &PgPool,
     endpoints: &Endpoints,
     config: SystemConfig,
+    stripe: &Stripe,
 ) -> Result<Vec<Shop>> {
     let mut shops = Vec::new();
     for kind in config.shops {
-        let shop = create(cluster, db, *kind, config.latency).await?;
+        let shop = create(cluster, db, *kind, config.latency, stripe).await?;
         let api = Client::new(&cluster.api_url(0))?.bearer(&shop.account.secret_key)?;
         for endpoint in 0..2 {
             let url = endpoints.url(shops.len() * 2 + endpoint);
@@ -40,7 +42,7 @@ pub(super) async fn create_all(
     Ok(shops)
 }
 
-async fn create(cluster: &Cluster, db: &PgPool, kind: ShopKind, latency: &str) -> Result<Shop> {
+async fn create(cluster: &Cluster, db: &PgPool, kind: ShopKind, latency: &str, stripe: &Stripe) -> Result<Shop> {
     let mut shop = match kind {
         ShopKind::Gateway | ShopKind::Moved | ShopKind::Fee => {
             let (account, gateway_account) = cluster.account_at_gateway(&NO_LIMITS).await?;
@@ -55,6 +57,16 @@ async fn create(cluster: &Cluster, db: &PgPool, kind: ShopKind, latency: &str) -
             shop.set_app_key(app_key);
             shop.add_secrets([gateway_account.api_key.clone(), gateway_account.secret_key.clone()]);
             shop.set_gateway_account(gateway_account);
+            shop
+        }
+        ShopKind::Stripe => {
+            let no_limit = ["--rate-limit", "1000000", "--burst", "1000000"];
+            let options = [&["--mode", "test", "--provider", "stripe"][..], &no_limit].concat();
+            let (account, keys) = (cluster.account_with(&options).await?, stripe.account());
+            cluster.connect_stripe(&account, &keys).await?;
+            let mut shop = Shop::new(kind, account);
+            shop.add_secrets([keys.secret_key.clone(), keys.webhook_secret.clone()]);
+            shop.stripe = Some(keys);
             shop
         }
         ShopKind::Mock(class) | ShopKind::Clock(class) => {
