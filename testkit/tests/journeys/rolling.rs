@@ -4,32 +4,48 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use futures_util::future::{join_all, try_join_all};
 use serde_json::json;
 use testkit::{Client, Cluster, ProcessKind};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::{Merchant, eventually};
 
 pub(crate) const APIS: usize = 2;
 const CLIENTS: usize = 8;
-/// How long the result of a poll counts: far shorter than a drain, so that no request goes to a process that has ended
-/// its drain, however slow the polls are.
-const FRESH: Duration = Duration::from_millis(500);
+/// How long the result of a poll counts: far shorter than [`DRAIN_MS`], so that no request goes to a process that has
+/// ended its drain, however slow the polls are.
+const FRESH: Duration = Duration::from_secs(2);
+/// A poll that takes longer finds the backend not ready.
+const POLL_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const DRAIN_MS: &str = "5000";
 
 /// A backend of the load balancer.
 struct Backend {
     api: Client,
     health: Client,
-    /// The start of the last poll that found it ready.
-    ready_at: Mutex<Option<Instant>>,
+    /// The start of the last poll, if it found it ready, or why not.
+    last_poll: Mutex<Result<Instant, String>>,
 }
 
 impl Backend {
+    fn last_poll(&self) -> Result<Instant, String> {
+        self.last_poll.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn is_ready(&self) -> bool {
-        let ready_at = *self.ready_at.lock().unwrap_or_else(PoisonError::into_inner);
-        ready_at.is_some_and(|at| at.elapsed() < FRESH)
+        self.last_poll().is_ok_and(|at| at.elapsed() < FRESH)
+    }
+
+    async fn poll(&self) -> Result<Instant, String> {
+        let began = Instant::now();
+        match timeout(POLL_TIMEOUT, self.health.get("/readyz")).await {
+            Ok(Ok(response)) if response.status == 200 => Ok(began),
+            Ok(Ok(response)) => Err(String::from_utf8_lossy(&response.bytes).into_owned()),
+            Ok(Err(error)) => Err(format!("{error:#}")),
+            Err(_) => Err("no response in time".to_owned()),
+        }
     }
 }
 
@@ -47,7 +63,7 @@ impl Balancer {
             Ok(Backend {
                 api: Client::new(&cluster.api_url(index))?.bearer(key)?,
                 health: Client::new(&cluster.metrics_url(ProcessKind::Api, index).replace("/metrics", ""))?,
-                ready_at: Mutex::default(),
+                last_poll: Mutex::new(Err("not polled".to_owned())),
             })
         };
         Ok(Self {
@@ -66,7 +82,7 @@ impl Balancer {
                     return Ok(Some(&backend.api));
                 }
             }
-            Ok(None)
+            bail!("{:?}", self.backends.iter().map(Backend::last_poll).collect::<Vec<_>>())
         })
         .await
     }
@@ -84,18 +100,16 @@ impl Balancer {
         self.backends.iter().all(Backend::is_ready)
     }
 
-    /// Polls the readiness of the backends until stopped.
+    /// Polls the readiness of each backend until stopped. One that does not respond delays no poll of another.
     pub(crate) async fn poll_readiness(&self) -> Result<()> {
-        while !self.is_stopped() {
-            join_all(self.backends.iter().map(async |backend| {
-                let began = Instant::now();
-                let response = backend.health.get("/readyz").await;
-                let ready_at = response.is_ok_and(|response| response.status == 200).then_some(began);
-                *backend.ready_at.lock().unwrap_or_else(PoisonError::into_inner) = ready_at;
-            }))
-            .await;
-            sleep(Duration::from_millis(100)).await;
-        }
+        join_all(self.backends.iter().map(async |backend| {
+            while !self.is_stopped() {
+                let polled = backend.poll().await;
+                *backend.last_poll.lock().unwrap_or_else(PoisonError::into_inner) = polled;
+                sleep(Duration::from_millis(100)).await;
+            }
+        }))
+        .await;
         Ok(())
     }
 
@@ -131,7 +145,7 @@ async fn replace_all(cluster: &mut Cluster, balancer: &Balancer) -> Result<()> {
 #[tokio::test]
 async fn no_request_fails_during_a_rolling_restart() -> Result<()> {
     let builder = Cluster::builder().api(APIS).worker(2).scheduler(2);
-    let mut cluster = builder.env("DRAIN_MS", "4000").start().await?;
+    let mut cluster = builder.env("DRAIN_MS", DRAIN_MS).start().await?;
     let merchant = Merchant::new(&cluster).await?;
     let balancer = Balancer::new(&cluster, &merchant.account.secret_key)?;
     let loads = try_join_all((0..CLIENTS).map(|client| balancer.load(client)));

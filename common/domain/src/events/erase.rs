@@ -46,9 +46,9 @@ pub async fn erase(tx: &mut PgConnection, account: AccountId, objects: &[Deleted
         "WITH found AS MATERIALIZED (
              SELECT d.account_id, d.id FROM unnest($2::uuid[]) AS e (id)
              CROSS JOIN LATERAL (SELECT d.account_id, d.id FROM webhook_deliveries d
-                 WHERE d.account_id = $1 AND d.event_id = e.id AND d.response_body IS NOT NULL OFFSET 0) d)
+                 WHERE d.event_id = e.id AND d.response_body IS NOT NULL OFFSET 0) d)
          UPDATE webhook_deliveries d SET response_body = NULL
-         FROM found WHERE d.account_id = found.account_id AND d.id = found.id",
+         FROM found WHERE d.account_id = $1 AND d.account_id = found.account_id AND d.id = found.id",
         account.uuid(),
         &events,
     )

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{ENCRYPTION, PEPPER, REENCRYPTED, REHASHED, Settings, assert_doctor, counts, key, with_keys};
 use crate::deliveries::signature;
-use crate::rolling::{APIS, Balancer};
+use crate::rolling::{APIS, Balancer, DRAIN_MS};
 use crate::signing::{Signed, live};
 use crate::support::{Browser, Merchant, Receiver, Reply, Request, Shop, created, eventually, ok, refused};
 
@@ -159,7 +159,7 @@ async fn steps(cluster: &mut Cluster, load: &Load<'_>, idle: &Merchant) -> Resul
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_fails_during_the_rotation_of_both_keys() -> Result<()> {
-    let builder = with_keys("a", "c").env("DRAIN_MS", "4000").env("KEY_CACHE_MS", "1000");
+    let builder = with_keys("a", "c").env("DRAIN_MS", DRAIN_MS).env("KEY_CACHE_MS", "1000");
     let mut cluster = builder.api(APIS).worker(2).scheduler(1).gateway(1).start().await?;
     let receiver = Receiver::start(|_| Reply::ok()).await?;
     let (live, idle) = (live(&cluster).await?, idle(&cluster).await?);
