@@ -77,3 +77,56 @@ async fn mark_pending(tx: &mut PgConnection, account: AccountId, events: &[Uuid]
     .await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use foundation::clock::Clock;
+    use foundation::crypto::Secret;
+    use foundation::id::CustomerId;
+
+    use super::*;
+
+    const EVENTS: i64 = 1_000;
+
+    /// Statistics from when the tables were small make it look cheap to compare each event with each delivery.
+    #[tokio::test]
+    async fn rows_are_read_in_proportion_to_the_events() {
+        let database = testkit::Database::create().await.expect("a database");
+        let url = Secret::new(database.url().to_owned());
+        let db = foundation::db::pool(&url, 1, "test").expect("its address");
+        let now = Clock::system().now();
+        let (account, customer) = (AccountId::new(now), CustomerId::new(now));
+        let payload = format!(r#"{{"id":"evt_1","data":{{"object":{{"id":"{customer}","object":"customer"}}}}}}"#);
+        let mut tx = foundation::db::begin(&db).await.expect("begun");
+        sqlx::query("SET LOCAL session_replication_role = replica").execute(&mut *tx).await.expect("no foreign keys");
+        for count in [1, EVENTS] {
+            for statement in [
+                "INSERT INTO events (id, account_id, type, payload, created_at)
+                 SELECT new_ulid(now()), $1, 'customer.updated', $2, now() FROM generate_series(1, $3)",
+                "INSERT INTO webhook_deliveries (id, account_id, endpoint_id, event_id, attempt, status, response_body, created_at)
+                 SELECT new_ulid(now()), $1, gen_random_uuid(), id, 1, 'succeeded', $2, now()
+                 FROM events WHERE account_id = $1 LIMIT $3",
+            ] {
+                let filled = sqlx::query(statement).bind(account.uuid()).bind(&payload).bind(count);
+                filled.execute(&mut *tx).await.expect("filled");
+            }
+            if count == 1 {
+                sqlx::query("ANALYZE events, webhook_deliveries").execute(&mut *tx).await.expect("analyzed");
+            }
+        }
+        let read = "SELECT coalesce(sum(seq_tup_read + idx_tup_fetch), 0)::bigint FROM pg_stat_xact_user_tables
+                    WHERE relname LIKE 'events%' OR relname LIKE 'webhook_%'";
+        let before: i64 = sqlx::query_scalar(read).fetch_one(&mut *tx).await.expect("counted");
+        erase(&mut tx, account, &[DeletedView::customer(customer)]).await.expect("erased");
+        let after: i64 = sqlx::query_scalar(read).fetch_one(&mut *tx).await.expect("counted");
+        let left: i64 = sqlx::query_scalar(
+            "SELECT (SELECT count(*) FROM events WHERE payload NOT LIKE '%\"deleted\":true%')
+                 + (SELECT count(*) FROM webhook_deliveries WHERE response_body IS NOT NULL)",
+        )
+        .fetch_one(&mut *tx)
+        .await
+        .expect("counted");
+        assert_eq!(left, 0);
+        assert!(after - before < 10 * EVENTS, "{} rows read for {EVENTS} events", after - before);
+    }
+}

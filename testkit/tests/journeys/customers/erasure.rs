@@ -180,36 +180,6 @@ async fn a_response_that_arrives_after_the_deletion_is_not_stored() -> Result<()
     Ok(())
 }
 
-/// Comparing each event with each delivery would exceed the timeout of a statement on any machine. Statistics from when
-/// the tables were small make it look cheap.
-#[tokio::test]
-async fn erasing_takes_time_in_proportion_to_the_events() -> Result<()> {
-    let merchant = merchant().await?;
-    let (mark, customer) = (new_mark(&merchant), merchant.customer().await?);
-    let object = json!({"id": customer, "object": "customer", "name": mark});
-    let payload = format!(r#"{{"id":"evt_1","type":"customer.updated","data":{{"object":{object}}}}}"#);
-    for events in [1_i64, 20_000] {
-        for statement in [
-            "SELECT emit_event(new_ulid(now()), $1, 'customer.updated', $2, now()) FROM generate_series(1::bigint, $3)",
-            "INSERT INTO webhook_deliveries (id, account_id, endpoint_id, event_id, attempt, status, response_body, created_at)
-             SELECT new_ulid(now()), $1, gen_random_uuid(), id, 1, 'succeeded', $2, now() FROM events WHERE account_id = $1 LIMIT $3",
-        ] {
-            let statement = sqlx::query(statement).bind(merchant.books.account).bind(&payload).bind(events);
-            statement.execute(&merchant.books.db).await?;
-        }
-        if events == 1 {
-            sqlx::query("ANALYZE events, webhook_deliveries").execute(&merchant.books.db).await?;
-        }
-    }
-    let begun = std::time::Instant::now();
-    ok(&merchant.api.delete(&format!("{CUSTOMERS}/{customer}")).await?);
-    println!("erased in {:?}", begun.elapsed());
-    assert_eq!(stored_responses(&merchant).await?, 0);
-    assert!(!dump(&merchant).await?.contains(&mark));
-    assert!(merchant.books.events(&customer).await?.len() > 20_000);
-    Ok(())
-}
-
 /// A version that does not know of deletions creates nothing for a deleted customer and writes nothing to it.
 #[tokio::test]
 async fn the_database_refuses_rows_of_deleted_customers() -> Result<()> {
