@@ -1,4 +1,5 @@
-//! The card field of the gateway, as cardholders use it: exchanges a card for a token that can be spent once.
+//! The card fields of the gateway and of Stripe, as cardholders use them: each exchanges a card for a token that can be
+//! spent once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,15 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::Client;
 use serde_json::Value;
+use testkit::stripe::CardBehavior;
 use tokio::sync::OnceCell;
 
-use crate::history::{Content, Request, TimedRequest};
+use crate::history::{Content, Provider, Request, TimedRequest};
+use crate::shop::Shop;
 use crate::system::GATEWAY_PAGES;
 
 /// The card that stands for each token of a history.
 const CARDS: [(&str, &str); 6] = [
     ("tok_ok", "4242424242424242"),
-    // The gateway approves only in full.
+    // The gateway and Stripe approve only in full.
     ("tok_partial", "5555555555554444"),
     ("tok_declined", "4000000000000002"),
     ("tok_insufficient", "4000000000009995"),
@@ -26,12 +29,11 @@ const CARDS: [(&str, &str); 6] = [
 
 const INCOMPLETE: &str = "tok_incomplete";
 
-/// Fetches the tokens of the card gateway. A request that is repeated, by its key or because a form is submitted twice,
-/// has the same token.
-#[derive(Clone, Default)]
+/// Fetches the tokens of the account's provider. A request that is repeated, by its key or because a form is submitted
+/// twice, has the same token.
+#[derive(Clone)]
 pub struct CardField {
-    /// What names the account to the gateway; `None` if its provider is the mock.
-    app_key: Option<String>,
+    shop: Shop,
     tokens: Arc<Mutex<BTreeMap<String, Token>>>,
 }
 
@@ -39,15 +41,18 @@ pub struct CardField {
 type Token = Arc<OnceCell<Option<String>>>;
 
 impl CardField {
-    /// The field of the account with this app key.
-    pub fn new(app_key: Option<String>) -> Self {
-        Self { app_key, ..Self::default() }
+    /// The field of this account.
+    pub fn new(shop: Shop) -> Self {
+        Self { shop, tokens: Arc::default() }
     }
 
-    /// What is sent for a request of the history; `None` if the gateway does not respond.
+    /// What is sent for a request of the history; `None` if the field returns no token.
     pub async fn fill(&self, client: &Client, timed: &TimedRequest, request: &Request) -> Option<Content> {
         let mut content = request.content.clone();
-        let Some(app_key) = &self.app_key else { return Some(content) };
+        let provider = self.shop.provider();
+        if provider == Provider::Mock {
+            return Some(content);
+        }
         let name = match &content {
             Content::None => None,
             Content::Json(body) => body["paymentToken"].as_str(),
@@ -57,9 +62,18 @@ impl CardField {
         let same = timed.request.key.clone().unwrap_or_else(|| format!("{} {}", timed.at, request.path));
         let token = {
             let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(tokens.entry(format!("{same} {name}")).or_default())
+            Arc::clone(tokens.entry(format!("{same} {name} {provider:?}")).or_default())
         };
-        let token = token.get_or_init(|| fetch(client, app_key, number, *name != INCOMPLETE)).await.clone()?;
+        let saves = request.path == "/v1/payment_methods";
+        let fetched = token.get_or_init(async || match provider {
+            Provider::Mock => None,
+            Provider::CardGateway => fetch(client, self.shop.app_key.as_deref()?, number, *name != INCOMPLETE).await,
+            Provider::Stripe => {
+                let (stripe, keys) = self.shop.stripe.as_ref()?;
+                Some(stripe.token(keys, behavior(name, saves)?))
+            }
+        });
+        let token = fetched.await.clone()?;
         match &mut content {
             Content::None => {}
             Content::Json(body) => body["paymentToken"] = token.into(),
@@ -67,6 +81,18 @@ impl CardField {
         }
         Some(content)
     }
+}
+
+/// What a card does at Stripe; `None` if its field does not take it. One that is declined can still be saved.
+fn behavior(card: &str, saves: bool) -> Option<CardBehavior> {
+    let code = match card {
+        "tok_declined" => "generic_decline",
+        "tok_insufficient" => "insufficient_funds",
+        "tok_refused" => "card_not_supported",
+        INCOMPLETE => return None,
+        _ => return Some(CardBehavior::Approve),
+    };
+    Some(if saves { CardBehavior::DeclineCharges(code) } else { CardBehavior::Decline(code) })
 }
 
 async fn fetch(client: &Client, app_key: &str, number: &str, is_complete: bool) -> Option<String> {

@@ -87,7 +87,7 @@ pub type Responses = Arc<Mutex<Vec<Option<Response>>>>;
 
 /// Sends each request at its time, whether or not earlier ones have responses.
 pub async fn run(requests: Vec<TimedRequest>, shop: Shop, responses: Responses) {
-    let (begin, client, field) = (Instant::now(), client(), CardField::new(shop.app_key));
+    let (begin, client, field) = (Instant::now(), client(), CardField::new(shop.clone()));
     let creating = Arc::new(creating(&requests));
     let mut tasks = JoinSet::new();
     for (index, timed) in requests.into_iter().enumerate() {

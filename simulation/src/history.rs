@@ -14,15 +14,27 @@ pub const SECOND: u64 = 1_000_000;
 /// Time zones with and without summer time, and with half an hour.
 pub const ZONES: [&str; 4] = ["UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata"];
 
+/// Who settles the money of an account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub enum Provider {
+    /// The mock.
+    #[default]
+    Mock,
+    /// The card gateway, which belongs to recovery class B.
+    CardGateway,
+    /// A double of Stripe, which forgets idempotency keys after a day.
+    Stripe,
+}
+
 /// Requests and faults.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct History {
     /// Determines the order of everything else.
     pub seed: u64,
-    /// What the provider does with a repeated reference: `A`, `B` or `C` (docs/charge-protocol.md, "Recovery classes").
+    /// What the mock does with a repeated reference: `A`, `B` or `C` (docs/charge-protocol.md, "Recovery classes").
     pub class: char,
-    /// Whether the provider is the card gateway, which belongs to class B; otherwise it is the mock.
-    pub card_gateway: bool,
+    /// Where the account makes its payments, until it moves.
+    pub provider: Provider,
     /// Whether operators resolve what waits for a manual review at the end.
     pub operators: bool,
     /// By time.
@@ -126,12 +138,12 @@ pub enum Fault {
         /// How many microseconds it is ahead.
         offset: i64,
     },
-    /// The provider drops its next responses.
+    /// Each provider drops its next responses.
     LostResponses {
         /// How many.
         count: u64,
     },
-    /// The provider is slow, or processes nothing. Requests to the card gateway arrive at the end, or not at all.
+    /// Each provider is slow, or processes nothing. Requests to another than the mock arrive at the end, or not at all.
     Provider {
         /// The duration of each request in milliseconds; none if it processes nothing.
         latency_ms: Option<u64>,
@@ -142,6 +154,11 @@ pub enum Fault {
     Fee {
         /// For how many microseconds.
         duration: u64,
+    },
+    /// An operator moves the account to another provider.
+    Move {
+        /// For new payments and cards.
+        to: Provider,
     },
 }
 
@@ -158,7 +175,13 @@ impl History {
 
     /// The processes.
     pub fn roles(&self) -> &'static [Role] {
-        roles(self.card_gateway)
+        roles(self.uses(Provider::CardGateway))
+    }
+
+    /// Whether the account is connected to this provider at some time.
+    pub fn uses(&self, provider: Provider) -> bool {
+        let moves = |step: &TimedFault| matches!(step.fault, Fault::Move { to } if to == provider);
+        self.provider == provider || self.faults.iter().any(moves)
     }
 
     /// Whether requests may fail because api cannot reach Postgres.
@@ -166,6 +189,12 @@ impl History {
         let breaks =
             |fault| matches!(fault, Fault::Outage { redis: false, .. } | Fault::Statement { role: Role::Api, .. });
         self.faults.iter().any(|step| breaks(step.fault))
+    }
+
+    /// Whether the account is connected to no other provider.
+    pub fn uses_only(&self, provider: Provider) -> bool {
+        let moves = |step: &TimedFault| matches!(step.fault, Fault::Move { to } if to != provider);
+        self.provider == provider && !self.faults.iter().any(moves)
     }
 
     /// A sentence for each step, by time.
@@ -179,8 +208,8 @@ impl History {
 }
 
 /// The processes, of which the last one is the card gateway.
-pub fn roles(card_gateway: bool) -> &'static [Role] {
-    if card_gateway { &Role::ALL } else { Role::ALL.split_last().map_or(&[], |(_, others)| others) }
+pub fn roles(uses_gateway: bool) -> &'static [Role] {
+    if uses_gateway { &Role::ALL } else { Role::ALL.split_last().map_or(&[], |(_, others)| others) }
 }
 
 /// A `GET`.

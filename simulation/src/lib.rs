@@ -16,6 +16,7 @@ pub mod run;
 pub mod servers;
 pub mod shop;
 pub mod shrink;
+pub mod stripe;
 pub mod system;
 pub mod trace;
 pub mod wire;

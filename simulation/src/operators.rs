@@ -13,16 +13,18 @@ use foundation::db::{self, Db};
 use foundation::id::AccountId;
 use foundation::time::Timestamp;
 use operator::{Resolution, ResolveOptions};
-use providers::Providers;
 use providers::card_gateway::CardGateway;
 use providers::mock::Mock;
 use providers::stripe::Stripe;
+use providers::{ProviderKind, Providers};
 use queue::Publisher;
 use serde_json::Value;
 use sqlx::PgPool;
 use tokio::time::sleep;
 
-use crate::clock;
+use crate::check::Line;
+use crate::shop::Shop;
+use crate::{clock, stripe};
 
 const ALL: Filter =
     Filter { unknown: true, account: None, kind: None, state: None, most_handed_out: false, limit: 1_000 };
@@ -50,12 +52,12 @@ impl Desk {
     }
 }
 
-/// Looks up each operation that waits for a manual review in the mock's ledger, and enters its outcome. Returns why one
-/// could not be entered.
+/// Looks up each operation that waits for a manual review in the ledger of its provider, and enters its outcome. Returns
+/// why one could not be entered.
 ///
 /// # Errors
 /// If Postgres fails.
-pub async fn resolve() -> Result<Vec<String>> {
+pub async fn resolve(shop: Shop) -> Result<Vec<String>> {
     let (desk, actor) = (Desk::open().await?, Actor::new("operator")?);
     let options = ResolveOptions { unverified: true, ..ResolveOptions::default() };
     let mut refused = Vec::new();
@@ -64,7 +66,10 @@ pub async fn resolve() -> Result<Vec<String>> {
         sleep(REQUEST_LIFETIME).await;
     }
     for operation in waiting.iter().filter(|operation| operation.needs_manual_review()) {
-        let outcome = outcome(&desk.db, operation).await?;
+        let outcome = match operation.provider {
+            ProviderKind::Stripe => at_stripe(&shop, operation),
+            ProviderKind::Mock | ProviderKind::CardGateway => outcome(&desk.db, operation).await?,
+        };
         let Desk { db, providers, clock } = &desk;
         if let Err(error) = operator::resolve(db, providers, clock, &actor, operation.id, &outcome, options).await {
             refused.push(format!("{outcome:?} of {} cannot be entered: {error}", operation.id));
@@ -74,6 +79,27 @@ pub async fn resolve() -> Result<Vec<String>> {
         publisher.flush().await;
     }
     Ok(refused)
+}
+
+/// What Stripe did.
+fn at_stripe(shop: &Shop, operation: &OperationRow) -> Resolution {
+    let lines = stripe::ledger(shop);
+    let none = || Resolution::Failed { reason: "the provider has no such request".to_owned() };
+    let line =
+        |found: &dyn Fn(&str, &Line) -> bool| lines.iter().find(|(of, line)| found(of, line)).map(|(_, line)| line);
+    match (line(&|of, _| of == operation.reference), operation.target_ref.as_deref()) {
+        (Some(Line { decline_code: Some(code), .. }), _) => Resolution::Declined { code: code.clone(), kind: None },
+        (Some(Line { id, amount, .. }), None) => {
+            Resolution::Charged { provider_ref: id.clone(), amount: Some(*amount) }
+        }
+        (Some(Line { id, .. }), Some(_)) => Resolution::Done { provider_ref: id.clone() },
+        // A cancellation has no reference of ours.
+        (None, Some(target)) if operation.kind == OperationKind::Void => {
+            let is_voided = line(&|_, line| line.id == target && line.voided).is_some();
+            if is_voided { Resolution::Done { provider_ref: format!("{target}:void") } } else { none() }
+        }
+        (None, _) => none(),
+    }
 }
 
 /// What the mock did.

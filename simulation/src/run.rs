@@ -2,25 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use foundation::telemetry::MetricsHandle;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Builder;
+use tokio::time::sleep;
 
 use crate::auditor::{self, State};
 use crate::check::{self, Evidence};
 use crate::client::{self, Responses};
 use crate::clock;
-use crate::history::{Fault, History, SECOND};
+use crate::history::{Fault, History, Provider, SECOND};
 use crate::operators;
 use crate::random::Random;
 use crate::receiver::{self, Receiver};
 use crate::servers::Servers;
 use crate::shop::{self, Shop};
-use crate::system::{GATEWAY, POSTGRES, REDIS, Role, System};
+use crate::stripe;
+use crate::system::{GATEWAY, POSTGRES, REDIS, Role, STRIPE, System};
 use crate::world::{Outage, Service};
 
 /// The time for all due work to complete after the last fault has ended.
@@ -30,8 +33,10 @@ const QUIET_LIMIT: u64 = 3 * 86_400 * SECOND;
 const MAX_DRIFT: u64 = 4;
 /// What the card gateway adds to each sale, in minor units.
 const FEE: u32 = 50;
-/// The longest time between two checks if the provider is the card gateway.
+/// The longest time between two checks if the card gateway is used.
 const LONGEST_WAIT: u64 = 2 * 3_600 * SECOND;
+/// An outage is long if it lasts for more than that.
+const LONG_OUTAGE: u64 = 60 * SECOND;
 /// When the simulator first looks for unfinished work.
 const FIRST_QUIET_CHECK: u64 = 5 * SECOND;
 
@@ -83,7 +88,15 @@ pub fn run(
     system.world.trace.lines = lines.then(Vec::new);
     let receiver = Receiver::new(Random::new(history.seed));
     let (shop, secret) = prepare(&mut system, receiver.clone(), history)?;
-    let (mut agenda, account, key) = (Agenda::new(history.card_gateway), shop.account, shop.key.clone());
+    let (mut agenda, account, key) = (Agenda::new(history, shop.clone()), shop.account, shop.key.clone());
+    let stripe_is_healthy = Arc::new(AtomicBool::new(false));
+    if history.uses(Provider::Stripe) {
+        let (shop, random, healthy) = (shop.clone(), Random::new(!history.seed), Arc::clone(&stripe_is_healthy));
+        system.world.start("stripe's events", 0, move || async move {
+            stripe::deliver_events(shop, random, healthy).await;
+        });
+    }
+    let ended = shop.clone();
     system.configure_provider(&format!("recovery_class = '{}'", history.class))?;
 
     let responses: Responses = Arc::new(Mutex::new(vec![None; history.requests.len()]));
@@ -94,15 +107,21 @@ pub fn run(
         agenda.add(begin + timed.at, Due::Fault(timed.fault));
     }
     while !system.world.has_ended(client) || !agenda.due.is_empty() {
+        if system.world.has_ended(client) {
+            agenda.pass_long_outage(&mut system);
+        }
         agenda.step(&mut system, u64::MAX)?;
     }
+    system.world.drift_us = 0;
 
     receiver.heal();
+    stripe_is_healthy.store(true, Ordering::Relaxed);
     agenda.heal(&mut system, history.roles())?;
     let mut quiet = agenda.wait_until_quiet(&mut system)?;
-    let (mut noticed, supports_references) = (Vec::new(), history.card_gateway || history.class != 'C');
+    let (mut noticed, supports_references) = (Vec::new(), !history.uses(Provider::Mock) || history.class != 'C');
     if history.operators {
-        noticed = system.complete("operator", operators::resolve)?;
+        let shop = ended.clone();
+        noticed = system.complete("operator", move || operators::resolve(shop))?;
         quiet &= agenda.wait_until_quiet(&mut system)?;
     }
     noticed.extend(system.complete("operator", move || operators::compare(account, supports_references))?);
@@ -111,7 +130,8 @@ pub fn run(
     let (trace, backends) = system.world.end()?;
     let responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let (ledger, books) = runtime.block_on(check::read_books(&servers.database_url(), noticed))?;
+    let at_stripe = stripe::ledger(&ended);
+    let (ledger, books) = runtime.block_on(check::read_books(&servers.database_url(), at_stripe, noticed))?;
     let deliveries = receiver.deliveries();
     let evidence = Evidence { history, responses: &responses, state, deliveries, secret, ledger, books };
     let mut violations = check::check(&evidence);
@@ -155,8 +175,8 @@ fn prepare(system: &mut System, receiver: Receiver, history: &History) -> Result
         }
     });
     system.world.publish(address, Service::Process(endpoint, address.port()));
-    let (zone, gateway_zone) = (history.timezone(), history.card_gateway.then(|| history.gateway_zone()));
-    let shop = system.complete("account", move || shop::open(zone, gateway_zone))?;
+    let (connected, at_stripe) = (history.clone(), Arc::clone(&system.stripe));
+    let shop = system.complete("account", move || shop::open(connected, at_stripe))?;
     for role in history.roles() {
         system.start(*role);
     }
@@ -175,13 +195,24 @@ struct Agenda {
     due: BTreeMap<(u64, u64), Due>,
     added: u64,
     faults: BTreeMap<String, u64>,
-    /// Whether faults of the provider concern the card gateway.
-    card_gateway: bool,
+    shop: Shop,
+    /// The providers with an address, which faults of providers concern besides the mock.
+    providers: Vec<SocketAddr>,
+    uses_gateway: bool,
 }
 
 impl Agenda {
-    fn new(card_gateway: bool) -> Self {
-        Self { due: BTreeMap::new(), added: 0, faults: BTreeMap::new(), card_gateway }
+    fn new(history: &History, shop: Shop) -> Self {
+        let [uses_gateway, uses_stripe] = [Provider::CardGateway, Provider::Stripe].map(|one| history.uses(one));
+        let addresses = [(uses_gateway, GATEWAY), (uses_stripe, STRIPE)];
+        Self {
+            due: BTreeMap::new(),
+            added: 0,
+            faults: BTreeMap::new(),
+            shop,
+            providers: addresses.iter().filter(|(used, _)| *used).map(|(_, at)| SocketAddr::from(*at)).collect(),
+            uses_gateway,
+        }
     }
 
     fn add(&mut self, at: u64, due: Due) {
@@ -199,26 +230,31 @@ impl Agenda {
     /// Runs until all work is finished or for [`QUIET_LIMIT`]. The longer it takes, the more time passes between two
     /// checks, and the later timers may fire: mostly only at the next check. Returns whether all work is finished.
     ///
-    /// A gateway whose timers fire late takes itself for suspended, and refuses what workers send. So they are not late
-    /// while there is something to send.
+    /// A gateway whose timers fire late takes itself for suspended, and refuses what workers send; and a test clock that
+    /// passes the end of an authorization at Stripe takes many small steps. So they are not late while there is something
+    /// to send.
     fn wait_until_quiet(&mut self, system: &mut System) -> Result<bool> {
-        let (limit, mut interval) = (clock::now_us() + QUIET_LIMIT, FIRST_QUIET_CHECK);
+        let (limit, mut interval, mut drift) = (clock::now_us() + QUIET_LIMIT, FIRST_QUIET_CHECK, 0);
         while clock::now_us() < limit {
-            let is_sending = self.card_gateway && system.world.observer.query(check::SENDING)? != ["0"];
-            let this = if is_sending { FIRST_QUIET_CHECK } else { interval };
-            if is_sending {
-                system.world.drift_us = 0;
-            }
-            self.run_until(system, clock::now_us() + this)?;
+            let is_sending = !self.providers.is_empty() && system.world.observer.query(check::SENDING)? != ["0"];
+            let (time, late) = if is_sending { (FIRST_QUIET_CHECK, 0) } else { (interval, drift) };
+            system.world.drift_us = late;
+            self.run_until(system, clock::now_us() + time)?;
             if system.world.observer.query(check::UNFINISHED)? == ["0"] {
                 return Ok(true);
             }
             if !is_sending {
-                system.world.drift_us = MAX_DRIFT * interval;
-                interval = if self.card_gateway { (interval * 3).min(LONGEST_WAIT) } else { interval * 3 };
+                drift = MAX_DRIFT * interval;
+                interval = if self.uses_gateway { (interval * 3).min(LONGEST_WAIT) } else { interval * 3 };
             }
         }
         Ok(false)
+    }
+
+    /// Lets timers fire the later the longer nothing but the end of an outage is due.
+    fn pass_long_outage(&self, system: &mut System) {
+        let next = self.due.first_key_value().map_or(0, |((at, _), _)| at.saturating_sub(clock::now_us()));
+        system.world.drift_us = if next > LONG_OUTAGE && !self.uses_gateway { next / 8 } else { 0 };
     }
 
     fn step(&mut self, system: &mut System, until: u64) -> Result<()> {
@@ -272,24 +308,29 @@ impl Agenda {
                 "pause"
             }
             Fault::Outage { redis, refused, duration } => {
-                self.begin_outage(system, if redis { REDIS } else { POSTGRES }, refused, duration)?;
+                self.begin_outage(system, SocketAddr::from(if redis { REDIS } else { POSTGRES }), refused, duration)?;
                 "outage"
             }
             Fault::WallClock { role, offset } => {
                 system.set_wall_offset(role, offset);
                 "wall clock"
             }
-            Fault::LostResponses { count } if self.card_gateway => {
-                system.world.lose_responses(SocketAddr::from(GATEWAY), count);
-                "lost responses"
-            }
             Fault::LostResponses { count } => {
+                for address in &self.providers {
+                    system.world.lose_responses(*address, count);
+                }
                 system.configure_provider(&format!("lose_answers = {count}"))?;
                 "lost responses"
             }
-            Fault::Provider { latency_ms, duration } if self.card_gateway => {
-                self.begin_outage(system, GATEWAY, latency_ms.is_none(), duration)?;
-                "provider"
+            Fault::Move { to } => {
+                let shop = self.shop.clone();
+                system.world.start("operator", 0, move || async move {
+                    // Postgres may be away.
+                    while shop.clone().move_to(to).await.is_err() {
+                        sleep(Duration::from_secs(1)).await;
+                    }
+                });
+                "move"
             }
             Fault::Fee { duration } => {
                 system.set_fee(FEE)?;
@@ -297,6 +338,9 @@ impl Agenda {
                 "fee"
             }
             Fault::Provider { latency_ms, duration } => {
+                for address in self.providers.clone() {
+                    self.begin_outage(system, address, latency_ms.is_none(), duration)?;
+                }
                 system.configure_provider(&match latency_ms {
                     Some(latency_ms) => format!("latency_ms = {latency_ms}"),
                     None => "refuse = true".to_owned(),
@@ -309,8 +353,8 @@ impl Agenda {
         Ok(())
     }
 
-    fn begin_outage(&mut self, system: &mut System, of: ([u8; 4], u16), refused: bool, duration: u64) -> Result<()> {
-        let (address, outage) = (SocketAddr::from(of), if refused { Outage::Refused } else { Outage::Unresponsive });
+    fn begin_outage(&mut self, system: &mut System, address: SocketAddr, refused: bool, duration: u64) -> Result<()> {
+        let outage = if refused { Outage::Refused } else { Outage::Unresponsive };
         system.world.set_outage(address, Some(outage))?;
         self.add(clock::now_us() + duration, Due::EndOutage(address));
         Ok(())

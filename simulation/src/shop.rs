@@ -1,4 +1,7 @@
-//! The merchant's account, and its account at the card gateway.
+//! The merchant's account, and its accounts at providers.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use domain::accounts::{self, AccountSettings, Mode};
@@ -9,10 +12,18 @@ use foundation::money::Currency;
 use gateway::accounts::{CryptoKeys, Settings, create};
 use gateway::cards::Brand;
 use providers::ProviderKind;
-use providers::card_gateway::Credentials;
+use providers::card_gateway;
 use providers::credentials::Stored as _;
+use providers::stripe;
 use serde_json::json;
 use sqlx::PgPool;
+use testkit::stripe::{Stripe, StripeKeys};
+
+use crate::history::{History, Provider};
+
+/// The time from a capture at Stripe until its money is available: less than a subscription's shortest cycle, so that at
+/// some time everything has settled.
+const AVAILABLE_AFTER: Duration = Duration::from_secs(6 * 3_600);
 
 /// The merchant's keys.
 #[derive(Clone, Debug)]
@@ -23,36 +34,70 @@ pub struct Shop {
     pub key: String,
     /// What names the account in browsers to the card gateway, if it is connected to one.
     pub app_key: Option<String>,
+    /// The account at Stripe, if it is connected to one.
+    pub stripe: Option<(Arc<Stripe>, StripeKeys)>,
+    provider: Arc<Mutex<Provider>>,
 }
 
-/// Creates an account whose days begin in this time zone. With `gateway_zone`, it is connected to an account at the card
-/// gateway whose days end in that zone; otherwise its provider is the mock.
+impl Shop {
+    /// The provider of new payments.
+    pub fn provider(&self) -> Provider {
+        *self.provider.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves the account to another provider.
+    ///
+    /// # Errors
+    /// If Postgres fails.
+    pub async fn move_to(self, to: Provider) -> Result<()> {
+        let pool = PgPool::connect(config::database_url()?.expose()).await?;
+        let settings = AccountSettings { provider: Some(kind(to)), ..AccountSettings::default() };
+        accounts::set(&pool, Clock::system().now(), self.account, &settings).await?;
+        pool.close().await;
+        *self.provider.lock().unwrap_or_else(PoisonError::into_inner) = to;
+        Ok(())
+    }
+}
+
+const fn kind(provider: Provider) -> ProviderKind {
+    match provider {
+        Provider::Mock => ProviderKind::Mock,
+        Provider::CardGateway => ProviderKind::CardGateway,
+        Provider::Stripe => ProviderKind::Stripe,
+    }
+}
+
+/// Creates the account of a history, with an account at each provider that the history uses.
 ///
 /// # Errors
 /// If it cannot be created.
-pub async fn open(timezone: &str, gateway_zone: Option<&str>) -> Result<Shop> {
+pub async fn open(history: History, at_stripe: Arc<Stripe>) -> Result<Shop> {
     let (peppers, encryption) = (config::peppers()?, config::encryption_keys()?);
     let pool = PgPool::connect(config::database_url()?.expose()).await?;
     let now = Clock::system().now();
-    let provider = if gateway_zone.is_some() { ProviderKind::CardGateway } else { ProviderKind::Mock };
     let settings = AccountSettings {
         name: Some("Shop".to_owned()),
-        timezone: Some(timezone.to_owned()),
-        provider: Some(provider),
+        timezone: Some(history.timezone().to_owned()),
+        provider: Some(kind(history.provider)),
         ..AccountSettings::default()
     };
     let id = accounts::create(&pool, now, None, Mode::Test, &settings).await?;
-    let app_key = match gateway_zone {
-        Some(zone) => Some(connect(&pool, id, zone).await?),
-        None => None,
+    let app_key = match history.uses(Provider::CardGateway) {
+        true => Some(connect_gateway(&pool, id, history.gateway_zone()).await?),
+        false => None,
+    };
+    let stripe = match history.uses(Provider::Stripe) {
+        true => Some((Arc::clone(&at_stripe), connect_stripe(&pool, id, &at_stripe).await?)),
+        false => None,
     };
     let secret = accounts::issue_secret(&pool, &peppers, &encryption, now, id, None).await?;
     pool.close().await;
-    Ok(Shop { account: id, key: secret.key.expose().to_owned(), app_key })
+    let provider = Arc::new(Mutex::new(history.provider));
+    Ok(Shop { account: id, key: secret.key.expose().to_owned(), app_key, stripe, provider })
 }
 
-/// Connects the account to a new one at the card gateway. Returns its app key.
-async fn connect(pool: &PgPool, account: AccountId, zone: &str) -> Result<String> {
+/// Connects the account to a new one at the card gateway, whose days end in this time zone. Returns its app key.
+async fn connect_gateway(pool: &PgPool, account: AccountId, zone: &str) -> Result<String> {
     const USERNAME: &str = "shop";
     let crypto = CryptoKeys::new(gateway::config::pepper()?, gateway::config::card_keys()?);
     let settings = Settings {
@@ -70,8 +115,18 @@ async fn connect(pool: &PgPool, account: AccountId, zone: &str) -> Result<String
     let keys = create(&mut *pool.acquire().await?, &crypto, USERNAME, &settings, now).await?;
     let (api_key, secret_key) = (keys.api_key.expose(), keys.secret_key.expose());
     let credentials = json!({"username": USERNAME, "api_key": api_key, "secret_key": secret_key}).to_string();
-    let credentials = Credentials::parse(&credentials).context("credentials")?;
+    let credentials = card_gateway::Credentials::parse(&credentials).context("credentials")?;
     let usd = [Currency::active("USD").ok().context("a currency")?];
     accounts::connect(pool, &config::encryption_keys()?, now, account, credentials, Some(&usd)).await?;
     Ok(keys.app_key)
+}
+
+/// Connects the account to a new one at Stripe.
+async fn connect_stripe(pool: &PgPool, account: AccountId, stripe: &Stripe) -> Result<StripeKeys> {
+    let keys = stripe.account();
+    stripe.make_available_after(&keys, AVAILABLE_AFTER);
+    let credentials = stripe::Credentials::parse(&keys.json()).context("credentials")?;
+    let connection = (&credentials, "acct_1");
+    accounts::connect_stripe(pool, &config::encryption_keys()?, Clock::system().now(), account, connection).await?;
+    Ok(keys)
 }

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context as _, Result};
 use foundation::telemetry::MetricsHandle;
 use serde::{Deserialize, Serialize};
+use testkit::stripe::Stripe;
+use tokio::net::TcpListener;
 
 use crate::clock;
 use crate::servers::Servers;
@@ -25,6 +27,9 @@ pub const GATEWAY: ([u8; 4], u16) = ([10, 0, 0, 4], 80);
 /// The card gateway, for browsers.
 pub const GATEWAY_PAGES: ([u8; 4], u16) = ([10, 0, 0, 5], 80);
 const GATEWAY_PORT: u16 = 8090;
+/// Stripe.
+pub const STRIPE: ([u8; 4], u16) = ([10, 0, 0, 6], 80);
+const STRIPE_PORT: u16 = 8091;
 
 /// A process of the deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -56,10 +61,16 @@ impl Role {
     }
 }
 
+fn url(address: ([u8; 4], u16)) -> String {
+    format!("http://{}", SocketAddr::from(address))
+}
+
 /// The simulated deployment.
 pub struct System {
     /// The processes and connections.
     pub world: World,
+    /// What the address [`STRIPE`] serves.
+    pub stripe: Arc<Stripe>,
     metrics: MetricsHandle,
     running: BTreeMap<Role, ProcessId>,
     wall_offsets: BTreeMap<Role, i64>,
@@ -76,11 +87,12 @@ pub unsafe fn configure(servers: &Servers) {
     };
     let (postgres, redis) = servers.ports();
     let database = |url: &str| at(url, postgres, POSTGRES) + "?sslmode=disable";
-    let gateway = format!("http://{}", SocketAddr::from(GATEWAY));
-    let variables: [(_, &str); 17] = [
+    let gateway = url(GATEWAY);
+    let variables: [(_, &str); 18] = [
         ("DATABASE_URL", &database(&servers.database_url())),
         ("GATEWAY_DATABASE_URL", &database(&servers.gateway_url())),
         ("CARD_GATEWAY_URL", &gateway),
+        ("STRIPE_URL", &url(STRIPE)),
         ("GATEWAY_PUBLIC_URL", &gateway),
         ("GATEWAY_CARD_KEY", &"33".repeat(32)),
         ("GATEWAY_PEPPER", &"44".repeat(32)),
@@ -117,8 +129,17 @@ impl System {
             (SocketAddr::from(REDIS), Service::Redis(redis)),
         ]);
         let (backends, observer) = servers.take_backends()?;
-        let world = World::new(seed, services, backends, observer, servers.redis_connection()?);
-        Ok(Self { world, metrics, running: BTreeMap::new(), wall_offsets: BTreeMap::new() })
+        let mut world = World::new(seed, services, backends, observer, servers.redis_connection()?);
+        let double = Arc::new(Stripe::unserved(url(STRIPE)));
+        let served = Arc::clone(&double);
+        let process = world.start("stripe", 0, move || async move {
+            let served = async { served.serve(TcpListener::bind(("127.0.0.1", STRIPE_PORT)).await?).await };
+            if let Err(error) = served.await {
+                tracing::error!(%error, "Stripe failed");
+            }
+        });
+        world.publish(SocketAddr::from(STRIPE), Service::Process(process, STRIPE_PORT));
+        Ok(Self { world, stripe: double, metrics, running: BTreeMap::new(), wall_offsets: BTreeMap::new() })
     }
 
     /// Starts a process, or does nothing if it runs.

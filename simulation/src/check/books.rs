@@ -7,6 +7,8 @@ use serde_json::Value;
 use sqlx::{Connection as _, FromRow, PgConnection};
 use uuid::Uuid;
 
+use crate::history::Provider;
+
 /// Counts what is not final yet, except payments that wait for a manual review.
 pub const UNFINISHED: &str = "WITH review AS (
         SELECT payment_id FROM operations WHERE state = 'unknown' AND next_push_at IS NULL)
@@ -21,14 +23,17 @@ pub const UNFINISHED: &str = "WITH review AS (
 /// Counts what may be sent to the provider soon.
 pub const SENDING: &str = "SELECT (SELECT count(*) FROM test_clocks WHERE target IS NOT NULL)
     + (SELECT count(*) FROM operations
-        WHERE state NOT IN ('succeeded', 'failed', 'declined') AND next_push_at IS NOT NULL)";
+        WHERE state NOT IN ('succeeded', 'failed', 'declined') AND next_push_at < clock_timestamp() + interval '1 minute')";
 
 /// Counts the events.
 pub const EVENTS: &str = "SELECT count(*) FROM events";
 
-/// A transaction in the provider's ledger.
+/// A transaction in a provider's ledger.
 #[derive(Clone, Debug, Default, FromRow)]
 pub struct Line {
+    /// Whose ledger.
+    #[sqlx(skip)]
+    pub provider: Provider,
     /// The provider's name for it.
     pub id: String,
     /// `sale`, `authorize`, `capture`, `void` or `refund`.
@@ -51,7 +56,7 @@ pub struct Line {
     pub expired: bool,
     /// Of a charge.
     pub voided: bool,
-    /// When it was processed, in milliseconds since 1970: by the clock of the account, at the card gateway by its own.
+    /// When it was processed, in milliseconds since 1970: at the mock by the clock of the account, elsewhere by its own.
     pub occurred_ms: i64,
     /// When the money moved, in microseconds since 1970.
     pub booked_us: i64,
@@ -187,17 +192,31 @@ const DIFFERENCES: &str = "SELECT (SELECT count(*) FROM orphans) + (SELECT count
 const IN_REVIEW: &str = "SELECT DISTINCT payment_id::text FROM operations
     WHERE state = 'unknown' AND next_push_at IS NULL AND payment_id IS NOT NULL";
 
-/// Reads the database.
+/// What has this reference.
+const OF_REFERENCE: &str = "SELECT payment_id::text, state::text, provider_ref FROM operations WHERE reference = $1 AND payment_id IS NOT NULL";
+
+/// Reads the database. `at_stripe` are the lines there, with our references.
 ///
 /// # Errors
 /// If it cannot be read.
-pub async fn read_books(database_url: &str, noticed: Vec<String>) -> Result<(Vec<Line>, Books)> {
+pub async fn read_books(
+    database_url: &str,
+    at_stripe: Vec<(String, Line)>,
+    noticed: Vec<String>,
+) -> Result<(Vec<Line>, Books)> {
     let mut db = PgConnection::connect(database_url).await?;
     let mut ledger: Vec<Line> = sqlx::query_as(MOCK_LEDGER).fetch_all(&mut db).await?;
     for mut line in sqlx::query_as::<_, Line>(GATEWAY_LEDGER).fetch_all(&mut db).await? {
         line.id = ulid(&line.id)?;
         line.parent = line.parent.map(|parent| ulid(&parent)).transpose()?;
-        ledger.push(line);
+        ledger.push(Line { provider: Provider::CardGateway, ..line });
+    }
+    for (reference, line) in at_stripe {
+        let operation: Option<(String, String, Option<String>)> =
+            sqlx::query_as(OF_REFERENCE).bind(reference).fetch_optional(&mut db).await?;
+        let (payment, state, recorded) =
+            operation.map_or((None, None, None), |(payment, state, recorded)| (Some(payment), Some(state), recorded));
+        ledger.push(Line { payment, state, recorded, ..line });
     }
     for line in &mut ledger {
         line.payment = line.payment.take().map(|id| payment_id(&id)).transpose()?;

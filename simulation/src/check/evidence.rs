@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::books::{Books, Line};
 use crate::auditor::State;
 use crate::client::{ReceivedResponse, Response};
-use crate::history::{Fault, History, Request};
+use crate::history::{Fault, History, Provider, Request};
 use crate::receiver::Delivery;
 use crate::system::Role;
 
@@ -21,7 +21,7 @@ pub struct Evidence<'a> {
     pub deliveries: Vec<Delivery>,
     /// The secret of the endpoint.
     pub secret: String,
-    /// The ledger of the provider: of the mock, or of the card gateway.
+    /// The ledgers of the providers.
     pub ledger: Vec<Line>,
     /// What only the database shows.
     pub books: Books,
@@ -34,6 +34,11 @@ impl Evidence<'_> {
             Some(Response::Received(response)) => Some((&timed.request, response)),
             Some(Response::Lost | Response::Skipped) | None => None,
         })
+    }
+
+    /// The provider that has charged a payment or declined it.
+    pub fn provider_of(&self, payment: &str) -> Option<Provider> {
+        self.ledger.iter().find(|line| line.payment.as_deref() == Some(payment)).map(|line| line.provider)
     }
 
     /// Whether the outcome of a payment, at a provider of class C, is left to a person.

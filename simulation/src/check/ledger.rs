@@ -6,10 +6,12 @@ use serde_json::Value;
 
 use super::calendar::{DAY, local_day, midnight, parse_time};
 use super::{Anomaly, Evidence, Line, Violations};
+use crate::history::Provider;
 
 /// The mock settles a minute after capture, and an authorization lasts a week: docs/elements.md. The card gateway settles
-/// at the end of the day of its account: docs/gateway.md.
+/// at the end of the day of its account: docs/gateway.md. Money at Stripe is available after six hours.
 const SETTLES_AFTER: i64 = 60_000;
+const AVAILABLE_AFTER: i64 = 6 * 3_600_000;
 const AUTHORIZATION: i64 = 7 * DAY;
 
 pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
@@ -126,10 +128,13 @@ fn faults(evidence: &Evidence<'_>, payment: &Value, lines: &[&Line]) -> Vec<&'st
     check(captured == number("amountCaptured") || is("cancelled"), "shows another amount than captured");
     check(charge.voided == is("cancelled"), "is cancelled or voided, but not both");
     check(
-        charge.settled == (payment["settled"] == true) || is_ahead(evidence, payment["settled"] == true),
+        charge.settled == (payment["settled"] == true) || is_ahead(evidence, charge, payment["settled"] == true),
         "is settled only here or only there",
     );
-    check(charge.expired == is("expired") || is_ahead(evidence, is("expired")), "is expired only here or only there");
+    check(
+        charge.expired == is("expired") || is_ahead(evidence, charge, is("expired")),
+        "is expired only here or only there",
+    );
     check(sum("refund") == number("amountRefunded"), "shows another amount than refunded");
     let refunds = payment["refunds"].as_array().into_iter().flatten();
     let mut shown: Vec<i64> = refunds
@@ -143,10 +148,12 @@ fn faults(evidence: &Evidence<'_>, payment: &Value, lines: &[&Line]) -> Vec<&'st
     faults
 }
 
-/// Whether a charge ended here, and at the card gateway will end later: a test clock has no effect there.
-fn is_ahead(evidence: &Evidence<'_>, ended: bool) -> bool {
+/// Whether a charge ended here, and at its provider will end later: a test clock has an effect on the mock only.
+fn is_ahead(evidence: &Evidence<'_>, charge: &Line, ended: bool) -> bool {
     let requests = &evidence.history.requests;
-    ended && evidence.history.card_gateway && requests.iter().any(|step| step.request.path == "/v1/test_clock/advance")
+    ended
+        && charge.provider != Provider::Mock
+        && requests.iter().any(|step| step.request.path == "/v1/test_clock/advance")
 }
 
 /// Nothing settles or expires early, by the account's clock.
@@ -154,11 +161,13 @@ fn times(evidence: &Evidence<'_>, lines: &[&Line], violations: &mut Violations) 
     let Some(now) = parse_time(&evidence.state.now) else { return };
     let Some(charge) = lines.iter().find(|line| line.is_charge()) else { return };
     let capture = lines.iter().find(|line| line.kind == "capture").unwrap_or(charge);
-    let settles_at = if evidence.history.card_gateway {
-        let zone = evidence.history.gateway_zone();
-        midnight(zone, local_day(zone, capture.occurred_ms) + 1)
-    } else {
-        capture.occurred_ms + SETTLES_AFTER
+    let settles_at = match charge.provider {
+        Provider::Mock => capture.occurred_ms + SETTLES_AFTER,
+        Provider::CardGateway => {
+            let zone = evidence.history.gateway_zone();
+            midnight(zone, local_day(zone, capture.occurred_ms) + 1)
+        }
+        Provider::Stripe => capture.occurred_ms + AVAILABLE_AFTER,
     };
     // The state was read within some seconds.
     let latest = now + 60_000;

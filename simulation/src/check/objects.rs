@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::calendar::{days_later, parse_time};
 use super::{Evidence, Violations};
+use crate::history::Provider;
 
 /// The type of each prefix of an id.
 const PREFIXES: &[(&str, &str)] = &[
@@ -245,7 +246,7 @@ fn requested(evidence: &Evidence<'_>, violations: &mut Violations) {
         let Some(payment) = evidence.state.objects.get(id) else { continue };
         let decline = TOKENS.iter().find(|(name, _)| *name == token).and_then(|(_, decline)| *decline);
         let requested = number(payment, "amountRequested");
-        let is_part = token == "tok_partial" && !evidence.history.card_gateway;
+        let is_part = token == "tok_partial" && evidence.provider_of(id) == Some(Provider::Mock);
         let amount = if is_part { requested / 2 } else { requested };
         let is_right = match payment["status"].as_str() {
             _ if evidence.is_in_review(payment) => true,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Evidence, Violations};
 use crate::client::ReceivedResponse;
-use crate::history::{Content, Request};
+use crate::history::{Content, Provider, Request};
 use crate::system::Role;
 
 /// The successes and refusals of each operation, for objects that exist. Besides, creations may be refused because of
@@ -72,7 +72,7 @@ fn is_documented(evidence: &Evidence<'_>, request: &Request, response: &Received
             evidence.history.breaks_postgres() || (changes && evidence.has_wrong_clock(|role| role == Role::Api))
         }
         // A token of a card field can be spent once.
-        409 if evidence.history.card_gateway && operation == "POST /v1/payments" => true,
+        409 if !evidence.history.uses_only(Provider::Mock) && operation == "POST /v1/payments" => true,
         422 if request.key.is_some() && response.json["error"]["param"] == "Idempotency-Key" => true,
         status => statuses.contains(&status),
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::history::{Content, Fault, History, Request, SECOND, TimedFault, TimedRequest, get, post, roles};
+use crate::history::{Content, Fault, History, Provider, Request, SECOND, TimedFault, TimedRequest, get, post, roles};
 use crate::random::Random;
 use crate::system::Role;
 use crate::world::StatementFault;
@@ -20,12 +20,16 @@ const TOKENS: [&str; 8] =
 /// Of saved cards. Half of them are declined or approved in part, so that collections fail.
 const SAVED_TOKENS: [&str; 6] = ["tok_ok", "tok_ok", "tok_ok", "tok_declined", "tok_insufficient", "tok_partial"];
 
+const PROVIDERS: [Provider; 3] = [Provider::Mock, Provider::CardGateway, Provider::Stripe];
+
 /// All requests and faults begin within this time.
 const DURATION: u64 = 5 * SECOND;
 const REQUESTS: usize = 50;
 const FAULTS: usize = 10;
 /// A paused worker loses what it has claimed.
 const PAST_LEASE: u64 = 40 * SECOND;
+/// Stripe forgets an idempotency key after a day.
+const FORGOTTEN: u64 = 25 * 3_600 * SECOND;
 /// How many of the equal requests of a burst are sent in the same moment.
 const BURST: usize = 3;
 
@@ -35,7 +39,8 @@ pub fn generate(seed: u64) -> History {
     let mut times: Vec<u64> = (0..REQUESTS).map(|_| random.below(DURATION)).collect();
     times.sort_unstable();
     let mut generator = Generator::new(random.fork());
-    let (class, card_gateway, operators) = (random.of(&['A', 'B', 'C']), random.one_in(3), random.one_in(2));
+    let (class, operators) = (random.of(&['A', 'B', 'C']), random.one_in(2));
+    let provider = random.of(&PROVIDERS);
     // Nothing happens but what clients and payers send.
     let is_calm = random.one_in(8);
     generator.has_hostile_payers = is_calm || random.one_in(3);
@@ -54,8 +59,8 @@ pub fn generate(seed: u64) -> History {
             let later = SECOND / 2 + generator.random.below(2 * SECOND);
             requests.push(TimedRequest { at: at + later, request: request.clone() });
         }
-        // At the card gateway payments take longer: most could not be refunded yet.
-        if card_gateway && request.creates.as_deref() == Some("payment") && generator.random.one_in(2) {
+        // At other providers than the mock payments take longer: most could not be refunded yet.
+        if provider != Provider::Mock && request.creates.as_deref() == Some("payment") && generator.random.one_in(2) {
             let later = 3 * SECOND / 2 + generator.random.below(3 * SECOND);
             requests.push(TimedRequest { at: at + later, request: generator.refund_of_latest() });
         }
@@ -64,17 +69,33 @@ pub fn generate(seed: u64) -> History {
         requests.extend((at + 1..).zip(generator.attack.drain(..)).map(|(at, request)| TimedRequest { at, request }));
     }
     requests.sort_by_key(|timed| timed.at);
-    let mut faults: Vec<TimedFault> = (0..if is_calm { 0 } else { FAULTS })
-        .map(|_| TimedFault { at: random.below(DURATION), fault: fault(&mut random, card_gateway) })
-        .collect();
+    // Every third account moves to another provider while payments are made, every ninth twice.
+    let mut moves = Vec::new();
+    while !is_calm && random.one_in(3) && moves.len() < 2 {
+        moves.push(Fault::Move { to: random.of(&PROVIDERS) });
+    }
+    let uses = |one| provider == one || moves.iter().any(|step| matches!(step, Fault::Move { to } if *to == one));
+    let [uses_gateway, uses_stripe] = [Provider::CardGateway, Provider::Stripe].map(uses);
+    let faults = (0..if is_calm { 0 } else { FAULTS }).map(|_| fault(&mut random, uses_gateway)).collect::<Vec<_>>();
+    let mut faults: Vec<TimedFault> =
+        faults.into_iter().chain(moves).map(|fault| TimedFault { at: random.below(DURATION), fault }).collect();
+    // Stripe is away until it has forgotten the requests whose responses were lost. The gateway takes timers that fire
+    // late for a suspended machine, and a test clock that is ahead puts off for days what fails meanwhile.
+    if !is_calm && uses_stripe && !uses_gateway && random.one_in(4) {
+        let at = random.below(DURATION);
+        faults.push(TimedFault { at, fault: Fault::LostResponses { count: 1 + random.below(3) } });
+        let outage = Fault::Provider { latency_ms: None, duration: FORGOTTEN };
+        faults.push(TimedFault { at: at + random.below(SECOND), fault: outage });
+        requests.retain(|timed| timed.request.path != "/v1/test_clock/advance");
+    }
     faults.sort_by_key(|fault| fault.at);
-    History { seed, class, card_gateway, operators, requests, faults }
+    History { seed, class, provider, operators, requests, faults }
 }
 
-fn fault(random: &mut Random, card_gateway: bool) -> Fault {
-    let role = if card_gateway && random.one_in(3) { Role::Gateway } else { random.of(roles(card_gateway)) };
+fn fault(random: &mut Random, uses_gateway: bool) -> Fault {
+    let role = if uses_gateway && random.one_in(3) { Role::Gateway } else { random.of(roles(uses_gateway)) };
     let duration = random.of(&[SECOND / 10, SECOND / 2, 2 * SECOND, 6 * SECOND]);
-    match random.below(if card_gateway { 12 } else { 11 }) {
+    match random.below(if uses_gateway { 12 } else { 11 }) {
         0 => Fault::Kill { role, restart: duration },
         1..5 => {
             let fault = StatementFault { skip: random.below(30), executed: !random.one_in(3), kills: random.one_in(2) };

@@ -377,11 +377,12 @@ mod tests {
         let switches = include_str!("../../../common/foundation/src/proof/switch.rs");
         let list = switches.split_once("rules! {").and_then(|(_, rest)| rest.split_once("\n}")).expect("a list").0;
         let switches: BTreeSet<&str> = list.split('"').skip(1).step_by(2).collect();
-        // The lock order is tested by a journey, where two commands contend often enough.
-        let journeys = ["lock_order"];
-        let rules: BTreeSet<&str> = ALL.iter().map(|mutant| mutant.rule).chain(journeys).collect();
+        // The lock order is tested by a journey, where two commands contend often enough; what a provider forgets after a
+        // day, by the simulation.
+        let elsewhere = ["lock_order", "forgotten"];
+        let rules: BTreeSet<&str> = ALL.iter().map(|mutant| mutant.rule).chain(elsewhere).collect();
         assert_eq!(switches, rules);
-        assert!(rules.len() >= 12 && rules.len() == ALL.len() + journeys.len());
+        assert!(rules.len() >= 12 && rules.len() == ALL.len() + elsewhere.len());
         assert_eq!(super::named(SHORT).expect("mutants").len(), 3);
     }
 }

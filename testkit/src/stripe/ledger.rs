@@ -1,6 +1,7 @@
 //! The accounts and their objects, as JSON.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -132,6 +133,8 @@ pub(super) struct Account {
     /// When money becomes available or an authorization ends, and the id of that object.
     due: BTreeSet<(i64, String)>,
     pub(super) events: Vec<Value>,
+    /// The time from a capture until its money is available.
+    pub(super) available_after: Duration,
 }
 
 impl Account {
@@ -149,6 +152,7 @@ impl Account {
             used: HashSet::new(),
             due: BTreeSet::new(),
             events: Vec::new(),
+            available_after: AVAILABLE_AFTER,
         }
     }
 
@@ -333,7 +337,7 @@ impl Account {
         currency: &Value,
         now: i64,
     ) -> String {
-        let available = now + i64::try_from(AVAILABLE_AFTER.as_secs()).unwrap_or(i64::MAX);
+        let available = now + i64::try_from(self.available_after.as_secs()).unwrap_or(i64::MAX);
         let transaction = json!({
             "object": "balance_transaction", "amount": amount, "net": amount, "fee": 0, "fee_details": [],
             "available_on": available, "created": now, "currency": currency, "source": source, "status": "pending",

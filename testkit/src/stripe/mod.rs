@@ -29,7 +29,7 @@ use self::remote::Remote;
 pub use self::events::sign;
 pub use self::ledger::CardBehavior;
 
-/// The time from a capture until its money is available.
+/// The usual time from a capture until its money is available.
 pub const AVAILABLE_AFTER: Duration = Duration::from_secs(2 * 24 * 3600);
 /// How long idempotency keys are remembered.
 pub const KEYS_ARE_KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -127,7 +127,7 @@ impl std::fmt::Debug for Stripe {
 /// dropped.
 pub struct Stripe {
     double: Arc<Double>,
-    _stop: oneshot::Sender<()>,
+    _stop: Option<oneshot::Sender<()>>,
 }
 
 impl Stripe {
@@ -147,6 +147,21 @@ impl Stripe {
         Self::start_with(Some(Remote::new(url)))
     }
 
+    /// The double without a server, to be served at this base URL by [`Stripe::serve`].
+    #[must_use]
+    pub fn unserved(url: String) -> Self {
+        let double = Double { url, remote: None, ledger: Mutex::default(), faults: Faults::default() };
+        Self { double: Arc::new(double), _stop: None }
+    }
+
+    /// Serves what connects to `listener`.
+    ///
+    /// # Errors
+    /// If the listener fails.
+    pub async fn serve(&self, listener: TcpListener) -> std::io::Result<()> {
+        axum::serve(listener, server::router(Arc::clone(&self.double))).await
+    }
+
     fn start_with(remote: Option<Remote>) -> Result<Self> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
@@ -164,7 +179,7 @@ impl Stripe {
                 }
             });
         });
-        Ok(Self { double, _stop: stop })
+        Ok(Self { double, _stop: Some(stop) })
     }
 
     /// The base URL.
@@ -200,6 +215,11 @@ impl Stripe {
     pub fn token(&self, keys: &StripeKeys, behavior: CardBehavior) -> String {
         let mut ledger = self.double.ledger();
         ledger.account(&keys.secret_key).new_method(behavior)
+    }
+
+    /// From now on, captured money of an account is available after this time.
+    pub fn make_available_after(&self, keys: &StripeKeys, time: Duration) {
+        self.double.ledger().account(&keys.secret_key).available_after = time;
     }
 
     /// Stops the clock at this many seconds since 1970.

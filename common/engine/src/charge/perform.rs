@@ -263,7 +263,9 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
         Err(error) => return Ok(SendResult::retry_later(error.to_string())),
     };
     match class {
-        RecoveryClass::IdempotentFor(kept) if claimed.sent_for >= kept => look_up_forgotten(provider, claimed).await,
+        RecoveryClass::IdempotentFor(kept) if claimed.sent_for >= kept && rule_enabled!(Forgotten) => {
+            look_up_forgotten(provider, claimed).await
+        }
         RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) if !operations::admit(db, claimed).await => {
             Ok(SendResult::retry_later(BREAKER_OPEN))
         }

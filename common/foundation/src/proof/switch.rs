@@ -70,6 +70,8 @@ rules! {
     Breaker = "breaker",
     /// A capture, void or refund has its own reference at the provider.
     ChildReference = "child_reference",
+    /// A request is not sent again when its provider may have forgotten its reference.
+    Forgotten = "forgotten",
     /// A charge whose total differs from the requested amount is reversed, not booked.
     Total = "total",
     /// Rows of a table are locked in the order of their ids.

@@ -66,13 +66,14 @@ impl Stripe {
 
     /// Sends a request.
     async fn send(&self, request: &Request) -> Result<ProviderResponse, SendError> {
-        let (wire, account) = (&self.wire, self.accounts.of(request.account).await?);
+        let account = self.accounts.of(request.account).await?;
+        let stripe = self.wire.with(&account);
         match &request.action {
-            Action::Charge { .. } => charge::charge(wire, &account, request).await,
-            Action::StoreCard { token } => card::store(wire, &account, request, token).await,
-            Action::Capture { charge, money } => follow_up::capture(wire, &account, request, charge, *money).await,
-            Action::Void { charge } => follow_up::void(wire, &account, request, charge).await,
-            Action::Refund { charge, money } => follow_up::refund(wire, &account, request, charge, *money).await,
+            Action::Charge { .. } => charge::charge(stripe, request).await,
+            Action::StoreCard { token } => card::store(stripe, request, token).await,
+            Action::Capture { charge, money } => follow_up::capture(stripe, request, charge, *money).await,
+            Action::Void { charge } => follow_up::void(stripe, request, charge).await,
+            Action::Refund { charge, money } => follow_up::refund(stripe, request, charge, *money).await,
         }
     }
 }
@@ -92,8 +93,23 @@ pub fn is_token(text: &str) -> bool {
 }
 
 impl Provider for Stripe {
-    fn recovery(&self, _: ProviderAccountId, _: OperationKind) -> BoxFuture<'_, Result<RecoveryClass, ProviderError>> {
-        std::future::ready(Ok(RecoveryClass::IdempotentFor(KEYS_ARE_KEPT))).boxed()
+    fn recovery(
+        &self,
+        _: ProviderAccountId,
+        kind: OperationKind,
+    ) -> BoxFuture<'_, Result<RecoveryClass, ProviderError>> {
+        let class = match kind {
+            // Saving a card again moves no money.
+            OperationKind::StoreCard => RecoveryClass::Idempotent,
+            OperationKind::Sale
+            | OperationKind::Authorize
+            | OperationKind::Capture
+            | OperationKind::Void
+            | OperationKind::Refund
+            | OperationKind::Reverse
+            | OperationKind::ReverseByRefund => RecoveryClass::IdempotentFor(KEYS_ARE_KEPT),
+        };
+        std::future::ready(Ok(class)).boxed()
     }
 
     fn execute(&self, request: Request) -> BoxFuture<'_, Result<ProviderResponse, ProviderError>> {
@@ -115,16 +131,15 @@ impl Provider for Stripe {
     fn look_up(&self, request: Request) -> BoxFuture<'_, Result<Found, ProviderError>> {
         async move {
             let account = self.accounts.of(request.account).await?;
+            let stripe = self.wire.with(&account);
             match &request.action {
-                Action::Charge { .. } => charge::look_up(&self.wire, &account, &request).await,
+                Action::Charge { .. } => charge::look_up(stripe, &request).await,
                 // A card that was saved and not recorded is of no use to anybody.
                 Action::StoreCard { .. } => Ok(Found::Nothing),
-                Action::Capture { charge, money } => {
-                    follow_up::look_up_capture(&self.wire, &account, &request, charge, *money).await
-                }
-                Action::Void { charge } => follow_up::look_up_void(&self.wire, &account, &request, charge).await,
+                Action::Capture { charge, money } => follow_up::look_up_capture(stripe, &request, charge, *money).await,
+                Action::Void { charge } => follow_up::look_up_void(stripe, &request, charge).await,
                 Action::Refund { charge, money } => {
-                    follow_up::look_up_refund(&self.wire, &account, &request, charge, Some(*money)).await
+                    follow_up::look_up_refund(stripe, &request, charge, Some(*money)).await
                 }
             }
         }
@@ -138,7 +153,8 @@ impl Provider for Stripe {
     ) -> BoxFuture<'a, Result<Option<Booked>, ProviderError>> {
         async move {
             let account = self.accounts.of(account).await?;
-            statement::booked(&self.wire, &account, provider_ref).await
+            let stripe = self.wire.with(&account);
+            statement::booked(stripe, provider_ref).await
         }
         .boxed()
     }
@@ -151,7 +167,8 @@ impl Provider for Stripe {
     ) -> BoxFuture<'_, Result<Statement, ProviderError>> {
         async move {
             let account = self.accounts.of(account).await?;
-            statement::read(&self.wire, &account, since, usize::try_from(limit).unwrap_or(0)).await
+            let stripe = self.wire.with(&account);
+            statement::read(stripe, since, usize::try_from(limit).unwrap_or(0)).await
         }
         .boxed()
     }
@@ -163,7 +180,8 @@ impl Provider for Stripe {
     ) -> BoxFuture<'_, Result<Option<StatementLine>, ProviderError>> {
         async move {
             let account = self.accounts.of(account).await?;
-            statement::booked_line(&self.wire, &account, &provider_ref).await
+            let stripe = self.wire.with(&account);
+            statement::booked_line(stripe, &provider_ref).await
         }
         .boxed()
     }
@@ -171,7 +189,8 @@ impl Provider for Stripe {
     fn inquire(&self, inquiry: ChargeInquiry) -> BoxFuture<'_, Result<ChargeReport, ProviderError>> {
         async move {
             let account = self.accounts.of(inquiry.account).await?;
-            inquiry::report(&self.wire, &account, &inquiry).await
+            let stripe = self.wire.with(&account);
+            inquiry::report(stripe, &inquiry).await
         }
         .boxed()
     }

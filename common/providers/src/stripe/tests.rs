@@ -16,7 +16,7 @@ use crate::contract::{BookedCharge, CardOutcome, Fixture, TIMEOUT, charged, cont
 use crate::credentials::Stored as _;
 use crate::{
     Action, ChargeInquiry, ChargeReport, ChargeStatus, DeclineType, DisputeReason, DisputeStatus, Entry, Found,
-    Provider, ProviderError, ProviderResponse, RecoveryClass, Request, Source,
+    OperationKind, Provider, ProviderError, ProviderResponse, RecoveryClass, Request, Source,
 };
 use foundation::clock::Clock;
 use foundation::crypto::{EncryptionKey, KeyRing, Secret};
@@ -121,7 +121,7 @@ impl StripeFixture {
     async fn remote_intents(&self) -> Vec<Value> {
         let account = self.adapter.accounts.of(self.account).await.expect("credentials");
         let list: Option<super::objects::List<Value>> =
-            self.adapter.wire.get("/v1/payment_intents?limit=100", &account).await.expect("a list");
+            self.adapter.wire.with(&account).get("/v1/payment_intents?limit=100").await.expect("a list");
         list.expect("a list").data
     }
 
@@ -426,4 +426,12 @@ async fn an_abandoned_challenge_is_cancelled_and_declined() {
     assert!(matches!(fixture.execute(&in_time).await, ProviderResponse::Challenged { .. }));
     assert_eq!(declined(fixture.execute(&late(CHALLENGE_LIFETIME)).await).code, "authentication_failed");
     assert_eq!(fixture.stripe.objects(&fixture.keys, "payment_intent")[0]["status"], "canceled");
+}
+
+#[tokio::test]
+async fn only_what_moves_money_may_need_a_manual_review() {
+    let fixture = StripeFixture::new().await;
+    let class = async |kind| fixture.adapter.recovery(fixture.account, kind).await.expect("a class");
+    assert_eq!(class(OperationKind::StoreCard).await, RecoveryClass::Idempotent);
+    assert_eq!(class(OperationKind::Refund).await, RecoveryClass::IdempotentFor(KEYS_ARE_KEPT));
 }

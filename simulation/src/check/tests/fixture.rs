@@ -9,7 +9,7 @@ use sha2::Sha256;
 use crate::auditor::State;
 use crate::check::{Anomaly, Books, Evidence, Line, check};
 use crate::client::{ReceivedResponse, Response};
-use crate::history::{Fault, History, Request, TimedFault, TimedRequest, post};
+use crate::history::{Fault, History, Provider, Request, TimedFault, TimedRequest, post};
 use crate::receiver::Delivery;
 
 const CREATED: &str = "2026-01-30T22:00:01.000Z";
@@ -163,7 +163,7 @@ fn fixture() -> Fixture {
         history: History {
             seed: 0,
             class: 'A',
-            card_gateway: false,
+            provider: Provider::Mock,
             operators: false,
             requests: Vec::new(),
             faults: Vec::new(),

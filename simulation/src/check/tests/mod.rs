@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use self::fixture::{Fixture, id, violations};
 use super::{Anomaly, GivenUp, Line, Sent};
 use crate::client::Response;
-use crate::history::{get, post};
+use crate::history::{Provider, get, post};
 
 /// Fails unless one of the violations after the change contains the text.
 fn reports(text: &str, change: impl FnOnce(&mut Fixture)) {
@@ -403,7 +403,7 @@ fn charges_of_a_wrong_amount_are_returned() {
 fn charges_settle_at_midnight_of_the_gateway() {
     let at = |now: &'static str| {
         move |fixture: &mut Fixture| {
-            fixture.history.card_gateway = true;
+            fixture.ledger.iter_mut().for_each(|line| line.provider = Provider::CardGateway);
             fixture.state.now = now.to_owned();
         }
     };
