@@ -14,7 +14,7 @@ use foundation::card_number::has_card_number;
 use foundation::crypto::{KeyRing, Secret, random_hex, sha256};
 use foundation::db;
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, ProviderAccountId};
+use foundation::id::{AccountId, PaymentMethodId, ProviderAccountId};
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::card_gateway::{self, FIELD_PREFIX, FieldToken};
@@ -168,7 +168,11 @@ async fn field_token(
 ) -> Result<Option<CardFieldToken>> {
     match provider {
         ProviderKind::Mock => Ok(None),
-        ProviderKind::Stripe => Ok(stripe::is_token(text).then_some(CardFieldToken::OfStripe)),
+        // The id of a saved card has the same prefix.
+        ProviderKind::Stripe => {
+            let is_ours = text.parse::<PaymentMethodId>().is_ok();
+            Ok((stripe::is_token(text) && !is_ours).then_some(CardFieldToken::OfStripe))
+        }
         ProviderKind::CardGateway if !text.starts_with(FIELD_PREFIX) => Ok(None),
         ProviderKind::CardGateway => {
             let credentials =

@@ -136,15 +136,19 @@ pub async fn update(
 ) -> Result<bool> {
     if dispute.status.is_closed() {
         // A provider may book the money that it gives back after the decision.
-        sqlx::query!(
-            "UPDATE disputes SET reinstatement_ref = $3, written_at = clock_timestamp()
-             WHERE account_id = $1 AND id = $2 AND status = 'won' AND reinstatement_ref IS NULL AND $3::text IS NOT NULL",
-            account.uuid(),
-            dispute.id.uuid(),
-            reported.reinstatement_ref,
-        )
-        .execute(&mut *tx)
-        .await?;
+        if let Some(reinstatement) =
+            reported.reinstatement_ref.as_deref().filter(|_| dispute.status == DisputeStatus::Won)
+        {
+            sqlx::query!(
+                "UPDATE disputes SET reinstatement_ref = $3, written_at = clock_timestamp()
+                 WHERE account_id = $1 AND id = $2 AND reinstatement_ref IS NULL",
+                account.uuid(),
+                dispute.id.uuid(),
+                reinstatement,
+            )
+            .execute(&mut *tx)
+            .await?;
+        }
         return Ok(false);
     }
     if (dispute.status, dispute.respond_by) == (reported.status, reported.respond_by) {

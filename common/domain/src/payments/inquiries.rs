@@ -82,22 +82,6 @@ pub async fn inquire_soon(db: &PgPool, account: ProviderAccountId, provider_ref:
     Ok(())
 }
 
-/// As [`inquire_soon`], by our id.
-///
-/// # Errors
-/// Database errors only.
-pub async fn inquire_now(db: &PgPool, payment: PaymentId, now: Timestamp) -> Result<()> {
-    sqlx::query!(
-        "UPDATE payments SET inquiry_at = account_now(account_id, $2)
-         WHERE id = $1 AND provider_ref IS NOT NULL AND (inquiry_at IS NULL OR inquiry_at > account_now(account_id, $2))",
-        payment.uuid(),
-        now,
-    )
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
 /// What a charge is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InquiryKind {

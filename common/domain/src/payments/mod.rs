@@ -14,8 +14,8 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 pub use inquiries::{
-    INQUIRY_BATCH, Inquiry, InquiryKind, due_inquiries, inquire_now, inquire_soon, inquiry, next_inquiry,
-    postpone_inquiries, take_due_inquiries,
+    INQUIRY_BATCH, Inquiry, InquiryKind, due_inquiries, inquire_soon, inquiry, next_inquiry, postpone_inquiries,
+    take_due_inquiries,
 };
 pub use intent::NewPayment;
 pub use list::{Filter, Listed, list};

@@ -228,12 +228,10 @@ impl Comparison<'_> {
             LineMatch::Unmatched { .. } if line.entry == Entry::Charge => self.record_orphan(line).await?,
             // Recovery of that operation finds it by a look-up, or sends the request again.
             LineMatch::Unmatched { candidate: Some(_), .. } => {}
-            LineMatch::Unmatched { payment, .. }
-                if line.entry.is_dispute() && line.occurred_at >= self.due.books_until =>
-            {
+            LineMatch::Unmatched { .. } if line.entry.is_dispute() && line.occurred_at >= self.due.books_until => {
                 // An inquiry records the dispute; after settlement, nothing else would cause one.
-                if let Some(payment) = payment {
-                    payments::inquire_now(self.db, payment, self.clock.now()).await?;
+                if let Some(charge) = &line.follows {
+                    payments::inquire_soon(self.db, self.id, &charge.provider_ref, self.clock.now()).await?;
                 }
                 return Ok(LineResult::UnderWay);
             }

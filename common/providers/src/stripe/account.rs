@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::Credentials;
-use super::wire::{Form, Wire};
+use super::wire::{Form, Session, Wire};
 use crate::ProviderError;
 
 /// What the adapter reads, by Stripe's name of the permission.
@@ -49,29 +49,29 @@ struct Account {
 /// Queries Stripe, or another server at this base URL, for the account of a key and its permissions.
 pub async fn check(base: Option<String>, account: &Credentials) -> AtStripe {
     let wire = Wire::new(base.unwrap_or_else(|| super::BASE_URL.to_owned()));
-    match checked(&wire, account).await {
+    match checked(wire.with(account)).await {
         Ok(known) => known,
         Err(ProviderError::NotProcessed { cause: crate::Cause::Credentials, reason }) => AtStripe::WrongKey(reason),
         Err(error) => AtStripe::NoResponse(error.to_string()),
     }
 }
 
-async fn checked(wire: &Wire, account: &Credentials) -> Result<AtStripe, ProviderError> {
+async fn checked(stripe: Session<'_>) -> Result<AtStripe, ProviderError> {
     let mut missing = Vec::new();
     for (permission, path) in [ACCOUNT].into_iter().chain(READS) {
-        if wire.is_forbidden(path, account, None).await? {
+        if stripe.is_forbidden(path, None).await? {
             missing.push(permission);
         }
     }
     for (permission, path, (name, value)) in WRITES {
-        if wire.is_forbidden(path, account, Some(Form::new().with(name, value))).await? {
+        if stripe.is_forbidden(path, Some(Form::new().with(name, value))).await? {
             missing.push(permission);
         }
     }
     if !missing.is_empty() {
         return Ok(AtStripe::Lacks(missing));
     }
-    let known: Option<Account> = wire.get(ACCOUNT.1, account).await?;
+    let known: Option<Account> = stripe.get(ACCOUNT.1).await?;
     let known = known.ok_or_else(|| ProviderError::Unknown("Stripe names no account".to_owned()))?;
     Ok(AtStripe::Known(known.id))
 }

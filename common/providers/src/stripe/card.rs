@@ -1,8 +1,8 @@
 //! Saving cards: a Customer, and a SetupIntent that attaches the card to it for charges without the cardholder.
 
+use super::decline;
 use super::objects::{Customer, REFERENCE, SetupIntent};
-use super::wire::{self, Form, Reply, SendError, Wire};
-use super::{Credentials, decline};
+use super::wire::{self, Form, Reply, SendError, Session};
 use crate::{DeclineCode, ProviderError, ProviderResponse, Request};
 use foundation::crypto::Secret;
 
@@ -28,8 +28,7 @@ impl SavedCard {
 
 /// Saves a card. Both requests have keys of their own, so a repetition changes nothing.
 pub(super) async fn store(
-    wire: &Wire,
-    account: &Credentials,
+    stripe: Session<'_>,
     request: &Request,
     token: &Secret<String>,
 ) -> Result<ProviderResponse, SendError> {
@@ -37,10 +36,9 @@ pub(super) async fn store(
     if !super::is_token(token) {
         return Ok(ProviderResponse::refused("not a PaymentMethod of Stripe"));
     }
-    let reference = (&*format!("metadata[{REFERENCE}]"), &*request.reference);
-    let form = Form::new().with(reference.0, reference.1);
+    let form = Form::new().with_metadata(REFERENCE, &request.reference);
     let key = format!("{}-customer", request.reference);
-    let customer = match wire.post::<Customer>("/v1/customers", account, &key, form).await? {
+    let customer = match stripe.post::<Customer>("/v1/customers", &key, form).await? {
         Reply::Success { object, .. } => object.id,
         Reply::Refused(error) => return Ok(wire::refused(&error)),
     };
@@ -50,9 +48,9 @@ pub(super) async fn store(
         .with("payment_method_types[]", "card")
         .with("usage", "off_session")
         .with("confirm", "true")
-        .with(reference.0, reference.1)
+        .with_metadata(REFERENCE, &request.reference)
         .with("expand[]", "payment_method");
-    let intent = match wire.post::<SetupIntent>("/v1/setup_intents", account, &request.reference, form).await? {
+    let intent = match stripe.post::<SetupIntent>("/v1/setup_intents", &request.reference, form).await? {
         Reply::Success { object, .. } => object,
         Reply::Refused(error) => {
             return Ok(match decline::of_error(&error) {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::objects::{FOLLOW_UP, IntentStatus, List, PaymentIntent, REFERENCE, StripeError, time};
-use super::wire::{self, Form, Reply, SendError, Wire};
-use super::{Credentials, SavedCard, amount, decline};
+use super::objects::{IntentStatus, List, PaymentIntent, REFERENCE, StripeError, time};
+use super::wire::{self, Form, Reply, SendError, Session};
+use super::{SavedCard, amount, decline};
 use crate::{Action, DeclineCode, Found, ProviderError, ProviderResponse, Request, Source};
 use foundation::money::Money;
 
@@ -14,11 +14,7 @@ const NOT_ATTEMPTED: &str = "requested_by_customer";
 pub(super) const CHALLENGE_LIFETIME: Duration = Duration::from_secs(15 * 60);
 
 /// Executes a sale or an authorization.
-pub(super) async fn charge(
-    wire: &Wire,
-    account: &Credentials,
-    request: &Request,
-) -> Result<ProviderResponse, SendError> {
+pub(super) async fn charge(stripe: Session<'_>, request: &Request) -> Result<ProviderResponse, SendError> {
     let Action::Charge { source, money, capture } = &request.action else {
         return Err(ProviderError::unavailable("expected a charge").into());
     };
@@ -43,12 +39,12 @@ pub(super) async fn charge(
         // With a return URL, a challenge is a redirect; without one, it is a decline.
         .with_some("return_url", request.return_url.as_deref())
         .with_some(without_challenge, request.return_url.is_none().then_some("true"))
-        .with(&format!("metadata[{REFERENCE}]"), &request.reference)
+        .with_metadata(REFERENCE, &request.reference)
         .with("expand[]", "latest_charge");
-    match wire.post::<PaymentIntent>("/v1/payment_intents", account, &request.reference, form).await? {
+    match stripe.post::<PaymentIntent>("/v1/payment_intents", &request.reference, form).await? {
         // The answer repeats the state of then.
         Reply::Success { object, replayed: true } => {
-            Ok(current(wire, account, &object.id, request).await.map_err(SendError::after_effect)?)
+            Ok(current(stripe, &object.id, request).await.map_err(SendError::after_effect)?)
         }
         Reply::Success { object, replayed: false } => Ok(response(&object, request)?),
         Reply::Refused(error) => Ok(refusal(&error)),
@@ -56,21 +52,15 @@ pub(super) async fn charge(
 }
 
 /// The present outcome of a payment that an earlier request has made.
-async fn current(
-    wire: &Wire,
-    account: &Credentials,
-    id: &str,
-    request: &Request,
-) -> Result<ProviderResponse, SendError> {
-    let intent = end_abandoned(wire, account, retrieve(wire, account, id).await?, request).await?;
+async fn current(stripe: Session<'_>, id: &str, request: &Request) -> Result<ProviderResponse, SendError> {
+    let intent = end_abandoned(stripe, retrieve(stripe, id).await?, request).await?;
     Ok(response(&intent, request)?)
 }
 
 /// Cancels a payment that has waited for long for the cardholder, or that Stripe has not attempted: Stripe would let it
 /// wait for ever.
 async fn end_abandoned(
-    wire: &Wire,
-    account: &Credentials,
+    stripe: Session<'_>,
     intent: PaymentIntent,
     request: &Request,
 ) -> Result<PaymentIntent, SendError> {
@@ -91,7 +81,7 @@ async fn end_abandoned(
     }
     let form = Form::new().with("cancellation_reason", reason).with("expand[]", "latest_charge");
     let (path, key) = (format!("/v1/payment_intents/{}/cancel", intent.id), format!("{}-abandoned", request.reference));
-    match wire.post(&path, account, &key, form).await? {
+    match stripe.post(&path, &key, form).await? {
         Reply::Success { object, .. } => Ok(object),
         // The cardholder has completed it just now.
         Reply::Refused(error) => Err(ProviderError::Unknown(error.reason()).into()),
@@ -109,29 +99,29 @@ fn refusal(error: &StripeError) -> ProviderResponse {
 ///
 /// # Errors
 /// [`ProviderError::Unknown`] if there is none.
-pub(super) async fn retrieve(wire: &Wire, account: &Credentials, id: &str) -> Result<PaymentIntent, ProviderError> {
-    let found = find(wire, account, id).await?;
+pub(super) async fn retrieve(stripe: Session<'_>, id: &str) -> Result<PaymentIntent, ProviderError> {
+    let found = find(stripe, id).await?;
     found.ok_or_else(|| ProviderError::Unknown(format!("Stripe does not know the payment {id}")))
 }
 
 /// As [`retrieve`], `None` if there is none.
-pub(super) async fn find(wire: &Wire, account: &Credentials, id: &str) -> Result<Option<PaymentIntent>, ProviderError> {
+pub(super) async fn find(stripe: Session<'_>, id: &str) -> Result<Option<PaymentIntent>, ProviderError> {
     if !wire::is_id("pi_", id) {
         return Ok(None);
     }
     let expand = [("expand[]", "latest_charge.balance_transaction")];
-    wire.get(&wire::query(&format!("/v1/payment_intents/{id}"), &expand), account).await
+    stripe.get(&wire::query(&format!("/v1/payment_intents/{id}"), &expand)).await
 }
 
 /// Looks up a charge by our reference in its metadata, which Stripe usually finds within a minute.
-pub(super) async fn look_up(wire: &Wire, account: &Credentials, request: &Request) -> Result<Found, ProviderError> {
+pub(super) async fn look_up(stripe: Session<'_>, request: &Request) -> Result<Found, ProviderError> {
     let query = format!("metadata['{REFERENCE}']:'{}'", request.reference);
     let search = wire::query("/v1/payment_intents/search", &[("query", &query), ("expand[]", "data.latest_charge")]);
-    let found: Option<List<PaymentIntent>> = wire.get(&search, account).await?;
+    let found: Option<List<PaymentIntent>> = stripe.get(&search).await?;
     match found.map(|list| list.data).unwrap_or_default().as_slice() {
         [] => Ok(Found::Nothing),
         [found] => {
-            let intent = end_abandoned(wire, account, found.clone(), request).await?;
+            let intent = end_abandoned(stripe, found.clone(), request).await?;
             match response(&intent, request) {
                 Ok(ProviderResponse::Challenged { .. }) => Ok(Found::Pending),
                 Ok(response) => Ok(Found::Response(response)),
@@ -198,9 +188,4 @@ fn approved(intent: &PaymentIntent, requested: Money, amount: i64) -> Result<Pro
     } else {
         Ok(ProviderResponse::Mismatched { provider_ref, total: total.minor })
     }
-}
-
-/// The name of the metadata of a capture or cancellation.
-pub(super) fn follow_up_field() -> String {
-    format!("metadata[{FOLLOW_UP}]")
 }

@@ -1,20 +1,15 @@
 //! Disputes of a charge.
 
-use super::Credentials;
 use super::objects::{BalanceTransaction, Dispute, List, money, time};
-use super::wire::{self, Wire};
+use super::wire::{self, Session};
 use crate::{DisputeReason, DisputeStatus, ProviderError, ReportedDispute};
 
 /// Disputes read at once; a charge has a few at most.
 const PAGE: &str = "100";
 
-pub(super) async fn of_charge(
-    wire: &Wire,
-    account: &Credentials,
-    charge: &str,
-) -> Result<Vec<ReportedDispute>, ProviderError> {
+pub(super) async fn of_charge(stripe: Session<'_>, charge: &str) -> Result<Vec<ReportedDispute>, ProviderError> {
     let path = wire::query("/v1/disputes", &[("payment_intent", charge), ("limit", PAGE)]);
-    let list: Option<List<Dispute>> = wire.get(&path, account).await?;
+    let list: Option<List<Dispute>> = stripe.get(&path).await?;
     let disputes = list.map(|list| list.data).unwrap_or_default();
     disputes.iter().filter_map(|dispute| reported(dispute).transpose()).collect()
 }

@@ -2,10 +2,12 @@
 //!
 //! A captured charge cannot be cancelled at Stripe, so its void is a refund of the whole amount.
 
-use super::charge::{self, follow_up_field};
-use super::objects::{Charge, IntentStatus, List, PaymentIntent, REFERENCE, Refund, RefundStatus, VOID, reference};
-use super::wire::{self, Form, Reply, SendError, Wire};
-use super::{Credentials, amount};
+use super::amount;
+use super::charge;
+use super::objects::{
+    Charge, FOLLOW_UP, IntentStatus, List, PaymentIntent, REFERENCE, Refund, RefundStatus, VOID, reference,
+};
+use super::wire::{self, Form, Reply, SendError, Session};
 use crate::{Found, ProviderError, ProviderResponse, Request};
 use foundation::money::Money;
 
@@ -18,8 +20,7 @@ fn reference_of(charge: &str, what: &str) -> String {
 }
 
 pub(super) async fn capture(
-    wire: &Wire,
-    account: &Credentials,
+    stripe: Session<'_>,
     request: &Request,
     charge: &str,
     money: Money,
@@ -27,12 +28,12 @@ pub(super) async fn capture(
     let Some(amount) = amount::to_stripe(money) else {
         return Ok(ProviderResponse::refused(format!("Stripe cannot capture exactly {money}")));
     };
-    let form = Form::new().with("amount_to_capture", &amount.to_string()).with(&follow_up_field(), &request.reference);
+    let form = Form::new().with("amount_to_capture", &amount.to_string()).with_metadata(FOLLOW_UP, &request.reference);
     if !wire::is_id("pi_", charge) {
         return Ok(ProviderResponse::refused("not a charge of Stripe"));
     }
     let path = format!("/v1/payment_intents/{charge}/capture");
-    match wire.post::<PaymentIntent>(&path, account, &request.reference, form).await? {
+    match stripe.post::<PaymentIntent>(&path, &request.reference, form).await? {
         Reply::Success { object, .. } => Ok(captured(&object, request, money)?),
         Reply::Refused(error) => Ok(wire::refused(&error)),
     }
@@ -47,28 +48,23 @@ fn captured(intent: &PaymentIntent, request: &Request, money: Money) -> Result<P
 }
 
 /// Cancels an authorization, or refunds a captured charge whose money is not available yet.
-pub(super) async fn void(
-    wire: &Wire,
-    account: &Credentials,
-    request: &Request,
-    charge: &str,
-) -> Result<ProviderResponse, SendError> {
-    let Some(intent) = charge::find(wire, account, charge).await? else {
+pub(super) async fn void(stripe: Session<'_>, request: &Request, charge: &str) -> Result<ProviderResponse, SendError> {
+    let Some(intent) = charge::find(stripe, charge).await? else {
         return Ok(ProviderResponse::refused("Stripe does not know the charge"));
     };
     if intent.status == IntentStatus::Succeeded {
         if intent.charge().and_then(Charge::transaction).is_some_and(|transaction| transaction.is_available()) {
             // Unless it was voided before, by a request whose answer was lost.
-            return Ok(match look_up_refund(wire, account, request, charge, None).await? {
+            return Ok(match look_up_refund(stripe, request, charge, None).await? {
                 Found::Response(response) => response,
                 Found::Pending | Found::Nothing => ProviderResponse::refused("the charge has settled"),
             });
         }
         let all = intent.money(intent.amount_received)?;
-        return give_back(wire, account, request, (charge, all), &[VOID]).await;
+        return give_back(stripe, request, (charge, all), GiveBack::Void).await;
     }
     let path = format!("/v1/payment_intents/{charge}/cancel");
-    match wire.post::<PaymentIntent>(&path, account, &request.reference, Form::new()).await? {
+    match stripe.post::<PaymentIntent>(&path, &request.reference, Form::new()).await? {
         Reply::Success { object, .. } if object.status == IntentStatus::Canceled => {
             Ok(ProviderResponse::Done { provider_ref: reference_of(charge, "void") })
         }
@@ -78,22 +74,28 @@ pub(super) async fn void(
 }
 
 pub(super) async fn refund(
-    wire: &Wire,
-    account: &Credentials,
+    stripe: Session<'_>,
     request: &Request,
     charge: &str,
     money: Money,
 ) -> Result<ProviderResponse, SendError> {
-    give_back(wire, account, request, (charge, money), &[]).await
+    give_back(stripe, request, (charge, money), GiveBack::Refund).await
 }
 
-/// Refunds so much of a charge, with these metadata besides our reference.
+/// What a refund at Stripe is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GiveBack {
+    Refund,
+    /// A captured charge cannot be cancelled.
+    Void,
+}
+
+/// Refunds so much of a charge.
 async fn give_back(
-    wire: &Wire,
-    account: &Credentials,
+    stripe: Session<'_>,
     request: &Request,
     (charge, money): (&str, Money),
-    metadata: &[&str],
+    what: GiveBack,
 ) -> Result<ProviderResponse, SendError> {
     let Some(amount) = amount::to_stripe(money) else {
         return Ok(ProviderResponse::refused(format!("Stripe cannot refund exactly {money}")));
@@ -101,11 +103,11 @@ async fn give_back(
     let mut form = Form::new()
         .with("payment_intent", charge)
         .with("amount", &amount.to_string())
-        .with(&format!("metadata[{REFERENCE}]"), &request.reference);
-    for field in metadata {
-        form = form.with(&format!("metadata[{field}]"), "true");
+        .with_metadata(REFERENCE, &request.reference);
+    if what == GiveBack::Void {
+        form = form.with_metadata(VOID, "true");
     }
-    match wire.post::<Refund>("/v1/refunds", account, &request.reference, form).await? {
+    match stripe.post::<Refund>("/v1/refunds", &request.reference, form).await? {
         Reply::Success { object, .. } => Ok(refunded(&object, Some(money))?),
         Reply::Refused(error) => Ok(wire::refused(&error)),
     }
@@ -132,13 +134,12 @@ fn refunded(refund: &Refund, money: Option<Money>) -> Result<ProviderResponse, P
 
 /// Looks up a capture in its payment.
 pub(super) async fn look_up_capture(
-    wire: &Wire,
-    account: &Credentials,
+    stripe: Session<'_>,
     request: &Request,
     charge: &str,
     money: Money,
 ) -> Result<Found, ProviderError> {
-    let intent = charge::retrieve(wire, account, charge).await?;
+    let intent = charge::retrieve(stripe, charge).await?;
     match intent.follow_up() {
         Some(own) if own == request.reference => captured(&intent, request, money).map(Found::Response),
         _ => Ok(Found::Nothing),
@@ -146,29 +147,23 @@ pub(super) async fn look_up_capture(
 }
 
 /// Looks up a void: the payment was cancelled, or refunded under our reference.
-pub(super) async fn look_up_void(
-    wire: &Wire,
-    account: &Credentials,
-    request: &Request,
-    charge: &str,
-) -> Result<Found, ProviderError> {
-    let intent = charge::retrieve(wire, account, charge).await?;
+pub(super) async fn look_up_void(stripe: Session<'_>, request: &Request, charge: &str) -> Result<Found, ProviderError> {
+    let intent = charge::retrieve(stripe, charge).await?;
     if intent.status == IntentStatus::Canceled {
         let done = ProviderResponse::Done { provider_ref: reference_of(charge, "void") };
         return Ok(Found::Response(done));
     }
-    look_up_refund(wire, account, request, charge, None).await
+    look_up_refund(stripe, request, charge, None).await
 }
 
 /// Looks up a refund by our reference.
 pub(super) async fn look_up_refund(
-    wire: &Wire,
-    account: &Credentials,
+    stripe: Session<'_>,
     request: &Request,
     charge: &str,
     money: Option<Money>,
 ) -> Result<Found, ProviderError> {
-    let list = refunds_of(wire, account, charge).await?;
+    let list = refunds_of(stripe, charge).await?;
     let mut own = list.iter().filter(|refund| reference(&refund.metadata) == request.reference);
     match (own.next(), own.next()) {
         (None, _) => Ok(Found::Nothing),
@@ -181,10 +176,10 @@ pub(super) async fn look_up_refund(
 ///
 /// # Errors
 /// [`ProviderError::Unknown`] if there are too many to be read.
-pub(super) async fn refunds_of(wire: &Wire, account: &Credentials, charge: &str) -> Result<Vec<Refund>, ProviderError> {
+pub(super) async fn refunds_of(stripe: Session<'_>, charge: &str) -> Result<Vec<Refund>, ProviderError> {
     let path = wire::query("/v1/refunds", &[("payment_intent", charge), ("limit", REFUNDS)]);
     let list: List<Refund> =
-        wire.get(&path, account).await?.ok_or_else(|| ProviderError::Unknown(format!("{charge} is not known")))?;
+        stripe.get(&path).await?.ok_or_else(|| ProviderError::Unknown(format!("{charge} is not known")))?;
     if list.has_more {
         return Err(ProviderError::Unknown(format!("{charge} has more than {REFUNDS} refunds")));
     }

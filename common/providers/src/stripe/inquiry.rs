@@ -4,20 +4,16 @@ use super::charge;
 use super::disputes;
 use super::follow_up::refunds_of;
 use super::objects::{IntentStatus, PaymentIntent, time};
-use super::wire::Wire;
-use super::{Credentials, statement};
+use super::statement;
+use super::wire::Session;
 use crate::{ChargeInquiry, ChargeReport, ChargeStatus, ProviderError};
 
-pub(super) async fn report(
-    wire: &Wire,
-    account: &Credentials,
-    inquiry: &ChargeInquiry,
-) -> Result<ChargeReport, ProviderError> {
-    let intent = charge::retrieve(wire, account, &inquiry.charge).await?;
+pub(super) async fn report(stripe: Session<'_>, inquiry: &ChargeInquiry) -> Result<ChargeReport, ProviderError> {
+    let intent = charge::retrieve(stripe, &inquiry.charge).await?;
     if intent.reference() != inquiry.reference {
         return Err(ProviderError::Unknown(format!("{} has another reference", inquiry.charge)));
     }
-    let refunds = refunds_of(wire, account, &inquiry.charge).await?;
+    let refunds = refunds_of(stripe, &inquiry.charge).await?;
     let mut lines = statement::of_intent(&intent)?;
     for refund in &refunds {
         lines.extend(statement::of_refund(refund, &intent)?);
@@ -29,7 +25,7 @@ pub(super) async fn report(
             status(&intent, inquiry)?
         },
         lines: Some(lines),
-        disputes: disputes::of_charge(wire, account, &inquiry.charge).await?,
+        disputes: disputes::of_charge(stripe, &inquiry.charge).await?,
     })
 }
 

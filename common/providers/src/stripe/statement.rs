@@ -5,8 +5,8 @@ use super::objects::{
     BalanceTransaction, Dispute, Expandable, IntentStatus, List, PaymentIntent, Refund, RefundStatus, Source, money,
     reference, time,
 };
-use super::wire::{self, Wire};
-use super::{Credentials, charge, disputes};
+use super::wire::{self, Session};
+use super::{charge, disputes};
 use crate::{
     Booked, BookedKind, BookedState, Entry, ParentCharge, ProviderError, ProviderResponse, Statement, StatementLine,
 };
@@ -21,20 +21,15 @@ const PAGES: usize = 12;
 /// The longest window, in seconds.
 const DAY: i64 = 24 * 60 * 60;
 
-pub(super) async fn read(
-    wire: &Wire,
-    account: &Credentials,
-    since: Timestamp,
-    limit: usize,
-) -> Result<Statement, ProviderError> {
+pub(super) async fn read(stripe: Session<'_>, since: Timestamp, limit: usize) -> Result<Statement, ProviderError> {
     let mut lines = Vec::new();
-    let newest = page(wire, account, &[("limit", "1")]).await?.data;
+    let newest = page(stripe, &[("limit", "1")]).await?.data;
     let Some(newest) = newest.first().map(|transaction| transaction.created) else {
         return Ok(Statement { lines, until: None });
     };
     let (mut from, mut length, mut pages) = (since.as_millisecond().div_euclid(1000), DAY, 0);
     while from <= newest {
-        let (mut read, is_whole) = window(wire, account, (from, from + length), &mut pages).await?;
+        let (mut read, is_whole) = window(stripe, (from, from + length), &mut pages).await?;
         if !is_whole && length > 1 {
             // So many were booked between the oldest of these and the end. A shorter window has fewer.
             let oldest = read.last().map_or(from, |transaction| transaction.created);
@@ -43,7 +38,7 @@ pub(super) async fn read(
         }
         read.reverse();
         for transaction in &read {
-            lines.extend(of_transaction(wire, account, transaction).await?);
+            lines.extend(of_transaction(stripe, transaction).await?);
         }
         from += length;
         length = (length * 2).min(DAY);
@@ -56,8 +51,7 @@ pub(super) async fn read(
 
 /// The balance transactions of a time, the newest first, and whether these are all. All of a single second are read.
 async fn window(
-    wire: &Wire,
-    account: &Credentials,
+    stripe: Session<'_>,
     (from, to): (i64, i64),
     pages: &mut usize,
 ) -> Result<(Vec<BalanceTransaction>, bool), ProviderError> {
@@ -76,7 +70,7 @@ async fn window(
             ("expand[]", "data.source.payment_intent"),
         ];
         parameters.extend(after.as_deref().map(|after| ("starting_after", after)));
-        let page = page(wire, account, &parameters).await?;
+        let page = page(stripe, &parameters).await?;
         *pages += 1;
         let more = page.has_more && !page.data.is_empty();
         all.extend(page.data);
@@ -87,19 +81,14 @@ async fn window(
     Ok((all, true))
 }
 
-async fn page(
-    wire: &Wire,
-    account: &Credentials,
-    parameters: &[(&str, &str)],
-) -> Result<List<BalanceTransaction>, ProviderError> {
+async fn page(stripe: Session<'_>, parameters: &[(&str, &str)]) -> Result<List<BalanceTransaction>, ProviderError> {
     let path = wire::query("/v1/balance_transactions", parameters);
-    wire.get(&path, account).await?.ok_or_else(|| ProviderError::Unknown("no balance transactions".to_owned()))
+    stripe.get(&path).await?.ok_or_else(|| ProviderError::Unknown("no balance transactions".to_owned()))
 }
 
 /// The lines of a balance transaction; none of one that concerns no card payment, such as a payout or a fee.
 async fn of_transaction(
-    wire: &Wire,
-    account: &Credentials,
+    stripe: Session<'_>,
     transaction: &BalanceTransaction,
 ) -> Result<Vec<StatementLine>, ProviderError> {
     let Some(source) = transaction.source.as_ref().and_then(Expandable::object) else { return Ok(Vec::new()) };
@@ -111,7 +100,7 @@ async fn of_transaction(
     };
     let intent = match intent {
         Some(Expandable::Object(intent)) => (**intent).clone(),
-        Some(Expandable::Id(id)) => charge::retrieve(wire, account, id).await?,
+        Some(Expandable::Id(id)) => charge::retrieve(stripe, id).await?,
         // Money that moved without a payment is none of ours, and is reported.
         None => return Ok(vec![stray(transaction)?]),
     };
@@ -236,20 +225,19 @@ fn stray(transaction: &BalanceTransaction) -> Result<StatementLine, ProviderErro
 
 /// The line of one of our references at Stripe.
 pub(super) async fn booked_line(
-    wire: &Wire,
-    account: &Credentials,
+    stripe: Session<'_>,
     provider_ref: &str,
 ) -> Result<Option<StatementLine>, ProviderError> {
     if is_movement(provider_ref) {
-        return moved(wire, account, provider_ref).await;
+        return moved(stripe, provider_ref).await;
     }
     if wire::is_id("re_", provider_ref) {
-        let Some(refund) = refund(wire, account, provider_ref).await? else { return Ok(None) };
+        let Some(refund) = refund(stripe, provider_ref).await? else { return Ok(None) };
         let Some(Expandable::Object(intent)) = &refund.payment_intent else { return Ok(None) };
         return of_refund(&refund, intent);
     }
     let id = provider_ref.split(':').next().unwrap_or_default();
-    let Some(intent) = charge::find(wire, account, id).await? else { return Ok(None) };
+    let Some(intent) = charge::find(stripe, id).await? else { return Ok(None) };
     Ok(of_intent(&intent)?.into_iter().find(|line| line.provider_ref == provider_ref))
 }
 
@@ -259,15 +247,15 @@ fn is_movement(provider_ref: &str) -> bool {
 }
 
 /// The line of disputed money.
-async fn moved(wire: &Wire, account: &Credentials, provider_ref: &str) -> Result<Option<StatementLine>, ProviderError> {
+async fn moved(stripe: Session<'_>, provider_ref: &str) -> Result<Option<StatementLine>, ProviderError> {
     if wire::is_id("txn_", provider_ref) {
         let path =
             wire::query(&format!("/v1/balance_transactions/{provider_ref}"), &[("expand[]", "source.payment_intent")]);
-        let Some(transaction) = wire.get::<BalanceTransaction>(&path, account).await? else { return Ok(None) };
-        return Ok(of_transaction(wire, account, &transaction).await?.into_iter().next());
+        let Some(transaction) = stripe.get::<BalanceTransaction>(&path).await? else { return Ok(None) };
+        return Ok(of_transaction(stripe, &transaction).await?.into_iter().next());
     }
     let path = wire::query(&format!("/v1/disputes/{provider_ref}"), &[("expand[]", "payment_intent")]);
-    let Some(dispute) = wire.get::<Dispute>(&path, account).await? else { return Ok(None) };
+    let Some(dispute) = stripe.get::<Dispute>(&path).await? else { return Ok(None) };
     let withdrawn = dispute.balance_transactions.iter().find(|part| !disputes::gives_back(part));
     let (Some(withdrawn), Some(Expandable::Object(intent))) = (withdrawn, &dispute.payment_intent) else {
         return Ok(None);
@@ -275,18 +263,14 @@ async fn moved(wire: &Wire, account: &Credentials, provider_ref: &str) -> Result
     of_dispute(&dispute, withdrawn, intent).map(Some)
 }
 
-async fn refund(wire: &Wire, account: &Credentials, id: &str) -> Result<Option<Refund>, ProviderError> {
-    wire.get(&wire::query(&format!("/v1/refunds/{id}"), &[("expand[]", "payment_intent")]), account).await
+async fn refund(stripe: Session<'_>, id: &str) -> Result<Option<Refund>, ProviderError> {
+    stripe.get(&wire::query(&format!("/v1/refunds/{id}"), &[("expand[]", "payment_intent")])).await
 }
 
 /// A transaction for an operator, by its reference at Stripe.
-pub(super) async fn booked(
-    wire: &Wire,
-    account: &Credentials,
-    provider_ref: &str,
-) -> Result<Option<Booked>, ProviderError> {
+pub(super) async fn booked(stripe: Session<'_>, provider_ref: &str) -> Result<Option<Booked>, ProviderError> {
     if wire::is_id("re_", provider_ref) {
-        let Some(refund) = refund(wire, account, provider_ref).await? else { return Ok(None) };
+        let Some(refund) = refund(stripe, provider_ref).await? else { return Ok(None) };
         return Ok(Some(Booked {
             kind: if refund.is_void() { BookedKind::Void } else { BookedKind::Refund },
             state: match refund.status {
@@ -300,7 +284,7 @@ pub(super) async fn booked(
         }));
     }
     let id = provider_ref.split(':').next().unwrap_or_default();
-    let Some(intent) = charge::find(wire, account, id).await? else { return Ok(None) };
+    let Some(intent) = charge::find(stripe, id).await? else { return Ok(None) };
     let lines = of_intent(&intent)?;
     let line = lines.iter().find(|line| line.provider_ref == provider_ref);
     let kind = match line.map(|line| line.entry) {

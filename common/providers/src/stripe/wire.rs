@@ -88,6 +88,12 @@ impl Form {
         Self(url::form_urlencoded::Serializer::new(self.0).append_pair(name, value).finish())
     }
 
+    /// A text of ours that Stripe keeps with the object.
+    #[must_use]
+    pub(super) fn with_metadata(self, name: &str, value: &str) -> Self {
+        self.with(&format!("metadata[{name}]"), value)
+    }
+
     #[must_use]
     pub(super) fn with_some(self, name: &str, value: Option<&str>) -> Self {
         match value {
@@ -102,34 +108,48 @@ impl Wire {
         Self { http: TrustedClient::new(CONNECT_TIMEOUT), base: base.into() }
     }
 
+    /// Requests with the keys of an account.
+    pub(super) const fn with<'a>(&'a self, account: &'a Credentials) -> Session<'a> {
+        Session { wire: self, account }
+    }
+
+    fn uri(&self, path: &str) -> Result<Uri, ProviderError> {
+        let to = format!("{}{path}", self.base);
+        to.parse().map_err(|_| ProviderError::unavailable(format!("{to} is not a URL")))
+    }
+}
+
+/// Stripe, for one of our accounts.
+#[derive(Clone, Copy)]
+pub(super) struct Session<'a> {
+    wire: &'a Wire,
+    account: &'a Credentials,
+}
+
+impl Session<'_> {
     /// Posts a form. A repeated key returns the first answer.
     ///
     /// # Errors
     /// [`ProviderError::NotProcessed`] if it did not arrive or was rejected unread; [`ProviderError::Unknown`] or
     /// [`SendError::Failed`] if it may have had an effect.
     pub(super) async fn post<T: DeserializeOwned>(
-        &self,
+        self,
         path: &str,
-        account: &Credentials,
         idempotency_key: &str,
         form: Form,
     ) -> Result<Reply<T>, SendError> {
-        let mut headers = headers(account)?;
+        let mut headers = self.headers()?;
         let key = HeaderValue::from_str(idempotency_key);
         headers.insert(IDEMPOTENCY_KEY, key.map_err(|_| ProviderError::unavailable("an invalid reference"))?);
-        read(self.http.post_form(self.uri(path)?, headers, form.0).await)
+        read(self.wire.http.post_form(self.wire.uri(path)?, headers, form.0).await)
     }
 
     /// Gets an object; `None` if there is none.
     ///
     /// # Errors
     /// [`ProviderError`], and any refusal but "no such object" is [`ProviderError::Unknown`].
-    pub(super) async fn get<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        account: &Credentials,
-    ) -> Result<Option<T>, ProviderError> {
-        match read(self.http.get(self.uri(path)?, headers(account)?).await)? {
+    pub(super) async fn get<T: DeserializeOwned>(self, path: &str) -> Result<Option<T>, ProviderError> {
+        match read(self.wire.http.get(self.wire.uri(path)?, self.headers()?).await)? {
             Reply::Success { object, .. } => Ok(Some(object)),
             Reply::Refused(error) if error.code.as_deref() == Some("resource_missing") => Ok(None),
             Reply::Refused(error) => Err(ProviderError::Unknown(error.reason())),
@@ -141,16 +161,11 @@ impl Wire {
     /// # Errors
     /// [`ProviderError::NotProcessed`] if Stripe does not accept the key, [`ProviderError::Unknown`] if there is no
     /// response.
-    pub(super) async fn is_forbidden(
-        &self,
-        path: &str,
-        account: &Credentials,
-        form: Option<Form>,
-    ) -> Result<bool, ProviderError> {
-        let (to, headers) = (self.uri(path)?, headers(account)?);
+    pub(super) async fn is_forbidden(self, path: &str, form: Option<Form>) -> Result<bool, ProviderError> {
+        let (to, headers) = (self.wire.uri(path)?, self.headers()?);
         let response = match form {
-            Some(form) => self.http.post_form(to, headers, form.0).await,
-            None => self.http.get(to, headers).await,
+            Some(form) => self.wire.http.post_form(to, headers, form.0).await,
+            None => self.wire.http.get(to, headers).await,
         };
         match response {
             Ok(response) if response.status == UNAUTHORIZED => Err(ProviderError::credentials("an invalid key")),
@@ -159,21 +174,16 @@ impl Wire {
         }
     }
 
-    fn uri(&self, path: &str) -> Result<Uri, ProviderError> {
-        let to = format!("{}{path}", self.base);
-        to.parse().map_err(|_| ProviderError::unavailable(format!("{to} is not a URL")))
+    fn headers(self) -> Result<HeaderMap, ProviderError> {
+        let invalid = |_| ProviderError::credentials("the secret key has invalid characters");
+        let bearer = format!("Bearer {}", self.account.secret_key.expose());
+        let mut authorization = HeaderValue::from_str(&bearer).map_err(invalid)?;
+        authorization.set_sensitive(true);
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, authorization);
+        headers.insert(STRIPE_VERSION, HeaderValue::from_static(API_VERSION));
+        Ok(headers)
     }
-}
-
-fn headers(account: &Credentials) -> Result<HeaderMap, ProviderError> {
-    let invalid = |_| ProviderError::credentials("the secret key has invalid characters");
-    let mut authorization =
-        HeaderValue::from_str(&format!("Bearer {}", account.secret_key.expose())).map_err(invalid)?;
-    authorization.set_sensitive(true);
-    let mut headers = HeaderMap::new();
-    headers.insert(AUTHORIZATION, authorization);
-    headers.insert(STRIPE_VERSION, HeaderValue::from_static(API_VERSION));
-    Ok(headers)
 }
 
 fn read<T: DeserializeOwned>(response: Result<HttpResponse, egress::NoResponse>) -> Result<Reply<T>, SendError> {

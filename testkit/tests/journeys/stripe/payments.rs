@@ -65,6 +65,9 @@ async fn a_saved_card_is_charged_without_the_cardholder() -> Result<()> {
         let body = json!({"amount": amount, "currency": "EUR", "paymentMethodId": id(&card)?});
         assert_eq!(created(&merchant.api.post("/v1/payments", body).await?)["status"], "pending_settlement");
     }
+    // The id of a saved card is no token.
+    let body = json!({"amount": 500, "currency": "EUR", "paymentToken": id(&card)?});
+    invalid(&merchant.api.post("/v1/payments", body).await?, "paymentToken");
     let declined = shop.token(CardBehavior::Decline("lost_card")).await?;
     conflict(&merchant.save_card(&customer, &declined).await?);
     assert_eq!(shop.records(), "300 succeeded, 400 succeeded");
