@@ -201,7 +201,8 @@ async fn a_detached_card_is_not_found_and_not_charged() -> Result<()> {
     let held = id(created(&merchant.api.post("/v1/payments", hold.clone()).await?))?;
     let invoice = json!({"customerId": customer, "amount": 700, "currency": "USD"});
     let invoice = id(created(&merchant.api.post("/v1/invoices", invoice).await?))?;
-    let schedule = json!({"collectAt": "2020-01-01T00:00:00Z", "paymentMethodId": first});
+    // Not due before the card is detached.
+    let schedule = json!({"collectAt": "2090-01-01T00:00:00Z", "paymentMethodId": first});
     ok(&merchant.api.post(&format!("/v1/invoices/{invoice}/schedule"), schedule).await?);
 
     // Of several requests at once, one detaches it.
@@ -221,6 +222,9 @@ async fn a_detached_card_is_not_found_and_not_charged() -> Result<()> {
     ok(&merchant.capture(&held, None).await?);
     assert_eq!(merchant.refund(&held, None).await?.status, 202);
 
+    let due =
+        sqlx::query("UPDATE invoices SET next_attempt_at = now() WHERE account_id = $1 AND next_attempt_at > now()");
+    assert_eq!(due.bind(merchant.books.account).execute(&merchant.books.db).await?.rows_affected(), 1);
     ok(&merchant.api.send(Method::POST, "/v1/invoices/scheduler/run", None).await?);
     // A scheduler may have claimed it at the same time.
     let attempt = eventually("the attempt", async || {
