@@ -32,7 +32,7 @@ pub struct OperationRow {
     pub lease_until: Option<Timestamp>,
     /// When it is handed out next. `None` if it has ended or needs manual review.
     pub next_push_at: Option<Timestamp>,
-    /// When a request was first sent.
+    /// When a request that may have had an effect was first sent.
     pub first_sent_at: Option<Timestamp>,
     /// When a request was last sent.
     pub last_sent_at: Option<Timestamp>,

@@ -52,7 +52,7 @@ pub struct Claimed {
     pub not_processed: i32,
     /// Time since it was inserted.
     pub age: Duration,
-    /// Time since a request may first have been sent.
+    /// Time since a request that may have had an effect was first sent.
     pub sent_for: Duration,
     /// Whether the provider account has a breaker row, because requests were recently not processed.
     pub has_breaker: bool,
@@ -231,7 +231,7 @@ async fn claim_rows(
                fence = o.fence + 1,
                lease_until = clock_timestamp() + make_interval(secs => $2),
                next_push_at = clock_timestamp() + make_interval(secs => $2 + 1),
-               first_sent_at = coalesce(o.first_sent_at, clock_timestamp()),
+               first_sent_at = CASE WHEN c.sent_before THEN coalesce(o.first_sent_at, clock_timestamp()) ELSE clock_timestamp() END,
                last_sent_at = CASE WHEN c.sent_before THEN o.last_sent_at ELSE clock_timestamp() END
            FROM candidate c
            WHERE o.id = c.id

@@ -43,6 +43,34 @@ async fn requests_over_a_rate_limit_are_sent_again() -> Result<()> {
     Ok(())
 }
 
+/// What Stripe refused unread for a day had no effect, so its key is as good as new.
+#[tokio::test]
+async fn after_a_day_of_refusals_an_unknown_outcome_is_sent_again() -> Result<()> {
+    let (stripe, cluster) = with_faults().await?;
+    let shop = Shop::new(&stripe, &cluster).await?;
+    let payment = shop.sale(1000).await?;
+    stripe.refuse(Some(429));
+    assert_eq!(shop.merchant.refund(&payment, Some(300)).await?.status, 202);
+    let refund = async |change: &str| -> Result<bool> {
+        let change = format!("UPDATE operations SET {change} AND account_id = $1 AND kind = 'refund'");
+        let query = sqlx::query(sqlx::AssertSqlSafe(change)).bind(shop.merchant.books.account);
+        Ok(query.execute(&shop.merchant.books.db).await?.rows_affected() == 1)
+    };
+    let aged = "first_sent_at = now() - interval '24 hours' WHERE state = 'ready' AND not_processed > 0";
+    eventually("a refusal", async || Ok(refund(aged).await?.then_some(()))).await?;
+    stripe.refuse(Some(500));
+    // So often, an outcome that is looked up and not found would wait for a person.
+    for _ in 0..3 {
+        let soon = "next_push_at = now() WHERE state = 'unknown' AND next_push_at > now() + interval '2 seconds'
+                    AND (lease_until IS NULL OR lease_until < now())";
+        eventually("an unknown outcome", async || Ok(refund(soon).await?.then_some(()))).await?;
+    }
+    stripe.refuse(None);
+    shop.merchant.wait_for_status(&payment, "partially_refunded").await?;
+    assert_eq!(shop.records(), "1000 succeeded, refund 300 succeeded");
+    Ok(())
+}
+
 /// The response was lost, and 23 hours later the key may be forgotten: the payment is found by a search, never sent again.
 #[tokio::test]
 async fn after_23_hours_a_charge_is_looked_up_and_not_sent_again() -> Result<()> {
