@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
+use sqlx::PgPool;
 
 use super::{
     Action, Card, ChargeInquiry, ChargeStatus, Decline, Found, Payer, Provider, ProviderError, ProviderResponse,
     RecoveryClass, Request, Source,
 };
-use crate::OperationKind;
+use crate::{OperationKind, ProviderKind};
 use foundation::clock::Clock;
 use foundation::crypto::Secret;
 use foundation::id::ProviderAccountId;
@@ -27,6 +28,22 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Requests are valid for longer than a slow machine takes to send them.
 const LIFETIME: Duration = Duration::from_secs(600);
 const AMOUNT: i64 = 1_250;
+
+/// Adds an account that is connected to a provider with these credentials.
+pub(crate) async fn add_account(db: &PgPool, id: ProviderAccountId, provider: ProviderKind, sealed: Option<&[u8]>) {
+    sqlx::query(
+        "WITH merchant AS (INSERT INTO merchants (id, name, created_at) VALUES ($1, 'Shop', now())),
+              account AS (INSERT INTO accounts (id, merchant_id, mode, name, timezone, provider_account_id, created_at)
+                          VALUES ($1, $1, 'test', 'Shop', 'UTC', $1, now()))
+         INSERT INTO provider_accounts (id, account_id, provider, credentials, created_at) VALUES ($1, $1, $2, $3, now())",
+    )
+    .bind(id.uuid())
+    .bind(provider)
+    .bind(sealed)
+    .execute(db)
+    .await
+    .expect("written");
+}
 
 /// What happens when a test card is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

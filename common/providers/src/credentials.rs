@@ -89,7 +89,9 @@ impl<C: Stored> CredentialsCache<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ProviderKind;
     use crate::card_gateway::Credentials;
+    use crate::contract::add_account;
     use foundation::clock::Clock;
     use foundation::crypto::{EncryptionKey, Secret};
     use foundation::db;
@@ -105,18 +107,7 @@ mod tests {
     ) -> (CredentialsCache<Credentials>, testkit::Database) {
         let database = testkit::Database::create().await.expect("a database");
         let pool = db::pool(&Secret::new(database.url().to_owned()), 1, "credentials").expect("its address");
-        sqlx::query(
-            "WITH merchant AS (INSERT INTO merchants (id, name, created_at) VALUES ($1, 'Shop', now())),
-                  account AS (INSERT INTO accounts (id, merchant_id, mode, name, timezone, provider_account_id, created_at)
-                              VALUES ($1, $1, 'test', 'Shop', 'UTC', $1, now()))
-             INSERT INTO provider_accounts (id, account_id, provider, credentials, created_at)
-             VALUES ($1, $1, 'card_gateway', $2, now())",
-        )
-        .bind(account.uuid())
-        .bind(stored)
-        .execute(&pool)
-        .await
-        .expect("written");
+        add_account(&pool, account, ProviderKind::CardGateway, stored).await;
         (CredentialsCache::new(pool, key("00")), database)
     }
 

@@ -69,7 +69,7 @@ impl Call<'_> {
         let id = account.add("pi", intent);
         account.use_up(&method);
         let declined = match behavior {
-            CardBehavior::Approve => None,
+            CardBehavior::Approve | CardBehavior::Dispute => None,
             CardBehavior::Decline(code) | CardBehavior::DeclineCharges(code) => Some(code),
             CardBehavior::NotAttempted => {
                 let failed = ApiError::new(500, "api_error", "api_error", "Something went wrong.");
@@ -88,6 +88,9 @@ impl Call<'_> {
         };
         let Some(code) = declined else {
             account.add_charge(&id, None, now);
+            if behavior == CardBehavior::Dispute && account.object(&id)["status"] == "succeeded" {
+                account.open_dispute(&id, "fraudulent", now);
+            }
             return Ok(account.object(&id).clone());
         };
         let mut declined = ApiError::declined(code);

@@ -18,6 +18,8 @@ pub enum CardBehavior {
     Decline(&'static str),
     /// Can be saved, and is declined with this `decline_code` when it is charged.
     DeclineCharges(&'static str),
+    /// Approved, and disputed as soon as it is captured.
+    Dispute,
     /// The issuer requires a challenge of the cardholder for each charge.
     Challenge,
     /// Stripe fails after it has created a payment, and before it asks the issuer.
@@ -36,6 +38,7 @@ impl CardBehavior {
             "pm_card_chargeDeclinedExpiredCard" => Self::Decline("expired_card"),
             "pm_card_chargeDeclinedIncorrectCvc" => Self::Decline("incorrect_cvc"),
             "pm_card_chargeCustomerFail" => Self::DeclineCharges("generic_decline"),
+            "pm_card_createDispute" => Self::Dispute,
             "pm_card_authenticationRequired" => Self::Challenge,
             _ => return None,
         })
@@ -49,6 +52,7 @@ impl CardBehavior {
             "4000000000000002" => Self::Decline("generic_decline"),
             "4000000000009995" => Self::Decline("insufficient_funds"),
             "4000000000000341" => Self::DeclineCharges("generic_decline"),
+            "4000000000000259" => Self::Dispute,
             "4000002500003155" => Self::Challenge,
             _ => return None,
         })
@@ -59,6 +63,7 @@ impl CardBehavior {
             Self::Approve => "4242",
             Self::Decline(_) => "0002",
             Self::DeclineCharges(_) => "0341",
+            Self::Dispute => "0259",
             Self::Challenge => "3184",
             Self::NotAttempted => "0119",
         }

@@ -12,11 +12,13 @@ use testkit::stripe::{self as double, CardBehavior, StripeKeys};
 
 use super::charge::CHALLENGE_LIFETIME;
 use super::{Credentials, KEYS_ARE_KEPT, Stripe};
-use crate::contract::{BookedCharge, CardOutcome, Fixture, TIMEOUT, charged, contract_suite, declined, noon, request};
+use crate::contract::{
+    BookedCharge, CardOutcome, Fixture, TIMEOUT, add_account, charged, contract_suite, declined, noon, request,
+};
 use crate::credentials::Stored as _;
 use crate::{
     Action, ChargeInquiry, ChargeReport, ChargeStatus, DeclineType, DisputeReason, DisputeStatus, Entry, Found,
-    OperationKind, Provider, ProviderError, ProviderResponse, RecoveryClass, Request, Source,
+    OperationKind, Provider, ProviderError, ProviderKind, ProviderResponse, RecoveryClass, Request, Source,
 };
 use foundation::clock::Clock;
 use foundation::crypto::{EncryptionKey, KeyRing, Secret};
@@ -98,18 +100,7 @@ impl StripeFixture {
             let id = ProviderAccountId::new(Clock::system().now());
             let credentials = Credentials::parse(&keys.json()).expect("credentials");
             let sealed = credentials.seal(&encryption, AccountId::from_uuid(id.uuid()), id);
-            sqlx::query(
-                "WITH merchant AS (INSERT INTO merchants (id, name, created_at) VALUES ($1, 'Shop', now())),
-                      account AS (INSERT INTO accounts (id, merchant_id, mode, name, timezone, provider_account_id, created_at)
-                                  VALUES ($1, $1, 'test', 'Shop', 'UTC', $1, now()))
-                 INSERT INTO provider_accounts (id, account_id, provider, credentials, created_at)
-                 VALUES ($1, $1, 'stripe', $2, now())",
-            )
-            .bind(id.uuid())
-            .bind(sealed)
-            .execute(&db)
-            .await
-            .expect("written");
+            add_account(&db, id, ProviderKind::Stripe, Some(&sealed)).await;
             id
         };
         let (account, other_account) = (connect(&keys).await, connect(&other).await);
