@@ -50,7 +50,9 @@ impl FromRequestParts<App> for IdempotentCreate {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
         match find(parts, app).await.map_err(IntoResponse::into_response)? {
-            (_, Some(stored)) => Err(stored_response(app, stored).unwrap_or_else(IntoResponse::into_response)),
+            (_, Some(stored)) => {
+                Err(replay(app, stored).map_err(ApiError::from).unwrap_or_else(IntoResponse::into_response))
+            }
             (key, None) => Ok(Self(key)),
         }
     }
@@ -65,8 +67,8 @@ async fn find(parts: &Parts, app: &App) -> ApiResult<(Option<CreationKey>, Optio
     let key = CreationKey::new(caller.account_id, operation, key, app.clock.now());
     match key.find(&app.db).await? {
         Some(EarlierRequest::Completed(stored)) => Ok((Some(key), Some(stored))),
-        // The handler waits for a card that an earlier request is still saving.
-        Some(EarlierRequest::SavingCard(_)) | None => Ok((Some(key), None)),
+        // The handler waits for what an earlier request is waiting for.
+        Some(EarlierRequest::SavingCard(_) | EarlierRequest::Collecting(_)) | None => Ok((Some(key), None)),
     }
 }
 
@@ -74,18 +76,16 @@ impl IdempotentCreate {
     pub(crate) fn key(&self) -> Option<&CreationKey> {
         self.0.as_ref()
     }
+}
 
-    /// The response stored for the key since; `None` without a key, or if it cannot be read: the object exists either
-    /// way.
-    pub(crate) async fn stored_response(&self, app: &App) -> Option<Response> {
-        match self.key()?.find(&app.db).await {
-            Ok(Some(EarlierRequest::Completed(stored))) => stored_response(app, stored).ok(),
-            Ok(Some(EarlierRequest::SavingCard(_)) | None) => None,
-            Err(error) => {
-                tracing::warn!(%error, "the stored response could not be read; returning the object");
-                None
-            }
-        }
+/// The final response of the requests with this key, if there is one yet.
+///
+/// # Errors
+/// Database errors, or if the response cannot be decrypted.
+pub(crate) async fn stored_response(app: &App, key: &CreationKey) -> Result<Option<Response>, Error> {
+    match key.find(&app.db).await? {
+        Some(EarlierRequest::Completed(stored)) => replay(app, stored).map(Some),
+        Some(EarlierRequest::SavingCard(_) | EarlierRequest::Collecting(_)) | None => Ok(None),
     }
 }
 
@@ -93,14 +93,12 @@ impl IdempotentCreate {
 pub(crate) fn respond<T>(app: &App, creation: CreationResult<T>, render: impl FnOnce(&T) -> Response) -> ApiResult {
     match creation {
         CreationResult::New(object) => Ok(render(&object)),
-        CreationResult::Earlier(EarlierRequest::Completed(stored)) => stored_response(app, stored),
-        CreationResult::Earlier(EarlierRequest::SavingCard(card)) => {
-            Err(Error::internal(format!("{card} was saved by another operation")).into())
-        }
+        CreationResult::Earlier(EarlierRequest::Completed(stored)) => Ok(replay(app, stored)?),
+        CreationResult::Earlier(other) => Err(Error::internal(format!("another operation created {other:?}")).into()),
     }
 }
 
-fn stored_response(app: &App, stored: StoredResponse) -> ApiResult {
+fn replay(app: &App, stored: StoredResponse) -> Result<Response, Error> {
     let status = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::CREATED);
     let replayed = stored.replayed;
     let response = json_response(status, stored.open(&app.encryption)?.expose().clone());

@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
+use domain::idempotency::WAIT;
 use domain::payments::{Payment, Status};
 use queue::Waiter;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::app::App;
 
-/// How long a request waits before it returns status `processing`.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(25);
 const POLL_INTERVALS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 const LATER_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -29,7 +28,7 @@ impl Waiting {
 
     /// Resolves to `true` when the row should be read again, and to `false` at the timeout.
     pub(crate) async fn next_poll(&mut self) -> bool {
-        let end = self.began + TIMEOUT;
+        let end = self.began + WAIT;
         if Instant::now() >= end {
             return false;
         }

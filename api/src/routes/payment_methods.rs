@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::body::{Body, ExternalId, Metadata, Reference, own_data, required};
 use crate::error::{ApiError, ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{IdempotentCreate, mark_replayed, respond};
+use crate::idempotency::{IdempotentCreate, mark_replayed, respond, stored_response};
 use crate::path::Path;
 use crate::waiting::Waiting;
 
@@ -53,7 +53,7 @@ pub(super) async fn create(
     let (id, is_earlier) = match &creation {
         CreationResult::New((id, _)) => (*id, false),
         CreationResult::Earlier(EarlierRequest::SavingCard(id)) => (*id, true),
-        CreationResult::Earlier(EarlierRequest::Completed(_)) => {
+        CreationResult::Earlier(_) => {
             return respond(&app, creation, |_| ApiError::internal().into_response());
         }
     };
@@ -67,9 +67,13 @@ pub(super) async fn create(
         let code = operations::store_card_failure(&app.db, caller.account_id, id).await?;
         return Err(Error::conflict(failure_message(code)).into());
     }
-    // No response is stored while the outcome is unknown.
-    let stored = if card.status == Status::Processing { None } else { idempotent.stored_response(&app).await };
-    let response = stored.unwrap_or_else(|| created(PaymentMethodView::new(&card)));
+    let stored = match idempotent.key() {
+        // No response is stored while the outcome is unknown.
+        Some(key) if card.status != Status::Processing => stored_response(&app, key).await,
+        _ => Ok(None),
+    };
+    // The card is saved, even if the stored response cannot be read.
+    let response = stored.ok().flatten().unwrap_or_else(|| created(PaymentMethodView::new(&card)));
     Ok(if is_earlier { mark_replayed(response) } else { response })
 }
 

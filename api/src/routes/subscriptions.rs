@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use domain::idempotency::{CreationKey, CreationResult};
+use axum::response::Response;
+use domain::idempotency::{CreationKey, CreationResult, EarlierRequest, WAIT};
 use domain::invoices::{self, Status as InvoiceStatus};
 use domain::subscriptions::{self, NewSubscription, Status, Subscription, SubscriptionView};
 use foundation::calendar::TimeZone;
 use foundation::error::Error;
-use foundation::id::{CustomerId, InvoiceId, PaymentMethodId, PlanId, SubscriptionId};
+use foundation::id::{AccountId, CustomerId, PaymentMethodId, PlanId, SubscriptionId};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
@@ -18,9 +19,8 @@ use crate::app::App;
 use crate::body::{Body, Day, Description, ExternalId, Metadata, Reference, Zone, own_data, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{IdempotentCreate, respond};
+use crate::idempotency::{IdempotentCreate, respond, stored_response};
 use crate::path::Path;
-use crate::waiting::TIMEOUT;
 
 /// The scheduler begins the collection within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -63,43 +63,78 @@ pub(super) async fn create(
         description: fields.description.map(|text| text.0),
         own: own_data(fields.metadata, fields.external_id)?,
     };
-    let mut creation =
-        engine::create_subscription(&app.db, &caller, &new, idempotent.key(), app.now(&caller).await?).await?;
-    if let CreationResult::New(subscription) = &mut creation {
-        wait_for_collection(&app, subscription, idempotent.key()).await;
+    let now = app.now(&caller).await?;
+    let (id, made) = match engine::create_subscription(&app.db, &caller, &new, idempotent.key(), now).await? {
+        CreationResult::New(subscription) if subscription.latest_invoice_id.is_some() => {
+            (subscription.id, Some(subscription))
+        }
+        CreationResult::Earlier(EarlierRequest::Collecting(id)) => (id, None),
+        creation @ (CreationResult::New(_) | CreationResult::Earlier(_)) => {
+            return respond(&app, creation, |subscription| created(SubscriptionView::new(subscription)));
+        }
+    };
+    match (after_collection(&app, caller.account_id, id, idempotent.key()).await, made) {
+        // It is committed, so this is not an error of the request.
+        (Err(_), Some(made)) => Ok(created(SubscriptionView::new(&made))),
+        (response, _) => response,
     }
-    respond(&app, creation, |subscription| created(SubscriptionView::new(subscription)))
 }
 
-/// Waits until the invoice of the first cycle, if it was billed, is paid or could not be collected. The subscription is
-/// committed, so an error is only logged.
-async fn wait_for_collection(app: &App, subscription: &mut Subscription, key: Option<&CreationKey>) {
-    let Some(invoice) = subscription.latest_invoice_id else { return };
-    let end = Instant::now() + TIMEOUT;
-    while Instant::now() < end {
+/// Responds once the invoice of the first cycle is paid or could not be collected, at the latest after [`WAIT`].
+///
+/// # Errors
+/// If nothing can be read at the end.
+async fn after_collection(app: &App, account: AccountId, id: SubscriptionId, key: Option<&CreationKey>) -> ApiResult {
+    let end = Instant::now() + WAIT + POLL_INTERVAL;
+    loop {
         sleep(POLL_INTERVAL).await;
-        match collected(app, subscription, invoice).await {
-            Ok(Some(collected)) => {
-                *subscription = collected;
-                break;
-            }
-            Ok(None) => {}
-            Err(error) => tracing::warn!(%error, %invoice, "the first collection could not be read; retrying"),
+        let is_last = Instant::now() >= end;
+        let error = match poll(app, account, id, key, is_last).await {
+            Ok(Some(response)) => return Ok(response),
+            Ok(None) if !is_last => continue,
+            Ok(None) => Error::internal(format!("the response of {id} is still provisional")),
+            Err(error) => error,
+        };
+        tracing::warn!(%error, subscription = %id, "the first collection could not be read");
+        if is_last {
+            return Err(error.into());
         }
     }
-    if let Some(key) = key
-        && let Err(error) = key.replace_response(&app.db, &SubscriptionView::new(subscription)).await
-    {
-        tracing::warn!(%error, subscription = %subscription.id, "the response was not stored; a replay returns the former one");
+}
+
+/// The response, if it is final. Requests with the same key get the same one: the first that is stored, or after
+/// [`WAIT`] the one stored at the creation.
+async fn poll(
+    app: &App,
+    account: AccountId,
+    id: SubscriptionId,
+    key: Option<&CreationKey>,
+    is_last: bool,
+) -> Result<Option<Response>, Error> {
+    let stored = async || match key {
+        Some(key) => stored_response(app, key).await,
+        None => Ok(None),
+    };
+    if let Some(response) = stored().await? {
+        return Ok(Some(response));
+    }
+    let subscription = subscriptions::retrieve(&*app.db, account, id).await?;
+    let view = SubscriptionView::new(&subscription);
+    match key {
+        _ if !is_last && is_collecting(app, &subscription).await? => Ok(None),
+        None => Ok(Some(created(view))),
+        Some(key) => {
+            key.complete(&app.db, &view).await?;
+            stored().await
+        }
     }
 }
 
-/// The subscription after the first attempt to collect the invoice; `None` before its outcome.
-async fn collected(app: &App, created: &Subscription, invoice: InvoiceId) -> Result<Option<Subscription>, Error> {
-    let invoice = invoices::retrieve(&*app.db, created.account_id, invoice).await?;
-    let current = subscriptions::retrieve(&*app.db, created.account_id, created.id).await?;
-    let is_waiting = invoice.status == InvoiceStatus::Scheduled && current.status == Status::Active;
-    Ok((!is_waiting).then_some(current))
+/// Whether the latest invoice waits for its first attempt.
+async fn is_collecting(app: &App, subscription: &Subscription) -> Result<bool, Error> {
+    let Some(invoice) = subscription.latest_invoice_id else { return Ok(false) };
+    let invoice = invoices::retrieve(&*app.db, subscription.account_id, invoice).await?;
+    Ok(invoice.status == InvoiceStatus::Scheduled && subscription.status == Status::Active)
 }
 
 pub(super) async fn retrieve(

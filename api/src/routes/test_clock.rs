@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::State;
+use domain::idempotency::WAIT;
 use domain::test_clocks::{self, TestClock, TestClockView};
 use foundation::id::AccountId;
 use foundation::time::Timestamp;
@@ -14,7 +15,6 @@ use crate::app::App;
 use crate::body::{self, Body, required};
 use crate::error::{ApiResult, ok};
 use crate::guard::Authenticated;
-use crate::waiting::TIMEOUT;
 
 /// The first and the longest pause between two polls of an advancing clock; each pause is twice the previous one.
 const POLL_INTERVALS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
@@ -35,7 +35,7 @@ pub(super) async fn advance(
     Authenticated(caller): Authenticated,
     Body { fields, .. }: Body<AdvanceFields>,
 ) -> ApiResult {
-    let (account, until) = (caller.account_id, Instant::now() + TIMEOUT);
+    let (account, until) = (caller.account_id, Instant::now() + WAIT);
     let to = required("to", fields.to)?.0;
     let mut clock = test_clocks::retrieve(&app.db, account, app.clock.now()).await?;
     if clock.target != Some(to) {

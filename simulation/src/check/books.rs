@@ -9,21 +9,27 @@ use uuid::Uuid;
 
 use crate::history::Provider;
 
-/// Counts what is not final yet, except payments that wait for a manual review.
+/// A sentence for what is not final yet, except payments that wait for a manual review.
 pub const UNFINISHED: &str = "WITH review AS (
         SELECT payment_id FROM operations WHERE state = 'unknown' AND next_push_at IS NULL)
-    SELECT (SELECT count(*) FROM payments p WHERE NOT EXISTS (SELECT FROM review r WHERE r.payment_id = p.id)
-            AND (status = 'processing' OR (amount_captured > 0 AND NOT settled AND status <> 'cancelled')))
-        + (SELECT count(*) FROM webhook_pending)
-        + (SELECT count(*) FROM test_clocks WHERE target IS NOT NULL)
-        + (SELECT count(*) FROM gateway.transactions WHERE recover_at IS NOT NULL)
-        + (SELECT count(*) FROM operations o WHERE state NOT IN ('succeeded', 'failed', 'declined')
-            AND NOT EXISTS (SELECT FROM review r WHERE r.payment_id = o.payment_id))";
+    SELECT format('payment %s is %s', id, status) FROM payments p
+    WHERE (status = 'processing' OR (amount_captured > 0 AND NOT settled AND status <> 'cancelled'))
+        AND NOT EXISTS (SELECT FROM review r WHERE r.payment_id = p.id)
+    UNION ALL SELECT format('event %s is not delivered', event_id) FROM webhook_pending
+    UNION ALL SELECT format('the clock advances from %s to %s', frozen_at, target) FROM test_clocks WHERE target IS NOT NULL
+    UNION ALL SELECT format('the gateway recovers %s', id) FROM gateway.transactions WHERE recover_at IS NOT NULL
+    UNION ALL SELECT format('operation %s of payment %s is %s, due at %s', kind, payment_id, state, next_push_at)
+    FROM operations o WHERE state NOT IN ('succeeded', 'failed', 'declined')
+        AND NOT EXISTS (SELECT FROM review r WHERE r.payment_id = o.payment_id)
+    LIMIT 20";
 
 /// Counts what may be sent to the provider soon.
 pub const SENDING: &str = "SELECT (SELECT count(*) FROM test_clocks WHERE target IS NOT NULL)
     + (SELECT count(*) FROM operations
         WHERE state NOT IN ('succeeded', 'failed', 'declined') AND next_push_at < clock_timestamp() + interval '1 minute')";
+
+/// The time of a test clock that is advancing.
+pub const CLOCK: &str = "SELECT frozen_at FROM test_clocks WHERE target IS NOT NULL";
 
 /// Counts the events.
 pub const EVENTS: &str = "SELECT count(*) FROM events";

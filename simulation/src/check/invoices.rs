@@ -144,11 +144,9 @@ fn expiry(evidence: &Evidence<'_>, violations: &mut Violations) {
             _ => true,
         };
         violations.check(is_right, || format!("at {} there is {link}", evidence.state.now));
-        let paid = link["paidAt"].as_str().and_then(parse_time);
-        // An operator enters an outcome later.
-        let is_entered = link["paymentId"].as_str().is_some_and(|id| evidence.books.resolved.contains(id));
-        violations.check(is_entered || paid.is_none_or(|paid| paid <= at + 60_000), || {
-            format!("was paid after it expired: {link}")
-        });
+        // The outcome may be known later, or entered by an operator.
+        let payment = link["paymentId"].as_str().and_then(|id| evidence.state.objects.get(id));
+        let began = payment.and_then(|payment| payment["createdAt"].as_str()).and_then(parse_time);
+        violations.check(began.is_none_or(|began| began <= at), || format!("was paid after it expired: {link}"));
     }
 }

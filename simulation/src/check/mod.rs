@@ -19,7 +19,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use self::books::{Anomaly, Books, EVENTS, GivenUp, Line, SENDING, Sent, UNFINISHED, read_books};
+pub use self::books::{Anomaly, Books, CLOCK, EVENTS, GivenUp, Line, SENDING, Sent, UNFINISHED, read_books};
 pub use self::evidence::Evidence;
 use crate::client::Response;
 use crate::history::History;

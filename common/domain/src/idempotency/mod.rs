@@ -6,6 +6,8 @@
 
 mod key;
 
+use std::time::Duration;
+
 use serde::Serialize;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -21,6 +23,9 @@ use foundation::id::{
 use foundation::time::Timestamp;
 use providers::capabilities::Permission;
 
+/// How long a request waits for an outcome before it returns the state at that time.
+pub const WAIT: Duration = Duration::from_secs(25);
+
 /// The idempotency key of a request that creates an object. It is unique per account and operation.
 #[derive(Clone, Debug)]
 pub struct CreationKey {
@@ -34,6 +39,8 @@ struct Row {
     id: CreationKeyId,
     request_hash: Vec<u8>,
     payment_method_id: Option<PaymentMethodId>,
+    subscription_id: Option<SubscriptionId>,
+    is_provisional: bool,
     status: Option<i16>,
     answer: Option<String>,
     sealed_answer: Option<Vec<u8>>,
@@ -79,6 +86,8 @@ pub enum EarlierRequest {
     Completed(StoredResponse),
     /// The request saves this card, and the provider has not responded yet.
     SavingCard(PaymentMethodId),
+    /// The request has created this subscription and waits for its first collection.
+    Collecting(SubscriptionId),
 }
 
 /// A stored response.
@@ -135,6 +144,9 @@ impl CreationKey {
         if row.request_hash != self.key.request_hash() {
             return Err(IdempotencyKey::used_with_another_body());
         }
+        if let (Some(subscription), true) = (row.subscription_id, row.is_provisional) {
+            return Ok(EarlierRequest::Collecting(subscription));
+        }
         let body = match (row.answer, row.sealed_answer) {
             (Some(text), _) => Body::Plain(text),
             (None, Some(sealed)) => Body::Sealed(sealed),
@@ -161,19 +173,42 @@ impl CreationKey {
         view: &impl Serialize,
     ) -> Result<()> {
         let response = self.render(view)?;
-        set_response(tx, self.id, created, status, Some(&response), None).await
+        set_response(tx, self.id, created, status, Some(&response), None, None).await
     }
 
-    /// Replaces the response by the outcome that this request waited for. Until then, a repeated request gets the state at
-    /// the creation.
+    /// Like [`Self::store_response`], for a subscription whose first collection the request waits for. Until
+    /// [`Self::complete`] or for [`WAIT`], whichever is shorter, no request gets this response.
     ///
     /// # Errors
     /// Database errors only.
-    pub async fn replace_response(&self, db: &PgPool, view: &impl Serialize) -> Result<()> {
+    pub async fn store_provisional_response(
+        &self,
+        tx: &mut PgConnection,
+        created: SubscriptionId,
+        status: u16,
+        view: &impl Serialize,
+    ) -> Result<()> {
         let response = self.render(view)?;
-        sqlx::query!("UPDATE creation_keys SET answer = $2 WHERE id = $1", self.id.uuid(), response)
-            .execute(db)
-            .await?;
+        set_response(tx, self.id, Created::Subscription(created), status, Some(&response), None, Some(WAIT)).await
+    }
+
+    /// Replaces a provisional response by the outcome of the first collection, unless another request with this key has
+    /// done so.
+    ///
+    /// # Errors
+    /// Database errors only.
+    pub async fn complete(&self, db: &PgPool, view: &impl Serialize) -> Result<()> {
+        let response = self.render(view)?;
+        sqlx::query!(
+            "UPDATE creation_keys SET answer = $4, provisional_until = NULL
+             WHERE account_id = $1 AND operation = $2 AND key = $3 AND provisional_until > clock_timestamp()",
+            self.account.uuid(),
+            self.operation.name(),
+            self.key.text(),
+            response,
+        )
+        .execute(db)
+        .await?;
         Ok(())
     }
 
@@ -190,7 +225,7 @@ impl CreationKey {
         encryption: &KeyRing,
     ) -> Result<()> {
         let sealed = encryption.seal(&self.render(view)?, &response_place(self.account, self.id));
-        set_response(tx, self.id, created, status, None, Some(&sealed)).await
+        set_response(tx, self.id, created, status, None, Some(&sealed), None).await
     }
 
     /// Stores the card that is being saved. The response is stored with the outcome.
@@ -212,8 +247,9 @@ impl CreationKey {
 async fn find_row(db: &mut PgConnection, key: &CreationKey) -> Result<Option<Row>> {
     let query = sqlx::query_as!(
         Row,
-        "SELECT id, request_hash, payment_method_id, status, answer, sealed_answer FROM creation_keys
-         WHERE account_id = $1 AND operation = $2 AND key = $3",
+        r#"SELECT id, request_hash, payment_method_id, subscription_id, status, answer, sealed_answer,
+               coalesce(provisional_until > clock_timestamp(), false) AS "is_provisional!"
+           FROM creation_keys WHERE account_id = $1 AND operation = $2 AND key = $3"#,
         key.account.uuid(),
         key.operation.name(),
         key.key.text(),
@@ -228,12 +264,14 @@ async fn set_response(
     status: u16,
     response: Option<&str>,
     sealed: Option<&[u8]>,
+    provisional: Option<Duration>,
 ) -> Result<()> {
     let columns = Columns::of(created);
     sqlx::query!(
         "UPDATE creation_keys SET status = $2, answer = $3, sealed_answer = $4, customer_id = $5, address_id = $6,
              payment_method_id = $7, plan_id = $8, subscription_id = $9, invoice_id = $10, recurring_invoice_id = $11,
-             payment_link_id = $12, webhook_endpoint_id = $13
+             payment_link_id = $12, webhook_endpoint_id = $13,
+             provisional_until = clock_timestamp() + make_interval(secs => $14)
          WHERE id = $1",
         id.uuid(),
         i16::try_from(status).unwrap_or(i16::MAX),
@@ -248,6 +286,7 @@ async fn set_response(
         columns.recurring_invoice,
         columns.payment_link,
         columns.webhook_endpoint,
+        provisional.map(|time| time.as_secs_f64()) as Option<f64>,
     )
     .execute(tx)
     .await?;

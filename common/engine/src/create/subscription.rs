@@ -88,7 +88,10 @@ async fn write(
     subscriptions::announce(&mut tx, &subscription, EventType::SubscriptionCreated, now).await?;
     if let Some(key) = key {
         let view = SubscriptionView::new(&subscription);
-        key.store_response(&mut tx, Created::Subscription(subscription.id), 201, &view).await?;
+        match first {
+            Some(_) => key.store_provisional_response(&mut tx, subscription.id, 201, &view).await?,
+            None => key.store_response(&mut tx, Created::Subscription(subscription.id), 201, &view).await?,
+        }
     }
     failpoint!("create_subscription.written");
     commit.send(tx.commit()).await?;

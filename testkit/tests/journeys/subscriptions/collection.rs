@@ -136,3 +136,26 @@ async fn the_response_has_the_outcome_of_the_first_collection() -> Result<()> {
     invalid(&merchant.api.post(SUBSCRIPTIONS, body).await?, "description");
     Ok(())
 }
+
+#[tokio::test]
+async fn concurrent_requests_with_one_key_get_the_outcome_of_the_first_collection() -> Result<()> {
+    let merchant = merchant().await?;
+    let plan = plan(&merchant, "month").await?;
+    let customer = merchant.customer().await?;
+    created(&merchant.save_card(&customer, "tok_insufficient").await?);
+    merchant.mock(cluster().await?, &["--latency-ms", "2000"]).await?;
+    let (api, body) = (merchant.api.header("idempotency-key", "once")?, subscription_body(&customer, &plan));
+    let (first, second) = tokio::try_join!(api.post(SUBSCRIPTIONS, body.clone()), async {
+        eventually("a subscription", async || {
+            let list = merchant.api.get(SUBSCRIPTIONS).await?;
+            Ok((ok(&list)["data"] != json!([])).then_some(()))
+        })
+        .await?;
+        api.post(SUBSCRIPTIONS, body.clone()).await
+    })?;
+    assert_eq!(created(&first)["status"], "past_due");
+    assert_eq!((second.status, &second.bytes), (201, &first.bytes));
+    let replayed = [&first, &second].map(|response| response.header("idempotent-replayed"));
+    assert_eq!(replayed, [None, Some("true")]);
+    Ok(())
+}
