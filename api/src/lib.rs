@@ -10,6 +10,7 @@ mod guard;
 mod hooks;
 mod html;
 mod idempotency;
+mod in_process;
 mod limits;
 mod listing;
 mod openapi;
@@ -23,10 +24,12 @@ mod signing;
 mod unknown_fields;
 mod waiting;
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use axum::Router;
 use domain::accounts::{self, Keys};
 use domain::payments;
 use foundation::clock::Clock;
@@ -38,7 +41,10 @@ use foundation::queues;
 use foundation::server;
 use foundation::telemetry::{self, MetricsHandle};
 use queue::{Publisher, Replies};
+use sqlx::PgPool;
 use tokio::net::TcpListener;
+
+pub use in_process::InProcess;
 
 use crate::app::App;
 use crate::elements::StripeOrigins;
@@ -47,33 +53,38 @@ use crate::limits::Limits;
 /// Postgres connections per process. A request holds one only briefly, and none while it waits for a worker.
 const DATABASE_POOL: u32 = 16;
 
-/// Runs the process until `stop`, configured by environment variables.
-///
-/// # Errors
-/// The configuration is invalid, or an address cannot be bound.
-pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+/// The shared state of a process, connected to Postgres and Redis.
+struct Connected {
+    app: App,
+    pool: PgPool,
+    /// The keys of the configuration, which those of the database must match, unless they are not to be checked.
+    secrets: engine::Keys,
+    unchecked: bool,
+}
+
+/// Connects as configured by environment variables. `process` is the name of its connections and of its channel for
+/// replies.
+fn connect(process: &'static str) -> Result<Connected> {
     queues::register_posts_metrics();
     engine::register_billing_metrics();
     routes::register_failures_metrics();
     let redis = config::redis()?;
-    let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, "api")?;
+    let pool = db::pool(&config::database_url()?, config::database_pool(DATABASE_POOL)?, process)?;
     let publisher = Publisher::connect(&redis);
-    let clock = Clock::system();
     let base = config::public_url()?;
     public_url::set(base.clone());
-    let reply_channel = format!("api-{}", foundation::crypto::random_hex(8));
+    let reply_channel = format!("{process}-{}", foundation::crypto::random_hex(8));
     let (peppers, encryption) = (config::peppers()?, config::encryption_keys()?);
-    let keys = engine::Keys { encryption: encryption.clone(), peppers: Some(peppers.clone()) };
-    let unchecked = config::keys_unchecked()?;
+    let secrets = engine::Keys { encryption: encryption.clone(), peppers: Some(peppers.clone()) };
     let app = App {
         db: Db::new(pool.clone(), publisher.clone()),
         intents: Arc::new(engine::Intents::start(pool.clone())),
         payments: Arc::new(payments::reader(pool.clone())),
-        clock,
+        clock: Clock::system(),
         keys: Arc::new(Keys::new(pool.clone(), peppers, config::key_cache()?)),
         encryption,
         limits: Limits::new(&redis, config::rate_limit_timeout()?, config::api_limits()?),
-        public_url: base.clone().into(),
+        public_url: base.into(),
         card_gateway_url: config::card_gateway_public_url()?.map(Into::into),
         stripe_origins: Arc::new(StripeOrigins::new(config::stripe_url()?.as_deref())),
         webhook_loopback: config::webhook_loopback()?,
@@ -81,42 +92,67 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
         replies: Replies::start(&redis, &reply_channel),
         reply_channel: reply_channel.into(),
     };
+    Ok(Connected { app, pool, secrets, unchecked: config::keys_unchecked()? })
+}
 
+/// Runs the process until `stop`, configured by environment variables.
+///
+/// # Errors
+/// The configuration is invalid, or an address cannot be bound.
+pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+    let connected = connect("api")?;
+    let listener = Listener { process: "api", bind: config::api_bind()?, url: config::public_url()? };
+    let router = routes::router(connected.app.clone());
+    serve(&connected, listener, router, metrics, stop).await
+}
+
+/// Where a process serves.
+pub struct Listener {
+    /// The name of the process in logs and metrics.
+    pub process: &'static str,
+    /// The address.
+    pub bind: SocketAddr,
+    /// The URL at which browsers reach it.
+    pub url: String,
+}
+
+async fn serve(
+    connected: &Connected,
+    Listener { process, bind, url }: Listener,
+    router: Router,
+    metrics: MetricsHandle,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<()> {
+    let Connected { app, pool, secrets, unchecked } = connected;
     let (drain_delay, listening) = (config::drain_delay()?, config::listener()?);
-    let internal = telemetry::Internal::new(pool.clone(), metrics).reporting("api").starting();
+    let internal = telemetry::Internal::new(pool.clone(), metrics).reporting(process).starting();
     // Bound before the health endpoint is served: a process that reports ready already accepts connections.
-    let listener = TcpListener::bind(config::api_bind()?).await.context("API_BIND")?;
+    let listener = TcpListener::bind(bind).await.with_context(|| format!("cannot listen at {bind}"))?;
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
-    tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "api is listening");
+    tracing::info!(address = %listener.local_addr()?, metrics = %metrics_address, "{process} is listening");
 
     let ready = internal.clone();
     let startup_checks = async {
-        engine::require_matching_keys(&pool, &keys, unchecked).await?;
-        accounts::check_public_url(&pool, &base).await?;
+        engine::require_matching_keys(pool, secrets, *unchecked).await?;
+        accounts::check_public_url(pool, &app.public_url).await?;
         ready.started().await;
         anyhow::Ok(())
     };
     let draining = async move {
         stop.await;
         tracing::info!(
-            "api is stopping: not ready; refuses new requests after the drain delay and finishes those in flight"
+            "{process} is stopping: not ready; refuses new requests after the drain delay and finishes those in flight"
         );
         internal.drain();
     };
-    let publisher = app.publisher.clone();
-    let mut serving = pin!(server::serve(
-        listener,
-        server::with_security_headers(routes::router(app), &base),
-        listening,
-        draining,
-        drain_delay
-    ));
+    let router = server::with_security_headers(router, &url);
+    let mut serving = pin!(server::serve(listener, router, listening, draining, drain_delay));
     tokio::select! {
         // Requests are served while the startup checks run.
         checked = startup_checks => { checked?; serving.await }
         () = &mut serving => {}
     }
-    publisher.flush().await;
-    tracing::info!("api has stopped");
+    app.publisher.flush().await;
+    tracing::info!("{process} has stopped");
     Ok(())
 }

@@ -15,6 +15,7 @@ mod operations;
 mod output;
 mod reconcile;
 mod reencrypt;
+mod users;
 mod webhooks;
 mod why;
 
@@ -72,6 +73,9 @@ enum CoreCommand {
     /// API keys.
     #[command(subcommand)]
     Keys(keys::Command),
+    /// People who sign in to the portal.
+    #[command(subcommand)]
+    Users(users::Command),
     /// Test clocks.
     #[command(subcommand)]
     Clocks(clocks::Command),
@@ -175,6 +179,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
     let output = match command {
         CoreCommand::Accounts(command) => accounts::run(&ctl, command).await,
         CoreCommand::Keys(command) => keys::run(&ctl, command).await,
+        CoreCommand::Users(command) => users::run(&ctl, command).await,
         CoreCommand::Clocks(command) => clocks::run(&ctl, command).await,
         CoreCommand::Webhooks(command) => webhooks::run(&ctl, command).await,
         CoreCommand::Why(args) => why::run(&ctl, args).await,

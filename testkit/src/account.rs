@@ -3,7 +3,7 @@
 use std::{path::Path, process::Stdio};
 
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{io::AsyncWriteExt, process::Command};
 
@@ -22,6 +22,37 @@ pub struct Account {
     pub publishable_key: String,
     /// Signs requests; only live accounts have one.
     pub signing_secret: Option<String>,
+}
+
+/// A user of the portal, as printed by `ctl users create`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct PortalUser {
+    /// To sign in with.
+    pub email: String,
+    /// Printed only once.
+    pub password: String,
+}
+
+/// Creates a user of the portal with this role for the merchant of an account.
+pub(crate) async fn portal_user(
+    program: &Path,
+    environment: &Environment,
+    account: &str,
+    email: &str,
+    role: &str,
+) -> Result<PortalUser> {
+    let merchant = merchant_of(program, environment, account).await?;
+    let arguments = ["users", "create", "--merchant", &merchant, "--email", email, "--role", role];
+    let created = run_ctl(program, environment, &arguments).await?;
+    serde_json::from_value(created).context("ctl did not print a user")
+}
+
+/// The merchant of an account.
+pub(crate) async fn merchant_of(program: &Path, environment: &Environment, account: &str) -> Result<String> {
+    let listed = run_ctl(program, environment, &["accounts", "list"]).await?;
+    let rows = listed["accounts"].as_array().context("ctl did not print accounts")?;
+    let row = rows.iter().find(|row| row["id"] == account).with_context(|| format!("there is no {account}"))?;
+    Ok(row["merchant"].as_str().context("ctl did not print the merchant")?.to_owned())
 }
 
 /// The result of running `ctl`.

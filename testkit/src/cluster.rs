@@ -30,7 +30,7 @@ use crate::{
 /// What to start; see [`Cluster::builder`].
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
-    counts: [usize; 4],
+    counts: [usize; 5],
     environment: Environment,
     own_postgres: bool,
     durable: bool,
@@ -61,6 +61,12 @@ impl Builder {
     #[must_use]
     pub fn gateway(self, count: usize) -> Self {
         self.with(ProcessKind::Gateway, count)
+    }
+
+    /// The number of portals. Browsers reach only the first at its own address, because the others accept its forms only.
+    #[must_use]
+    pub fn portal(self, count: usize) -> Self {
+        self.with(ProcessKind::Portal, count)
     }
 
     /// Starts a separate Postgres instead of using a database of the shared one, so that the test may crash it.
@@ -165,7 +171,8 @@ impl Builder {
     }
 }
 
-const KINDS: [ProcessKind; 4] = [ProcessKind::Gateway, ProcessKind::Api, ProcessKind::Worker, ProcessKind::Scheduler];
+const KINDS: [ProcessKind; 5] =
+    [ProcessKind::Gateway, ProcessKind::Api, ProcessKind::Portal, ProcessKind::Worker, ProcessKind::Scheduler];
 
 /// A running system. Dropping it ends everything in it. The logs stay in `target/test-logs/<test>/`, and their last
 /// lines are printed when the test panics.
@@ -306,6 +313,15 @@ impl Cluster {
         self.of_kind(ProcessKind::Gateway).nth(index).expect("no such gateway in this cluster").gateway_url()
     }
 
+    /// `http://…` of the portal `index`.
+    ///
+    /// # Panics
+    /// When there is no such process.
+    #[must_use]
+    pub fn portal_url(&self, index: usize) -> String {
+        self.of_kind(ProcessKind::Portal).nth(index).expect("no such portal in this cluster").portal_url()
+    }
+
     /// The process id of the gateway `index`.
     ///
     /// # Panics
@@ -390,6 +406,11 @@ impl Cluster {
             self.environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| format!("http://{bind}"));
             environment.insert("API_BIND".to_owned(), bind);
         }
+        if kind == ProcessKind::Portal {
+            let bind = format!("127.0.0.1:{}", ports::free()?);
+            self.environment.entry("PORTAL_URL".to_owned()).or_insert_with(|| format!("http://{bind}"));
+            environment.insert("PORTAL_BIND".to_owned(), bind);
+        }
         if kind == ProcessKind::Gateway {
             let bind = format!("127.0.0.1:{}", ports::free()?);
             for name in ["GATEWAY_PUBLIC_URL", "CARD_GATEWAY_URL"] {
@@ -404,7 +425,11 @@ impl Cluster {
         Ok(())
     }
 
-    fn process(&mut self, kind: ProcessKind, index: usize) -> &mut Process {
+    /// The process `index` of a kind, from 0.
+    ///
+    /// # Panics
+    /// When there is no such process.
+    pub fn process(&mut self, kind: ProcessKind, index: usize) -> &mut Process {
         let mut processes = self.processes.iter_mut().filter(|process| process.kind() == kind);
         processes.nth(index).expect("no such process in this cluster")
     }

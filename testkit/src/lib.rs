@@ -37,7 +37,7 @@ pub mod test_run;
 pub mod tls;
 pub mod tools;
 
-pub use account::{Account, CommandOutput};
+pub use account::{Account, CommandOutput, PortalUser};
 pub use client::{Client, Response, form};
 pub use cluster::{Builder, Cluster};
 pub use database::{Database, Shared, shared};

@@ -1,4 +1,4 @@
-//! One of our processes: `api`, `worker`, `scheduler` or `gateway`, started from the real binary.
+//! One of our processes: `api`, `portal`, `worker`, `scheduler` or `gateway`, started from the real binary.
 
 use std::{
     collections::BTreeMap,
@@ -40,6 +40,8 @@ pub enum ProcessKind {
     Scheduler,
     /// The card gateway, a separate product.
     Gateway,
+    /// Serves the merchants' people.
+    Portal,
 }
 
 impl ProcessKind {
@@ -51,6 +53,7 @@ impl ProcessKind {
             Self::Worker => "worker",
             Self::Scheduler => "scheduler",
             Self::Gateway => "gateway",
+            Self::Portal => "portal",
         }
     }
 }
@@ -67,8 +70,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it without waiting. `environment` holds `METRICS_BIND`, and `API_BIND` or `GATEWAY_BIND` for processes
-    /// that serve requests.
+    /// Starts it without waiting. `environment` holds `METRICS_BIND`, and `API_BIND`, `PORTAL_BIND` or `GATEWAY_BIND`
+    /// for processes that serve requests.
     pub(crate) fn spawn(
         programs: &Programs,
         kind: ProcessKind,
@@ -218,6 +221,12 @@ impl Process {
     #[must_use]
     pub fn gateway_url(&self) -> String {
         self.url("GATEWAY_BIND")
+    }
+
+    /// `http://…` of the portal's listener. Only a portal has one.
+    #[must_use]
+    pub fn portal_url(&self) -> String {
+        self.url("PORTAL_BIND")
     }
 
     /// `http://…` of the internal listener with `/metrics`, `/healthz` and `/readyz`.

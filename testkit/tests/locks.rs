@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// The columns, besides `id`, that identify a single row of a table. A table may have several such keys.
-const KEYS: [(&str, &[&str]); 17] = [
+const KEYS: [(&str, &[&str]); 19] = [
     ("checkout_sessions", &["id_hash"]),
     ("collection_attempts", &["account_id", "payment_id"]),
     ("idempotency_keys", &["account_id", "payment_id"]),
@@ -24,6 +24,8 @@ const KEYS: [(&str, &[&str]); 17] = [
     ("gateway.field_tokens", &["token_hash"]),
     ("gateway.former_keys", &["account_id"]),
     ("gateway.proxy_numbers", &["proxy_hash"]),
+    ("creation_keys", &["account_id", "operation", "key"]),
+    ("user_sessions", &["cookie_hash"]),
     ("gateway.volumes", &["account_id", "month", "currency"]),
 ];
 

@@ -24,4 +24,5 @@ pub mod recurring_invoices;
 pub mod settlements;
 pub mod subscriptions;
 pub mod test_clocks;
+pub mod users;
 pub mod webhooks;

@@ -152,6 +152,22 @@ pub fn public_url() -> Result<String, ConfigError> {
     parsed("PUBLIC_URL", INVALID_URL, http_url)
 }
 
+/// `PORTAL_BIND`: the public address of the portal.
+///
+/// # Errors
+/// It is missing or not `address:port`.
+pub fn portal_bind() -> Result<SocketAddr, ConfigError> {
+    parsed("PORTAL_BIND", "must be an address such as 0.0.0.0:8070", |text| text.parse().ok())
+}
+
+/// `PORTAL_URL`: the URL at which browsers reach the portal, without a path. It accepts forms of this origin only.
+///
+/// # Errors
+/// It is missing or does not begin with http:// or https://.
+pub fn portal_url() -> Result<String, ConfigError> {
+    parsed("PORTAL_URL", INVALID_URL, http_url)
+}
+
 /// A comma-separated list; empty if the variable is not set.
 ///
 /// # Errors

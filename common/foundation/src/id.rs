@@ -108,6 +108,8 @@ macro_rules! ids {
 ids! {
     /// A merchant, who owns a test and a live account.
     MerchantId = "mer_", "merchant";
+    /// A person who signs in to the portal.
+    UserId = "usr_", "user";
     /// An account: a merchant in one mode. Every object belongs to one account.
     AccountId = "acct_", "account";
     /// An account at a provider, which settles the money.

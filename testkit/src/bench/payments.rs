@@ -12,7 +12,7 @@ use super::{
     size,
     usage::{self, MeasuredProcess},
 };
-use crate::{Cluster, ProcessKind, TempDir};
+use crate::{Cluster, TempDir};
 
 const CLIENTS: [usize; 4] = [1, 8, 32, 64];
 /// The number of clients for the comparison with the baseline.
@@ -96,12 +96,7 @@ pub(super) fn measured_processes(cluster: &mut Cluster) -> Vec<MeasuredProcess> 
         measured_processes.push(MeasuredProcess { name: "postgres".to_owned(), pid: postgres.pid() });
     }
     for process in cluster.processes() {
-        let name = match process.kind() {
-            ProcessKind::Api => "api",
-            ProcessKind::Worker => "worker",
-            ProcessKind::Scheduler => "scheduler",
-            ProcessKind::Gateway => "gateway",
-        };
+        let name = process.kind().name();
         measured_processes.push(MeasuredProcess { name: name.to_owned(), pid: process.pid() });
     }
     measured_processes

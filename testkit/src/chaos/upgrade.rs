@@ -124,7 +124,7 @@ async fn replace(system: &mut System, load: &LoadState, index: usize, programs: 
     let instances = match process.kind() {
         ProcessKind::Api => &load.apis,
         ProcessKind::Gateway => &load.gateways,
-        ProcessKind::Worker | ProcessKind::Scheduler => return Ok(name),
+        ProcessKind::Portal | ProcessKind::Worker | ProcessKind::Scheduler => return Ok(name),
     };
     while !instances.is_ready(process.index()) {
         sleep(POLL_INTERVAL).await;

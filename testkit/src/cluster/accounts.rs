@@ -1,9 +1,17 @@
 //! Accounts of a cluster, and their connections to providers.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use anyhow::{Context, Result};
 
 use super::Cluster;
-use crate::{Account, GatewayAccount, account::run_ctl_with, files::random_hex, gateway_account, stripe::StripeKeys};
+use crate::{
+    Account, GatewayAccount, PortalUser,
+    account::{portal_user, run_ctl_with},
+    files::random_hex,
+    gateway_account,
+    stripe::StripeKeys,
+};
 
 impl Cluster {
     /// A new test account on the mock provider with a practically unlimited request rate.
@@ -55,5 +63,15 @@ impl Cluster {
     pub async fn connect_stripe(&self, account: &Account, keys: &StripeKeys) -> Result<()> {
         let arguments = ["accounts", "connect", &account.id, "--provider", "stripe"];
         run_ctl_with(&self.programs.path("ctl")?, &self.environment, &arguments, &keys.json()).await.map(drop)
+    }
+
+    /// Creates a user of the portal with this role for the merchant of an account.
+    ///
+    /// # Errors
+    /// When `ctl` fails.
+    pub async fn portal_user(&self, account: &Account, role: &str) -> Result<PortalUser> {
+        static USERS: AtomicU64 = AtomicU64::new(0);
+        let email = format!("user{}.{}@shop.example", USERS.fetch_add(1, Ordering::Relaxed), account.id.to_lowercase());
+        portal_user(&self.programs.path("ctl")?, &self.environment, &account.id, &email, role).await
     }
 }

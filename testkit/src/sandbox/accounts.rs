@@ -7,12 +7,15 @@ use super::{
     state::{DemoAccount, SandboxFolder, Secrets},
 };
 use crate::{
-    account::{Account, run_ctl},
+    PortalUser,
+    account::{Account, merchant_of, portal_user, run_ctl},
     gateway_account,
     process::{Environment, Programs, binary},
 };
 
 const TIMEZONE: &str = "UTC";
+/// The e-mail address of the user of the portal.
+const OWNER: &str = "owner@shop.example";
 
 struct AccountSpec {
     name: &'static str,
@@ -21,18 +24,35 @@ struct AccountSpec {
     origins: &'static [&'static str],
     /// The gateway account it is connected to.
     gateway_account: Option<&'static str>,
+    /// The account whose merchant it belongs to.
+    merchant_of: Option<&'static str>,
 }
 
 const SHOP: &[&str] = &["http://localhost:3000"];
 const ACCOUNTS: [AccountSpec; 4] = [
-    AccountSpec { name: "mock", mode: "test", provider: "mock", origins: SHOP, gateway_account: None },
-    AccountSpec { name: "other", mode: "test", provider: "mock", origins: &[], gateway_account: None },
+    AccountSpec {
+        name: "mock",
+        mode: "test",
+        provider: "mock",
+        origins: SHOP,
+        gateway_account: None,
+        merchant_of: None,
+    },
+    AccountSpec {
+        name: "other",
+        mode: "test",
+        provider: "mock",
+        origins: &[],
+        gateway_account: None,
+        merchant_of: None,
+    },
     AccountSpec {
         name: "gateway",
         mode: "test",
         provider: "card_gateway",
         origins: SHOP,
         gateway_account: Some(GATEWAY_MAIN),
+        merchant_of: None,
     },
     AccountSpec {
         name: "live",
@@ -40,6 +60,7 @@ const ACCOUNTS: [AccountSpec; 4] = [
         provider: "card_gateway",
         origins: &[],
         gateway_account: Some(GATEWAY_LIVE),
+        merchant_of: Some("mock"),
     },
 ];
 
@@ -114,7 +135,14 @@ pub(super) async fn ensure(folder: &SandboxFolder, secrets: &mut Secrets, enviro
     for spec in ACCOUNTS {
         if !secrets.accounts.contains_key(spec.name) {
             print_line(&format!("creating the account {}", spec.name));
-            secrets.accounts.insert(spec.name.to_owned(), create(&spec, environment).await?);
+            let merchant = match spec.merchant_of {
+                Some(other) => {
+                    let other = secrets.accounts.get(other).context("the account is missing")?;
+                    Some(merchant_of(&binary("ctl")?, environment, &other.id).await?)
+                }
+                None => None,
+            };
+            secrets.accounts.insert(spec.name.to_owned(), create(&spec, merchant.as_deref(), environment).await?);
             folder.write_secrets(secrets)?;
         }
         connect(&spec, secrets, environment).await?;
@@ -141,9 +169,26 @@ async fn connect(spec: &AccountSpec, secrets: &mut Secrets, environment: &Enviro
     Ok(())
 }
 
-async fn create(spec: &AccountSpec, environment: &Environment) -> Result<DemoAccount> {
+/// Creates the owner who signs in to the portal, at the first start.
+pub(super) async fn ensure_user(
+    folder: &SandboxFolder,
+    secrets: &mut Secrets,
+    environment: &Environment,
+) -> Result<PortalUser> {
+    if let Some(user) = &secrets.portal_user {
+        return Ok(user.clone());
+    }
+    let account = secrets.accounts.get("mock").context("the account is missing")?;
+    let user = portal_user(&binary("ctl")?, environment, &account.id, OWNER, "owner").await?;
+    secrets.portal_user = Some(user.clone());
+    folder.write_secrets(secrets)?;
+    Ok(user)
+}
+
+async fn create(spec: &AccountSpec, merchant: Option<&str>, environment: &Environment) -> Result<DemoAccount> {
     let mut arguments = vec!["accounts", "create", "--name", spec.name, "--mode", spec.mode];
     arguments.extend(["--provider", spec.provider, "--timezone", TIMEZONE, "--support-contact", "help@shop.example"]);
+    arguments.extend(merchant.into_iter().flat_map(|merchant| ["--merchant", merchant]));
     for origin in spec.origins {
         arguments.extend(["--origin", origin]);
     }

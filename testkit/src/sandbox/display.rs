@@ -52,6 +52,8 @@ pub(super) fn print_summary(description: &Description, path: &Path) {
     print_line("");
     print_line(&format!("api        {}", description.api_url));
     print_line(&format!("gateway    {}", description.gateway_url));
+    let (portal, user) = (&description.portal_url, &description.portal_user);
+    print_line(&format!("portal     {portal}  ({}, password {})", user.email, user.password));
     for (name, url) in &description.metrics {
         print_line(&format!("metrics    {url}  ({name})"));
     }

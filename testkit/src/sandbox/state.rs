@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    GatewayAccount,
+    GatewayAccount, PortalUser,
     files::{random_hex, write_private},
     ports, postgres,
     process::{Environment, operator},
@@ -46,6 +46,8 @@ pub(super) struct Secrets {
     /// The `api_key` with which each account was connected. Keys rotated by hand since then are not overwritten.
     #[serde(default)]
     pub(super) connected: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) portal_user: Option<PortalUser>,
 }
 
 impl Secrets {
@@ -84,6 +86,9 @@ pub(super) struct DemoAccount {
 pub(super) struct Description {
     pub(super) api_url: String,
     pub(super) gateway_url: String,
+    pub(super) portal_url: String,
+    /// An owner of the merchant with the accounts `mock` and `live`.
+    pub(super) portal_user: PortalUser,
     pub(super) metrics: BTreeMap<String, String>,
     /// For the role of the programs, which owns nothing.
     pub(super) database_url: String,
@@ -183,6 +188,7 @@ impl SandboxFolder {
                 accounts: BTreeMap::new(),
                 gateway_accounts: BTreeMap::new(),
                 connected: BTreeMap::new(),
+                portal_user: None,
             },
         };
         // Older files lack these.

@@ -22,10 +22,16 @@ use crate::{
 const DATABASE: &str = "payments";
 const API_PORT: u16 = 8080;
 const GATEWAY_PORT: u16 = 8090;
+const PORTAL_PORT: u16 = 8070;
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The terminal colour of each process name.
-const KINDS: [(ProcessKind, u8); 4] =
-    [(ProcessKind::Gateway, 32), (ProcessKind::Api, 36), (ProcessKind::Worker, 35), (ProcessKind::Scheduler, 33)];
+const KINDS: [(ProcessKind, u8); 5] = [
+    (ProcessKind::Gateway, 32),
+    (ProcessKind::Api, 36),
+    (ProcessKind::Portal, 34),
+    (ProcessKind::Worker, 35),
+    (ProcessKind::Scheduler, 33),
+];
 
 /// Everything that runs. Filled during the start, so that an interrupted start can be stopped too.
 #[derive(Debug)]
@@ -35,6 +41,13 @@ pub(super) struct System {
     processes: Vec<Supervised<Process>>,
     redis: Option<Supervised<Redis>>,
     postgres: Option<Supervised<Postgres>>,
+}
+
+/// Where the sandbox is reached.
+struct Urls {
+    api: String,
+    gateway: String,
+    portal: String,
 }
 
 #[derive(Debug)]
@@ -79,15 +92,18 @@ impl System {
         let mut environment = secrets.environment();
         environment.extend(roles.program_environment());
         environment.insert("REDIS_URL".to_owned(), redis_url.clone());
-        let (api_url, gateway_url, metrics) = self.start_processes(&environment).await?;
+        let (urls, metrics) = self.start_processes(&environment).await?;
         accounts::ensure_gateway(&self.folder, &mut secrets, &environment).await?;
         accounts::ensure(&self.folder, &mut secrets, &environment).await?;
+        let portal_user = accounts::ensure_user(&self.folder, &mut secrets, &environment).await?;
         let Secrets { accounts, mut gateway_accounts, .. } = secrets;
         let gateway_account = gateway_accounts.remove(accounts::GATEWAY_MAIN).context("the account is missing")?;
         gateway_accounts.remove(accounts::GATEWAY_LIVE);
         let description = Description {
-            api_url,
-            gateway_url,
+            api_url: urls.api,
+            gateway_url: urls.gateway,
+            portal_url: urls.portal,
+            portal_user,
             metrics,
             database_url: roles.programs,
             gateway_database_url: roles.gateway,
@@ -110,6 +126,7 @@ impl System {
             secrets.accounts.clear();
             secrets.gateway_accounts.clear();
             secrets.connected.clear();
+            secrets.portal_user = None;
             secrets.database = database;
             self.folder.write_secrets(secrets)?;
         }
@@ -154,13 +171,15 @@ impl System {
         Ok(supervised.inner.url())
     }
 
-    /// The URLs of the api, of the gateway and of each process's metrics.
-    async fn start_processes(&mut self, shared: &Environment) -> Result<(String, String, BTreeMap<String, String>)> {
-        print_line("starting gateway, api, worker and scheduler");
+    /// The URLs, and those of each process's metrics.
+    async fn start_processes(&mut self, shared: &Environment) -> Result<(Urls, BTreeMap<String, String>)> {
+        print_line("starting gateway, api, portal, worker and scheduler");
         let gateway = format!("127.0.0.1:{}", self.folder.port("gateway", Some(GATEWAY_PORT))?);
         let gateway_url = format!("http://{gateway}");
         let api = format!("127.0.0.1:{}", self.folder.port("api", Some(API_PORT))?);
         let api_url = format!("http://{api}");
+        let portal = format!("127.0.0.1:{}", self.folder.port("portal", Some(PORTAL_PORT))?);
+        let portal_url = format!("http://{portal}");
         let mail = self.folder.mail().display().to_string();
         let mut metrics = BTreeMap::new();
         for (kind, colour) in KINDS {
@@ -172,6 +191,8 @@ impl System {
                 [
                     ("API_BIND", api.as_str()),
                     ("PUBLIC_URL", &api_url),
+                    ("PORTAL_BIND", &portal),
+                    ("PORTAL_URL", &portal_url),
                     ("GATEWAY_BIND", gateway.as_str()),
                     ("GATEWAY_PUBLIC_URL", &gateway_url),
                     ("CARD_GATEWAY_URL", &gateway_url),
@@ -200,7 +221,7 @@ impl System {
         for process in &mut self.processes {
             process.inner.wait_until_ready().await?;
         }
-        Ok((api_url, gateway_url, metrics))
+        Ok((Urls { api: api_url, gateway: gateway_url, portal: portal_url }, metrics))
     }
 
     async fn supervise(&mut self) -> Result<()> {

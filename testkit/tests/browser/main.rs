@@ -8,5 +8,6 @@ mod access;
 mod elements;
 mod harness_tests;
 mod pages;
+mod portal;
 mod stripe;
 mod support;

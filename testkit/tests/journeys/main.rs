@@ -35,6 +35,7 @@ mod payment_links;
 mod payment_methods;
 mod payments;
 mod plans;
+mod portal;
 mod reading_events;
 mod recurring_invoices;
 mod rolling;

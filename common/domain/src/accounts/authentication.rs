@@ -98,6 +98,16 @@ impl Keys {
         Ok(key.caller)
     }
 
+    /// The caller as which a signed-in user acts in an account, with these entitlements.
+    ///
+    /// # Errors
+    /// [`AuthError::Refused`] if there is no such key.
+    pub async fn caller_of_user(&self, key: KeyId, entitlements: Vec<String>) -> Result<Caller, AuthError> {
+        let mut caller = read(&self.db, key).await?.ok_or(AuthError::Refused)?.caller;
+        caller.grants.entitlements = Some(entitlements);
+        Ok(caller)
+    }
+
     /// Moves the key's hash to the current pepper, now that its text is known. The request continues even if this
     /// fails.
     async fn rehash_current(&self, id: KeyId, text: &str, key: &CachedKey) {

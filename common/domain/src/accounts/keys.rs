@@ -162,7 +162,7 @@ pub struct KeyFilter {
     pub not_under: Option<[u8; 4]>,
 }
 
-/// Lists keys, newest first.
+/// Lists keys, newest first, without those as which users act.
 ///
 /// # Errors
 /// Database errors only.
@@ -171,7 +171,7 @@ pub async fn list(db: &PgPool, filter: KeyFilter) -> Result<Vec<KeyRow>> {
         KeyRow,
         "SELECT id, account_id, kind, key_text, entitlements, created_at, revoked_at, expires_at, last_used_at, pepper_id
          FROM api_keys
-         WHERE ($1::uuid IS NULL OR account_id = $1)
+         WHERE user_id IS NULL AND ($1::uuid IS NULL OR account_id = $1)
            AND ($2::bytea IS NULL OR pepper_id IS DISTINCT FROM $2)
            AND ($3::key_kind IS NULL OR kind = $3)
            AND (NOT $4 OR (revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())))
@@ -200,14 +200,14 @@ pub async fn revoke(db: impl PgExecutor<'_>, key: KeyId, now: Timestamp) -> Resu
     query.fetch_optional(db).await?.ok_or_else(|| Error::no_such("key", key))
 }
 
-/// Revokes every key of an account that is in use, and returns their ids.
+/// Revokes every key of an account that is in use, except those as which users act, and returns their ids.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown account.
 pub async fn revoke_all(tx: &mut PgConnection, account: AccountId, now: Timestamp) -> Result<Vec<KeyId>> {
     mode_of(tx, account).await?;
     let revoked = sqlx::query_scalar!(
-        "WITH used AS MATERIALIZED (SELECT id FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL),
+        "WITH used AS MATERIALIZED (SELECT id FROM api_keys WHERE account_id = $1 AND user_id IS NULL AND revoked_at IS NULL),
          held AS MATERIALIZED (
              SELECT locked.id FROM unnest(ARRAY(SELECT id FROM used ORDER BY id)) AS u (id)
              CROSS JOIN LATERAL (SELECT k.id FROM api_keys k WHERE k.id = u.id AND k.revoked_at IS NULL

@@ -110,7 +110,7 @@ pub async fn keys_under_other_peppers(db: &PgPool, peppers: &Peppers) -> Result<
                   count(*) FILTER (WHERE kind = 'publishable') AS "publishable!",
                   count(pepper_id) AS "known!"
            FROM api_keys
-           WHERE pepper_id IS DISTINCT FROM $1 AND revoked_at IS NULL
+           WHERE pepper_id IS DISTINCT FROM $1 AND revoked_at IS NULL AND user_id IS NULL
              AND (expires_at IS NULL OR expires_at > clock_timestamp())"#,
         &peppers.current().id()[..],
     )

@@ -113,15 +113,21 @@ async fn insert(db: &PgPool, account: AccountId, cache_ttl: Duration) -> Result<
 /// # Errors
 /// [`Error::Conflict`] while the clock is being advanced to another instant.
 pub async fn begin(db: &Db, account: AccountId, to: Timestamp, now: Timestamp) -> Result<TestClock> {
-    if let Some(now) = set_target(db, account, to, now, PUSH_INTERVAL).await? {
-        db.wake(queues::CLOCKS, [account.uuid()]);
-        return Ok(TestClock { now, target: Some(to) });
-    }
-    let clock = retrieve(db, account, now).await?;
-    match clock.target {
-        Some(target) if target != to => Err(Error::conflict(format!("the clock is being advanced to {target}"))),
-        // The same advance, running or just completed.
-        Some(_) | None => Ok(clock),
+    loop {
+        if let Some(now) = set_target(db, account, to, now, PUSH_INTERVAL).await? {
+            db.wake(queues::CLOCKS, [account.uuid()]);
+            return Ok(TestClock { now, target: Some(to) });
+        }
+        let clock = retrieve(db, account, now).await?;
+        match clock.target {
+            Some(target) if target != to => {
+                return Err(Error::conflict(format!("the clock is being advanced to {target}")));
+            }
+            // An advance to an earlier instant has ended since.
+            None if clock.now < to => {}
+            // The same advance, running or just completed.
+            Some(_) | None => return Ok(clock),
+        }
     }
 }
 

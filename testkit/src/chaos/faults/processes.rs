@@ -42,17 +42,13 @@ pub(super) fn target(size: Size, step: &Step) -> ProcessId {
         ProcessKind::Worker => workers,
         ProcessKind::Scheduler => schedulers,
         ProcessKind::Gateway => gateways,
+        ProcessKind::Portal => 1,
     };
     (kind, index % count)
 }
 
 pub(super) fn process(system: &mut System, (kind, index): ProcessId) -> &mut Process {
-    match kind {
-        ProcessKind::Api => system.cluster.api(index),
-        ProcessKind::Worker => system.cluster.worker(index),
-        ProcessKind::Scheduler => system.cluster.scheduler(index),
-        ProcessKind::Gateway => system.cluster.gateway(index),
-    }
+    system.cluster.process(kind, index)
 }
 
 pub(super) struct Processes {

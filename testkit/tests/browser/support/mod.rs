@@ -21,7 +21,7 @@ pub(crate) use shop::{Provider, Shop, address};
 pub(crate) async fn cluster() -> Result<&'static Cluster> {
     static SHARED: OnceCell<Cluster> = OnceCell::const_new();
     let start = async || {
-        let builder = Cluster::builder().gateway(1).api(1).worker(1).scheduler(1);
+        let builder = Cluster::builder().gateway(1).api(1).worker(1).scheduler(1).portal(1);
         builder.env("STRIPE_URL", stripe()?.url()).start().await
     };
     SHARED.get_or_try_init(start).await

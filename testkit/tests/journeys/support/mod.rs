@@ -36,7 +36,7 @@ pub(crate) use waiting::{concurrently, eventually, failpoint_hits, race};
 /// The cluster shared by all tests without faults. It stops with the test process.
 pub(crate) async fn cluster() -> Result<&'static Cluster> {
     static SHARED: OnceCell<Cluster> = OnceCell::const_new();
-    SHARED.get_or_try_init(|| Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start()).await
+    SHARED.get_or_try_init(|| Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).portal(1).start()).await
 }
 
 /// A new merchant in the shared cluster.

@@ -1,0 +1,91 @@
+//! Passwords, stored as Argon2id hashes (RFC 9106).
+
+use std::sync::LazyLock;
+
+use argon2::Argon2;
+use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _, phc::PasswordHash};
+use foundation::crypto::{Secret, random_hex};
+use foundation::error::{Error, Result};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+/// The length of a password in characters.
+const LENGTH: std::ops::RangeInclusive<usize> = 12..=128;
+
+/// Each computation needs 19 MiB and some tens of milliseconds of a processor.
+static COMPUTATIONS: Semaphore = Semaphore::const_new(4);
+
+/// Verified if there is no such user, so that the response takes as long as for one that exists.
+static OF_NOBODY: LazyLock<String> = LazyLock::new(|| compute(&random_hex(16)).unwrap_or_default());
+
+/// The hash of a new password.
+///
+/// # Errors
+/// 422 `password` if it is too short or too long.
+pub(super) async fn hash(password: Secret<String>) -> Result<String> {
+    if !LENGTH.contains(&password.expose().chars().count()) {
+        return Err(Error::invalid("password", format!("must have {} to {} characters", LENGTH.start(), LENGTH.end())));
+    }
+    blocking(move || compute(password.expose())).await?
+}
+
+/// Whether this is the password of the hash; `None` is the hash of a user who does not exist.
+///
+/// # Errors
+/// Only if the hash is malformed.
+pub(super) async fn verify(password: Secret<String>, hash: Option<String>) -> Result<bool> {
+    if password.expose().chars().count() > *LENGTH.end() {
+        return Ok(false);
+    }
+    blocking(move || {
+        let exists = hash.is_some();
+        let hash = hash.unwrap_or_else(|| OF_NOBODY.clone());
+        let parsed =
+            PasswordHash::new(&hash).map_err(|error| Error::internal(format!("a password's hash: {error}")))?;
+        let is_right = Argon2::default().verify_password(password.expose().as_bytes(), &parsed).is_ok();
+        Ok(exists && is_right)
+    })
+    .await?
+}
+
+fn compute(password: &str) -> Result<String> {
+    let hash = Argon2::default().hash_password(password.as_bytes());
+    Ok(hash.map_err(|error| Error::internal(format!("a password's hash: {error}")))?.to_string())
+}
+
+async fn blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let _permit = COMPUTATIONS.acquire().await.map_err(|error| Error::internal(error.to_string()))?;
+    spawn_blocking(compute).await.map_err(|error| Error::internal(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(text: &str) -> Secret<String> {
+        Secret::new(text.to_owned())
+    }
+
+    #[tokio::test]
+    async fn only_the_password_itself_is_right() -> Result<()> {
+        let stored = hash(secret("correct horse")).await?;
+        assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
+        assert!(!stored.contains("correct"));
+        assert_ne!(stored, hash(secret("correct horse")).await?, "the salt is random");
+        for (text, is_right) in
+            [("correct horse", true), ("correct hors", false), ("", false), (&"x".repeat(1_000), false)]
+        {
+            assert_eq!(verify(secret(text), Some(stored.clone())).await?, is_right, "{text}");
+        }
+        assert!(!verify(secret("correct horse"), None).await?);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_new_password_is_neither_short_nor_long() {
+        for text in ["x".repeat(11), "x".repeat(129)] {
+            assert!(hash(secret(&text)).await.is_err_and(|error| error.to_string().contains("12 to 128")));
+        }
+        assert!(hash(secret(&"é".repeat(128))).await.is_ok());
+    }
+}

@@ -1,0 +1,169 @@
+//! The lists of the portal and how they are shown.
+
+/// A list and how it is shown.
+pub(crate) struct List {
+    /// In addresses of pages.
+    pub(crate) path: &'static str,
+    /// In /v1.
+    pub(crate) resource: &'static str,
+    pub(crate) title: &'static str,
+    /// Of one object.
+    pub(crate) singular: &'static str,
+    pub(crate) columns: &'static [(&'static str, Cell)],
+    pub(crate) statuses: &'static [&'static str],
+    /// The filters of /v1 that links use.
+    pub(crate) filters: &'static [&'static str],
+    pub(crate) search: Search,
+}
+
+/// What a column shows.
+pub(crate) enum Cell {
+    Amount(&'static str),
+    Status,
+    Time(&'static str),
+    Text(&'static str),
+    /// A value in words.
+    Words(&'static str),
+    /// The field of an object in it.
+    Inner(&'static str, &'static str),
+}
+
+use Cell::{Amount, Inner, Status, Text, Time, Words};
+
+/// The filters of /v1 for what is searched for.
+#[derive(Clone, Copy)]
+pub(crate) struct Search {
+    /// For a text with `@`.
+    pub(crate) email: Option<&'static str>,
+    /// For four digits.
+    pub(crate) digits: Option<&'static str>,
+    pub(crate) other: Option<&'static str>,
+}
+
+const BY_REFERENCE: Search = Search { email: None, digits: None, other: Some("externalId") };
+const CREATED: (&str, Cell) = ("Created", Time("createdAt"));
+const AMOUNT: (&str, Cell) = ("Amount", Amount("amount"));
+const STATUS: (&str, Cell) = ("Status", Status);
+
+/// All lists, in the order of the navigation.
+pub(crate) const LISTS: [List; 10] = [
+    List {
+        path: "payments",
+        resource: "payments",
+        title: "Payments",
+        singular: "Payment",
+        columns: &[AMOUNT, STATUS, ("Card", Inner("card", "last4")), ("Description", Text("description")), CREATED],
+        statuses: &[
+            "processing",
+            "requires_action",
+            "authorized",
+            "partially_authorized",
+            "pending_settlement",
+            "settled",
+            "partially_refunded",
+            "refunded",
+            "declined",
+            "failed",
+            "cancelled",
+            "expired",
+        ],
+        filters: &["customerId", "invoiceId", "subscriptionId", "paymentLinkId", "last4"],
+        search: Search { email: None, digits: Some("last4"), other: Some("externalId") },
+    },
+    List {
+        path: "refunds",
+        resource: "refunds",
+        title: "Refunds",
+        singular: "Refund",
+        columns: &[AMOUNT, STATUS, ("Payment", Text("paymentId")), CREATED],
+        statuses: &["pending", "succeeded", "failed"],
+        filters: &["paymentId"],
+        search: BY_REFERENCE,
+    },
+    List {
+        path: "customers",
+        resource: "customers",
+        title: "Customers",
+        singular: "Customer",
+        columns: &[("Name", Text("name")), ("E-mail", Text("email")), CREATED],
+        statuses: &[],
+        filters: &[],
+        search: Search { email: Some("email"), digits: None, other: Some("externalId") },
+    },
+    List {
+        path: "invoices",
+        resource: "invoices",
+        title: "Invoices",
+        singular: "Invoice",
+        columns: &[("Number", Text("number")), AMOUNT, STATUS, ("Due", Time("dueAt")), CREATED],
+        statuses: &["draft", "open", "scheduled", "paid", "voided"],
+        filters: &["customerId", "subscriptionId", "recurringInvoiceId"],
+        search: BY_REFERENCE,
+    },
+    List {
+        path: "recurring-invoices",
+        resource: "recurring_invoices",
+        title: "Recurring invoices",
+        singular: "Recurring invoice",
+        columns: &[("Name", Text("name")), STATUS, ("Next invoice", Text("nextInvoiceDate")), CREATED],
+        statuses: &["active", "paused", "parked", "completed", "cancelled"],
+        filters: &["customerId"],
+        search: BY_REFERENCE,
+    },
+    List {
+        path: "subscriptions",
+        resource: "subscriptions",
+        title: "Subscriptions",
+        singular: "Subscription",
+        columns: &[STATUS, ("Customer", Text("customerId")), ("Next billing", Time("nextBillingAt")), CREATED],
+        statuses: &["scheduled", "active", "past_due", "cancelled"],
+        filters: &["customerId", "planId"],
+        search: BY_REFERENCE,
+    },
+    List {
+        path: "payment-links",
+        resource: "payment_links",
+        title: "Payment links",
+        singular: "Payment link",
+        columns: &[AMOUNT, STATUS, ("Description", Text("description")), ("Expires", Time("expiresAt")), CREATED],
+        statuses: &["open", "paid", "expired", "cancelled"],
+        filters: &[],
+        search: BY_REFERENCE,
+    },
+    List {
+        path: "plans",
+        resource: "plans",
+        title: "Plans",
+        singular: "Plan",
+        columns: &[("Name", Text("name")), AMOUNT, ("Interval", Words("interval")), CREATED],
+        statuses: &[],
+        filters: &[],
+        search: BY_REFERENCE,
+    },
+    List {
+        path: "disputes",
+        resource: "disputes",
+        title: "Disputes",
+        singular: "Dispute",
+        columns: &[AMOUNT, STATUS, ("Reason", Words("reason")), ("Respond by", Time("respondBy")), CREATED],
+        statuses: &["needs_response", "under_review", "won", "lost"],
+        filters: &["paymentId"],
+        search: Search { email: None, digits: None, other: None },
+    },
+    List {
+        path: "events",
+        resource: "events",
+        title: "Events",
+        singular: "Event",
+        columns: &[("Type", Words("type")), CREATED],
+        statuses: &[],
+        filters: &["objectId"],
+        search: Search { email: None, digits: None, other: Some("type") },
+    },
+];
+
+impl List {
+    pub(crate) fn find(path: &str) -> Option<&'static Self> {
+        LISTS.iter().find(|list| list.path == path)
+    }
+}

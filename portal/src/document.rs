@@ -1,0 +1,24 @@
+//! The HTML document around every page.
+
+use axum::response::Html;
+use maud::{DOCTYPE, Markup, html};
+
+use crate::assets;
+
+/// A complete document.
+pub(crate) fn document(title: &str, body: &Markup) -> Html<String> {
+    let document = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="robots" content="noindex";
+                title { (title) }
+                link rel="stylesheet" href=(assets::PATH);
+            }
+            body { (body) }
+        }
+    };
+    Html(document.into_string())
+}

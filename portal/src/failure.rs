@@ -1,0 +1,60 @@
+//! The pages for failures.
+
+use std::fmt::Display;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use maud::html;
+
+use crate::document::document;
+use crate::texts::text;
+
+/// Why there is no page.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// There is no such page or object in this account.
+    NotFound,
+    /// The role of the user does not include it, or the form is of another site.
+    Forbidden,
+    /// The account's limit of requests.
+    TooMany,
+    /// What was entered is not valid; the message of /v1.
+    Invalid(String),
+    /// Logged where it happened.
+    Internal,
+}
+
+impl Failure {
+    pub(crate) fn internal(error: impl Display) -> Self {
+        tracing::error!(%error, "a page could not be made");
+        Self::Internal
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let (status, title, message) = match self {
+            Self::NotFound => (StatusCode::NOT_FOUND, text("Not found"), text("There is no such page.").to_owned()),
+            Self::Forbidden => {
+                (StatusCode::FORBIDDEN, text("Not allowed"), text("Your role does not include this.").to_owned())
+            }
+            Self::TooMany => {
+                let message = text("There were too many requests. Please try again in some seconds.");
+                (StatusCode::TOO_MANY_REQUESTS, text("Too many requests"), message.to_owned())
+            }
+            Self::Invalid(message) => (StatusCode::UNPROCESSABLE_ENTITY, text("Not valid"), message),
+            Self::Internal => {
+                let message = text("Something went wrong on our side. Please try again.");
+                (StatusCode::INTERNAL_SERVER_ERROR, text("Error"), message.to_owned())
+            }
+        };
+        let body = html! {
+            main {
+                h1 { (title) }
+                p { (message) }
+                p { a href="/" { (text("Home")) } }
+            }
+        };
+        (status, document(title, &body)).into_response()
+    }
+}

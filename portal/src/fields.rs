@@ -1,0 +1,120 @@
+//! The fields of an object of /v1, in words.
+
+use domain::accounts::Mode;
+use foundation::money::{Currency, Money};
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+
+use crate::address::of_object;
+use crate::texts::{label, text, words};
+
+/// An amount with its currency; empty if the object has no such field.
+pub(crate) fn amount(object: &Value, field: &str) -> String {
+    let currency = object["currency"].as_str().and_then(|code| code.parse::<Currency>().ok());
+    let money = object[field].as_i64().zip(currency).map(|(minor, currency)| Money { minor, currency });
+    money.map(|money| money.to_string()).unwrap_or_default()
+}
+
+/// A time of /v1, to the minute, in UTC.
+pub(crate) fn time(value: &Value) -> Markup {
+    let Some(whole) = value.as_str() else { return html! {} };
+    let shown = whole.get(..16).map(|minute| minute.replace('T', " ") + " UTC");
+    html! { time datetime=(whole) { (shown.as_deref().unwrap_or(whole)) } }
+}
+
+/// A status as a badge.
+pub(crate) fn status(value: &Value) -> Markup {
+    let Some(name) = value.as_str() else { return html! {} };
+    let kind = match name {
+        "declined" | "failed" | "past_due" | "lost" | "expired" | "disabled" => "bad",
+        "pending_settlement" | "settled" | "succeeded" | "paid" | "active" | "won" | "completed" => "good",
+        _ => "",
+    };
+    html! { span class={ "badge " (kind) } { (words(name)) } }
+}
+
+/// What the page shows in other ways, or what only programs need.
+const HIDDEN: [&str; 3] = ["livemode", "object", "version"];
+
+/// The fields as a list of terms, those that are objects or lists after it.
+pub(crate) fn fields(mode: Mode, object: &Map<String, Value>, context: &Value) -> Markup {
+    let is_shown = |(name, value): &(&String, &Value)| !HIDDEN.contains(&name.as_str()) && !value.is_null();
+    let (nested, plain): (Vec<_>, Vec<_>) =
+        object.iter().filter(is_shown).partition(|(_, value)| value.is_object() || value.is_array());
+    html! {
+        dl {
+            @for (name, value) in plain {
+                dt { (label(name)) }
+                dd { (field(mode, name, value, context)) }
+            }
+        }
+        @for (name, value) in nested { (section(mode, name, value, context)) }
+    }
+}
+
+fn section(mode: Mode, name: &str, value: &Value, context: &Value) -> Markup {
+    let rows: Vec<&Map<String, Value>> = match value {
+        Value::Array(rows) => rows.iter().filter_map(Value::as_object).collect(),
+        Value::Object(row) => vec![row],
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    };
+    if rows.is_empty() || rows.iter().all(|row| row.is_empty()) {
+        return html! {};
+    }
+    html! {
+        section {
+            h2 { (label(name)) }
+            @for row in rows { (fields(mode, row, context)) }
+        }
+    }
+}
+
+/// `context` is the object that has the currency.
+fn field(mode: Mode, name: &str, value: &Value, context: &Value) -> Markup {
+    let is_amount = name.starts_with("amount") || name == "unitAmount";
+    match value {
+        Value::Number(_) if is_amount => {
+            let object = serde_json::json!({"amount": value, "currency": context["currency"]});
+            html! { (amount(&object, "amount")) }
+        }
+        Value::Bool(value) => html! { (if *value { text("Yes") } else { text("No") }) },
+        Value::String(_) if name == "status" => status(value),
+        Value::String(_) if name.ends_with("At") || name.ends_with("Start") || name.ends_with("End") => time(value),
+        Value::String(whole) => match of_object(mode, whole) {
+            Some(address) if name != "id" => html! { a href=(address) { (whole) } },
+            _ if name.ends_with("Code") || name == "declineType" || name == "reason" => html! { (words(whole)) },
+            _ => html! { (whole) },
+        },
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => html! { (value) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_value_is_shown_and_escaped() {
+        let payment = json!({
+            "object": "payment", "id": "pay_1", "amount": 123_450, "currency": "USD", "status": "pending_settlement",
+            "createdAt": "2026-01-30T22:05:06.789Z", "customerId": "cus_1", "settled": false, "description": "<b>&",
+            "card": {"brand": "visa", "last4": "4242"}, "refunds": [{"id": "ref_1", "amount": 100}], "metadata": {},
+        });
+        let shown = fields(Mode::Live, payment.as_object().expect("an object"), &payment).into_string();
+        for part in [
+            "<dd>USD 1,234.50</dd>",
+            "<span class=\"badge good\">Approved</span>",
+            "<time datetime=\"2026-01-30T22:05:06.789Z\">2026-01-30 22:05 UTC</time>",
+            "<a href=\"/live/customers/cus_1\">cus_1</a>",
+            "<dt>Settled</dt><dd>No</dd>",
+            "&lt;b&gt;&amp;",
+            "<h2>Card</h2>",
+            "<dd>USD 1.00</dd>",
+        ] {
+            assert!(shown.contains(part), "{part} in {shown}");
+        }
+        assert!(!shown.contains("Metadata"), "{shown}");
+    }
+}

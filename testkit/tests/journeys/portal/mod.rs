@@ -1,0 +1,77 @@
+//! The portal without a browser: sign-in, sessions, pages, and what no one may see.
+
+mod reading;
+mod sign_in;
+
+use anyhow::{Context, Result};
+use reqwest::header::{COOKIE, LOCATION, ORIGIN, SET_COOKIE};
+use reqwest::redirect::Policy;
+use testkit::PortalUser;
+
+use crate::support::{Merchant, cluster};
+
+/// A page.
+struct Page {
+    status: u16,
+    headers: reqwest::header::HeaderMap,
+    html: String,
+}
+
+impl Page {
+    fn location(&self) -> &str {
+        self.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The value that a new session's cookie has.
+    fn cookie(&self) -> Option<&str> {
+        self.headers.get(SET_COOKIE)?.to_str().ok()?.split(';').next()?.strip_prefix("__Host-session=")
+    }
+}
+
+/// A browser without scripts.
+struct Visitor {
+    client: reqwest::Client,
+    url: String,
+    cookie: String,
+}
+
+impl Visitor {
+    async fn new() -> Result<Self> {
+        let client = reqwest::Client::builder().redirect(Policy::none()).build()?;
+        Ok(Self { client, url: cluster().await?.portal_url(0), cookie: String::new() })
+    }
+
+    /// The browser of a new user of the merchant.
+    async fn signed_in(merchant: &Merchant, role: &str) -> Result<Self> {
+        let user = user(merchant, role).await?;
+        let mut visitor = Self::new().await?;
+        let page = visitor.sign_in(&user.email, &user.password).await?;
+        visitor.cookie = page.cookie().with_context(|| page.html.clone())?.to_owned();
+        Ok(visitor)
+    }
+
+    async fn open(&self, path: &str) -> Result<Page> {
+        let request = self.client.get(format!("{}{path}", self.url));
+        read(request.header(COOKIE, format!("__Host-session={}", self.cookie))).await
+    }
+
+    async fn post(&self, path: &str, origin: &str, form: &[(&str, &str)]) -> Result<Page> {
+        let body = form.iter().map(|(name, value)| format!("{name}={}", value.replace('+', "%2B"))).collect::<Vec<_>>();
+        let request = self.client.post(format!("{}{path}", self.url)).header(ORIGIN, origin).body(body.join("&"));
+        read(request.header(COOKIE, format!("__Host-session={}", self.cookie))).await
+    }
+
+    async fn sign_in(&self, email: &str, password: &str) -> Result<Page> {
+        self.post("/sign-in", &self.url, &[("email", email), ("password", password)]).await
+    }
+}
+
+async fn read(request: reqwest::RequestBuilder) -> Result<Page> {
+    let response = request.send().await?;
+    Ok(Page { status: response.status().as_u16(), headers: response.headers().clone(), html: response.text().await? })
+}
+
+/// A new user of the merchant.
+async fn user(merchant: &Merchant, role: &str) -> Result<PortalUser> {
+    cluster().await?.portal_user(&merchant.account, role).await
+}

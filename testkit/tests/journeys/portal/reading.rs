@@ -1,0 +1,116 @@
+//! Lists and objects, of one's own merchant only.
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::Visitor;
+use crate::support::{created, id, merchant, ok, sale};
+
+const LISTS: [(&str, &str, &str); 10] = [
+    ("payments", "payments", "Payments"),
+    ("refunds", "refunds", "Refunds"),
+    ("customers", "customers", "Customers"),
+    ("invoices", "invoices", "Invoices"),
+    ("recurring-invoices", "recurring_invoices", "Recurring invoices"),
+    ("subscriptions", "subscriptions", "Subscriptions"),
+    ("payment-links", "payment_links", "Payment links"),
+    ("plans", "plans", "Plans"),
+    ("disputes", "disputes", "Disputes"),
+    ("events", "events", "Events"),
+];
+
+#[tokio::test]
+async fn every_object_is_found_by_its_merchant_and_by_no_other() -> Result<()> {
+    let (merchant, other) = (merchant().await?, merchant().await?);
+    let payment = created(&merchant.api.post("/v1/payments", sale(1_234)).await?).clone();
+    merchant.refund(&id(&payment)?, Some(200)).await?;
+    created(&merchant.api.post("/v1/payments", crate::support::payment(700, "tok_disputed")).await?);
+    let customer = merchant.customer().await?;
+    created(&merchant.save_card(&customer, "tok_ok").await?);
+    for (path, body) in [
+        ("/v1/invoices", json!({"customerId": customer, "currency": "USD", "amount": 500})),
+        ("/v1/payment_links", json!({"amount": 900, "currency": "USD"})),
+        ("/v1/plans", json!({"name": "Gold", "amount": 800, "currency": "USD", "interval": "month"})),
+    ] {
+        created(&merchant.api.post(path, body).await?);
+    }
+    let plan = merchant.api.get("/v1/plans").await?.body["data"][0]["id"].clone();
+    created(&merchant.api.post("/v1/subscriptions", json!({"customerId": customer, "planId": plan})).await?);
+    let template = json!({"currency": "USD", "paymentTerms": "net_7", "items": [{"description": "Rent", "quantity": 1, "unitAmount": 5}]});
+    let recurring = json!({"customerId": customer, "cadence": {"unit": "monthly"}, "template": template});
+    created(&merchant.api.post("/v1/recurring_invoices", recurring).await?);
+
+    let (own, foreign) = (Visitor::signed_in(&merchant, "viewer").await?, Visitor::signed_in(&other, "owner").await?);
+    for (path, resource, title) in LISTS {
+        let list = own.open(&format!("/test/{path}")).await?;
+        assert_eq!(list.status, 200, "{path}: {}", list.html);
+        assert!(list.html.contains(&format!("<h1>{title}</h1>")), "{path}: {}", list.html);
+        let shown =
+            ok(&merchant.api.get(&format!("/v1/{resource}")).await?)["data"].as_array().cloned().unwrap_or_default();
+        assert!(resource == "disputes" || !shown.is_empty(), "{path}");
+        for object in &shown {
+            let address = format!("/test/{path}/{}", id(object)?);
+            assert!(list.html.contains(&format!("href=\"{address}\"")), "{address} in {}", list.html);
+            let page = own.open(&address).await?;
+            assert!(page.status == 200 && page.html.contains(&id(object)?), "{address}: {}", page.html);
+            assert_eq!(foreign.open(&address).await?.status, 404, "{address}");
+            assert_eq!(foreign.open(&format!("/test/{path}?q={}", id(object)?)).await?.location(), address);
+        }
+        let theirs = foreign.open(&format!("/test/{path}.csv")).await?;
+        let own_csv = own.open(&format!("/test/{path}.csv")).await?;
+        assert!(own_csv.headers["content-disposition"].to_str()?.contains(&format!("{path}.csv")));
+        for object in &shown {
+            assert!(own_csv.html.contains(&id(object)?), "{path}");
+            assert!(!theirs.html.contains(&id(object)?), "{path}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_payment_is_shown_in_words_and_found_by_what_one_knows() -> Result<()> {
+    let merchant = merchant().await?;
+    let mut body = sale(123_456);
+    body["description"] = "<script>alert(1)</script>".into();
+    body["externalId"] = "order-77".into();
+    let payment = created(&merchant.api.post("/v1/payments", body).await?).clone();
+    let visitor = Visitor::signed_in(&merchant, "support").await?;
+    let page = visitor.open(&format!("/test/payments/{}", id(&payment)?)).await?;
+    for part in ["USD 1,234.56", "Approved", "order-77", "Timeline", "Payment captured", "&lt;script&gt;"] {
+        assert!(page.html.contains(part), "{part} in {}", page.html);
+    }
+    assert!(!page.html.contains("<script"), "{}", page.html);
+    for (query, count) in
+        [("q=order-77", 1), ("q=4242", 1), ("q=1111", 0), ("q=other", 0), ("status=declined", 0), ("q=%00", 0)]
+    {
+        let list = visitor.open(&format!("/test/payments?{query}")).await?;
+        assert_eq!(
+            (list.status, list.html.matches(&format!(">{}</a>", id(&payment)?)).count()),
+            (200, count),
+            "{query}: {}",
+            list.html
+        );
+    }
+    for unknown in ["/test/payments/pay_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "/test/payments/..", "/test/nothing", "/other"] {
+        assert_eq!(visitor.open(unknown).await?.status, 404, "{unknown}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_list_has_pages() -> Result<()> {
+    let merchant = merchant().await?;
+    for amount in 100..126 {
+        created(&merchant.api.post("/v1/payment_links", json!({"amount": amount, "currency": "USD"})).await?);
+    }
+    let visitor = Visitor::signed_in(&merchant, "viewer").await?;
+    let first = visitor.open("/test/payment-links?status=open").await?;
+    assert_eq!(first.html.matches("<tr>").count(), 1 + 25);
+    let (_, link) =
+        first.html.split_once("href=\"/test/payment-links?status=open&amp;startingAfter=").expect("a next page");
+    let cursor = link.split('"').next().unwrap_or_default();
+    let second = visitor.open(&format!("/test/payment-links?status=open&startingAfter={cursor}")).await?;
+    assert_eq!(second.html.matches("<tr>").count(), 1 + 1, "{}", second.html);
+    assert!(second.html.contains("USD 1.00") && second.html.contains("First page"), "{}", second.html);
+    Ok(())
+}

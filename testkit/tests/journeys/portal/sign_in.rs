@@ -1,0 +1,111 @@
+//! Who gets in, and for how long.
+
+use anyhow::{Context, Result};
+
+use super::Visitor;
+use crate::support::{cluster, merchant};
+
+#[tokio::test]
+async fn a_session_begins_with_the_password_and_ends_with_the_sign_out() -> Result<()> {
+    let merchant = merchant().await?;
+    let user = super::user(&merchant, "owner").await?;
+    let mut visitor = Visitor::new().await?;
+    let outside = visitor.open("/test").await?;
+    assert_eq!((outside.status, outside.location()), (303, "/sign-in"));
+    assert!(!outside.html.contains("Payments"));
+
+    visitor.cookie = "0".repeat(64);
+    let page = visitor.sign_in(&user.email.to_uppercase(), &user.password).await?;
+    assert_eq!((page.status, page.location()), (303, "/"), "{}", page.html);
+    let set = page.headers["set-cookie"].to_str()?;
+    assert!(set.ends_with("; Path=/; Max-Age=43200; Secure; HttpOnly; SameSite=Lax"), "{set}");
+    let cookie = page.cookie().context("a cookie")?;
+    assert!(cookie.len() == 64 && cookie != visitor.cookie, "the cookie that was sent is not used");
+    visitor.cookie = cookie.to_owned();
+    assert_eq!(visitor.open("/").await?.location(), "/test");
+    let home = visitor.open("/test").await?;
+    assert!(home.status == 200 && home.html.contains(&user.email), "{}", home.html);
+    assert_eq!(visitor.open("/live").await?.status, 404, "the merchant has no live account");
+
+    let out = visitor.post("/sign-out", &visitor.url, &[]).await?;
+    assert_eq!((out.status, out.location(), out.cookie()), (303, "/sign-in", Some("")));
+    assert_eq!(visitor.open("/test").await?.location(), "/sign-in", "the session has ended at the server");
+    Ok(())
+}
+
+#[tokio::test]
+async fn passwords_cannot_be_guessed() -> Result<()> {
+    let merchant = merchant().await?;
+    let (user, other) = (super::user(&merchant, "viewer").await?, super::user(&merchant, "viewer").await?);
+    let visitor = Visitor::new().await?;
+    let unknown = visitor.sign_in("nobody@shop.example", "wrong password").await?;
+    let mut wrong = 0;
+    let limited = loop {
+        let page = visitor.sign_in(&user.email, "wrong password").await?;
+        assert!(page.cookie().is_none());
+        if page.status == 429 {
+            break page;
+        }
+        assert_eq!(page.status, 422);
+        let without_email = |html: &str, email: &str| html.replace(email, "");
+        assert_eq!(
+            without_email(&page.html, &user.email),
+            without_email(&unknown.html, "nobody@shop.example"),
+            "the page does not show whether there is such a user"
+        );
+        wrong += 1;
+        assert!(wrong <= 50, "{wrong} wrong passwords");
+    };
+    assert!(limited.html.contains("too many attempts"), "{}", limited.html);
+    assert_eq!(visitor.sign_in(&user.email, &user.password).await?.status, 429);
+    assert_eq!(visitor.sign_in(&other.email, &other.password).await?.status, 303, "another user is not limited");
+    Ok(())
+}
+
+#[tokio::test]
+async fn forms_of_other_sites_are_refused() -> Result<()> {
+    let merchant = merchant().await?;
+    let visitor = Visitor::signed_in(&merchant, "owner").await?;
+    for origin in ["https://evil.example", "null", ""] {
+        let page = visitor.post("/sign-out", origin, &[]).await?;
+        assert_eq!((page.status, page.cookie()), (403, None), "{origin}");
+    }
+    let page = visitor.open("/test").await?;
+    assert_eq!(page.status, 200, "the session goes on");
+    let policy = page.headers["content-security-policy"].to_str()?;
+    assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    for (name, value) in
+        [("x-frame-options", "DENY"), ("cache-control", "no-store"), ("x-content-type-options", "nosniff")]
+    {
+        assert_eq!(page.headers[name], value);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_expires() -> Result<()> {
+    let merchant = merchant().await?;
+    for older in [
+        "UPDATE user_sessions SET created_at = created_at - interval '12 hours' WHERE cookie_hash = sha256($1)",
+        "UPDATE user_sessions SET last_used_at = last_used_at - interval '2 hours' WHERE cookie_hash = sha256($1)",
+    ] {
+        let visitor = Visitor::signed_in(&merchant, "owner").await?;
+        assert_eq!(visitor.open("/test").await?.status, 200);
+        let done = sqlx::query(older).bind(visitor.cookie.as_bytes()).execute(&merchant.books.db).await?;
+        assert_eq!(done.rows_affected(), 1);
+        assert_eq!(visitor.open("/test").await?.location(), "/sign-in", "{older}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_key_of_a_user_is_not_a_key_of_the_merchant() -> Result<()> {
+    let merchant = merchant().await?;
+    let visitor = Visitor::signed_in(&merchant, "owner").await?;
+    assert_eq!(visitor.open("/test").await?.status, 200);
+    let keys = cluster().await?.ctl(&["keys", "list", "--account", &merchant.account.id]).await?;
+    assert_eq!(keys["keys"].as_array().map(Vec::len), Some(2), "{keys}");
+    cluster().await?.ctl(&["keys", "revoke", "--account", &merchant.account.id]).await?;
+    assert_eq!(visitor.open("/test/payments").await?.status, 200, "the user still works");
+    Ok(())
+}
