@@ -5,7 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use domain::audit::Entry;
 use domain::users::{self, Role};
 use foundation::crypto::{Secret, random_hex};
-use foundation::id::MerchantId;
+use foundation::id::{MerchantId, UserId};
 use serde_json::json;
 
 use crate::Ctl;
@@ -18,6 +18,16 @@ const PASSWORD_BYTES: usize = 12;
 pub(crate) enum Command {
     /// Create a person who signs in to the portal. The password is printed only once.
     Create(Create),
+    /// Remove a user. The user's sessions end at once; what the user did stays in the log.
+    Remove {
+        /// The user (usr_…).
+        id: UserId,
+    },
+    /// Give a user a new password, which is printed only once. The user's sessions end.
+    ResetPassword {
+        /// The user (usr_…).
+        id: UserId,
+    },
     /// List the users, by e-mail address.
     List {
         /// Only users of this merchant (mer_…).
@@ -62,6 +72,10 @@ impl From<RoleArg> for Role {
     }
 }
 
+fn entry(action: &'static str, user: UserId) -> Entry {
+    Entry { action, account: None, object: Some(user.to_string()), detail: json!({}) }
+}
+
 pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     match command {
         Command::Create(Create { merchant, email, role }) => {
@@ -72,6 +86,18 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
             tx.commit(&Entry { action: "users.create", account: None, object: Some(id.to_string()), detail }).await?;
             Ok(Output::new(vec![("id", json!(id)), ("email", json!(email)), ("password", json!(password))]))
         }
+        Command::Remove { id } => {
+            let mut tx = ctl.begin().await?;
+            users::remove(&mut tx, ctl.clock.now(), id).await?;
+            tx.commit(&entry("users.remove", id)).await?;
+            Ok(Output::new(vec![("id", json!(id)), ("removed", json!(true))]))
+        }
+        Command::ResetPassword { id } => {
+            let (password, mut tx) = (random_hex(PASSWORD_BYTES), ctl.begin().await?);
+            users::set_password(&mut tx, id, Secret::new(password.clone())).await?;
+            tx.commit(&entry("users.reset_password", id)).await?;
+            Ok(Output::new(vec![("id", json!(id)), ("password", json!(password))]))
+        }
         Command::List { merchant } => {
             let rows = users::list(&*ctl.db, merchant).await?;
             let rows = rows.into_iter().map(|row| {
@@ -81,9 +107,10 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
                     ("email", json!(row.email)),
                     ("role", json!(row.role)),
                     ("created_at", json!(row.created_at)),
+                    ("removed_at", json!(row.removed_at)),
                 ])
             });
-            Ok(Output::list("users", rows, &["id", "merchant", "email", "role", "created_at"]))
+            Ok(Output::list("users", rows, &["id", "merchant", "email", "role", "created_at", "removed_at"]))
         }
     }
 }

@@ -10,8 +10,11 @@ CREATE TABLE users (
     -- Argon2id in the PHC string format, with its salt and parameters.
     password_hash text NOT NULL,
     created_at    timestamptz NOT NULL,
-    CONSTRAINT users_email UNIQUE (email)
+    -- The row stays, because it says who did what.
+    removed_at    timestamptz
 );
+
+CREATE UNIQUE INDEX users_email ON users (email) WHERE removed_at IS NULL;
 
 -- A browser that is signed in, until its session expires or is deleted.
 CREATE TABLE user_sessions (

@@ -23,8 +23,9 @@ const LISTS: [(&str, &str); 10] = [
 
 /// The address of the object with this id, if it has a page.
 pub(crate) fn of_object(mode: Mode, id: &str) -> Option<String> {
-    let (_, list) = LISTS.iter().find(|(prefix, _)| id.starts_with(prefix))?;
-    is_id(id).then(|| format!("/{}/{list}/{id}", mode.name()))
+    let is_ulid = |rest: &str| rest.len() == 26 && is_id(rest);
+    let (_, list) = LISTS.iter().find(|(prefix, _)| id.strip_prefix(prefix).is_some_and(is_ulid))?;
+    Some(format!("/{}/{list}/{id}", mode.name()))
 }
 
 /// Whether a text has only the characters of an id.
@@ -38,10 +39,12 @@ mod tests {
 
     #[test]
     fn an_id_leads_to_its_page() {
-        let of = |id| of_object(Mode::Test, id);
-        assert_eq!(of("inv_01KAJ4").as_deref(), Some("/test/invoices/inv_01KAJ4"));
-        assert_eq!(of("rinv_01KAJ4").as_deref(), Some("/test/recurring-invoices/rinv_01KAJ4"));
-        for other in ["", "pay", "pay_../x", "pay_1?x", "acct_1", "x_pay_1"] {
+        let of = |id: &str| of_object(Mode::Test, id);
+        let ulid = "01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
+        for (prefix, list) in LISTS {
+            assert_eq!(of(&format!("{prefix}{ulid}")), Some(format!("/test/{list}/{prefix}{ulid}")));
+        }
+        for other in ["", "pay_1", "inv_1001", "pay_../../../01KAJ4M2V8Q0S5T7", "acct_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7"] {
             assert_eq!(of(other), None, "{other}");
         }
     }

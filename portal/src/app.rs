@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, ensure};
 use api::InProcess;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
@@ -12,13 +12,16 @@ use domain::accounts::Caller;
 use foundation::clock::Clock;
 use foundation::config;
 use foundation::crypto::{hex, sha256};
+use foundation::network::client_network;
 use foundation::rate_limits::{Acquisition, Bucket, RateLimits};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use url::Url;
 
 use crate::failure::Failure;
 
-/// Wrong passwords for one e-mail address at once; then one a minute.
-const PASSWORDS: u32 = 20;
+/// Wrong passwords for one e-mail address at once, from all networks and from one; then one a minute.
+const PASSWORDS: u32 = 50;
+const PASSWORDS_OF_NETWORK: u32 = 10;
 /// Sign-ins from one address at once, in seconds of its rate.
 const ADDRESS_BURST: u32 = 4;
 /// The longest response of /v1 for a page: a hundred objects.
@@ -29,7 +32,8 @@ const MAX_RESPONSE: usize = 32 << 20;
 pub(crate) struct App {
     pub(crate) api: InProcess,
     pub(crate) clock: Clock,
-    pub(crate) url: Arc<str>,
+    /// Of the portal, as browsers send it.
+    pub(crate) origin: Arc<str>,
     limits: RateLimits,
     /// Sign-ins per second of one address.
     address_rate: u32,
@@ -37,9 +41,12 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(api: InProcess, url: &str) -> Result<Self> {
+        let parsed = Url::parse(url).context("PORTAL_URL is not a URL")?;
+        ensure!(parsed.path() == "/" && parsed.query().is_none(), "PORTAL_URL must have no path");
+        let origin = parsed.origin().ascii_serialization();
         let limits = RateLimits::new(Some(&config::redis()?), config::rate_limit_timeout()?);
         let address_rate = config::api_limits()?.unknown;
-        Ok(Self { api, clock: Clock::system(), url: url.into(), limits, address_rate })
+        Ok(Self { api, clock: Clock::system(), origin: origin.into(), limits, address_rate })
     }
 
     /// The response of /v1 to a `GET`, and its body if it is JSON.
@@ -60,6 +67,27 @@ impl App {
         }
     }
 
+    /// The status and the body of /v1's response to a change.
+    pub(crate) async fn send(
+        &self,
+        caller: &Arc<Caller>,
+        method: &str,
+        path: &str,
+        key: Option<String>,
+        body: Map<String, Value>,
+    ) -> Result<(StatusCode, Value), Failure> {
+        let mut request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        let body = if method == "DELETE" { Body::empty() } else { Value::Object(body).to_string().into() };
+        let request = request.body(body).map_err(Failure::internal)?;
+        let response = self.api.call(Arc::clone(caller), request).await;
+        let status = response.status();
+        let body = to_bytes(response.into_body(), MAX_RESPONSE).await.map_err(Failure::internal)?;
+        Ok((status, serde_json::from_slice(&body).map_err(Failure::internal)?))
+    }
+
     /// The response of /v1 to a `GET`, whatever it is.
     pub(crate) async fn respond(&self, caller: &Arc<Caller>, path: &str, accept: &str) -> Result<Response, Failure> {
         let request = Request::get(path).header("accept", accept).body(Body::empty()).map_err(Failure::internal)?;
@@ -70,17 +98,21 @@ impl App {
     pub(crate) async fn may_sign_in(&self, address: IpAddr, email: &str) -> bool {
         let burst = self.address_rate.saturating_mul(ADDRESS_BURST);
         let mut buckets = Bucket::of_address("sign-in", address, self.address_rate, burst);
-        buckets.push(of_user(email));
+        buckets.extend(of_user(address, email));
         matches!(self.limits.acquire(&buckets).await, Acquisition::Allowed { .. })
     }
 
     /// The password was right, so the attempt does not count.
-    pub(crate) async fn signed_in(&self, email: &str) {
-        self.limits.restore(&[of_user(email)]).await;
+    pub(crate) async fn signed_in(&self, address: IpAddr, email: &str) {
+        self.limits.restore(&of_user(address, email)).await;
     }
 }
 
-/// By a hash, because Redis gets no personal data.
-fn of_user(email: &str) -> Bucket {
-    Bucket::per_minute(format!("password:{}", hex(&sha256(email.to_lowercase().as_bytes()))), 1, PASSWORDS)
+/// By a hash, because Redis gets no personal data. Who guesses from one network does not lock out the user in another.
+fn of_user(address: IpAddr, email: &str) -> [Bucket; 2] {
+    let (user, network) = (hex(&sha256(email.to_lowercase().as_bytes())), client_network(address));
+    [
+        Bucket::per_minute(format!("password:{user}"), 1, PASSWORDS),
+        Bucket::per_minute(format!("password:{user}:{network}"), 1, PASSWORDS_OF_NETWORK),
+    ]
 }

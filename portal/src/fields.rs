@@ -53,18 +53,21 @@ pub(crate) fn fields(mode: Mode, object: &Map<String, Value>, context: &Value) -
 }
 
 fn section(mode: Mode, name: &str, value: &Value, context: &Value) -> Markup {
-    let rows: Vec<&Map<String, Value>> = match value {
-        Value::Array(rows) => rows.iter().filter_map(Value::as_object).collect(),
-        Value::Object(row) => vec![row],
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
-    };
-    if rows.is_empty() || rows.iter().all(|row| row.is_empty()) {
+    let items = value.as_array().map_or_else(|| std::slice::from_ref(value), Vec::as_slice);
+    let is_empty = |item: &Value| item.as_object().is_some_and(Map::is_empty);
+    if items.iter().all(is_empty) {
         return html! {};
     }
     html! {
         section {
             h2 { (label(name)) }
-            @for row in rows { (fields(mode, row, context)) }
+            @for item in items {
+                @match item.as_object() {
+                    // The object of an event has a currency of its own.
+                    Some(object) => { (fields(mode, object, if item["currency"].is_string() { item } else { context })) }
+                    None => { p { (field(mode, name, item, context)) } }
+                }
+            }
         }
     }
 }
@@ -99,7 +102,7 @@ mod tests {
     fn every_value_is_shown_and_escaped() {
         let payment = json!({
             "object": "payment", "id": "pay_1", "amount": 123_450, "currency": "USD", "status": "pending_settlement",
-            "createdAt": "2026-01-30T22:05:06.789Z", "customerId": "cus_1", "settled": false, "description": "<b>&",
+            "createdAt": "2026-01-30T22:05:06.789Z", "customerId": "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "settled": false, "description": "<b>&",
             "card": {"brand": "visa", "last4": "4242"}, "refunds": [{"id": "ref_1", "amount": 100}], "metadata": {},
         });
         let shown = fields(Mode::Live, payment.as_object().expect("an object"), &payment).into_string();
@@ -107,7 +110,7 @@ mod tests {
             "<dd>USD 1,234.50</dd>",
             "<span class=\"badge good\">Approved</span>",
             "<time datetime=\"2026-01-30T22:05:06.789Z\">2026-01-30 22:05 UTC</time>",
-            "<a href=\"/live/customers/cus_1\">cus_1</a>",
+            "<a href=\"/live/customers/cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7\">cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7</a>",
             "<dt>Settled</dt><dd>No</dd>",
             "&lt;b&gt;&amp;",
             "<h2>Card</h2>",

@@ -13,7 +13,7 @@ use crate::texts::text;
 pub(crate) fn page(work: &Work, current: &str, title: &str, content: &Markup) -> Html<String> {
     let mode = work.mode.name();
     let lists = LISTS.iter().map(|list| (list.path, list.title));
-    let links = std::iter::once(("", text("Home"))).chain(lists.map(|(path, title)| (path, text(title))));
+    let links = std::iter::once(("", "Home")).chain(lists).chain([("activity", "Activity")]);
     let body = html! {
         a.skip href="#content" { (text("Skip to content")) }
         header.top {
@@ -37,7 +37,7 @@ pub(crate) fn page(work: &Work, current: &str, title: &str, content: &Markup) ->
                 @for (path, title) in links {
                     li {
                         a href={ "/" (mode) @if !path.is_empty() { "/" (path) } }
-                            aria-current=[(path == current).then_some("page")] { (title) }
+                            aria-current=[(path == current).then_some("page")] { (text(title)) }
                     }
                 }
             }

@@ -2,6 +2,9 @@
 //! page is made of responses of /v1 to a caller that acts for the user, with the entitlements of the user's role.
 //! Stateless, so any number can run behind a load balancer.
 
+mod act;
+mod actions;
+mod activity;
 mod address;
 mod app;
 mod assets;
@@ -9,6 +12,7 @@ mod catalog;
 mod document;
 mod failure;
 mod fields;
+mod form;
 mod home;
 mod layout;
 mod lists;
@@ -47,8 +51,11 @@ fn router(app: App) -> Router {
         .route("/sign-out", post(sign_in::sign_out))
         .route(assets::PATH, get(assets::style))
         .route("/{mode}", get(home::home))
+        .route("/{mode}/activity", get(activity::activity))
         .route("/{mode}/{list}", get(lists::list))
+        .route("/{mode}/{list}/new", get(act::creating).post(act::create))
         .route("/{mode}/{list}/{id}", get(object::object))
+        .route("/{mode}/{list}/{id}/{action}", post(act::change))
         .fallback(async || Failure::NotFound)
         .layer(from_fn_with_state(app.clone(), protection::protect))
         .with_state(app)

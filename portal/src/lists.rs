@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use url::form_urlencoded::{Serializer, parse};
 
+use crate::actions::Action;
 use crate::address::of_object;
 use crate::app::App;
 use crate::catalog::Cell::{self, Amount, Inner, Status, Text, Time, Words};
@@ -120,6 +121,9 @@ fn content(work: &Work, list: &List, asked: &Asked, found: &Value) -> Markup {
     let address = format!("/{}/{}", work.mode.name(), list.path);
     html! {
         h1 { (text(list.title)) }
+        @if let Some(action) = Action::find(list.path, "new").filter(|action| work.caller.require(action.permission).is_ok()) {
+            p { a.button href={ (address) "/new" } { (text(action.label)) } }
+        }
         form.filters method="get" action=(address) role="search" {
             @for (name, value) in asked.filters.iter().filter(|(name, _)| name != "status") {
                 input type="hidden" name=(name) value=(value);

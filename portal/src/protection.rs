@@ -1,5 +1,8 @@
 //! What protects every page: the origin of forms, and the headers that browsers obey.
 
+use std::time::Duration;
+
+use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::{
@@ -8,19 +11,37 @@ use axum::http::header::{
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use foundation::header;
+use tokio::time::timeout;
 
 use crate::app::App;
 use crate::failure::Failure;
+use crate::texts::text;
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
 
-/// Refuses forms of other sites, and sets the headers.
+/// The longest form.
+const MAX_FORM: usize = 16 * 1_024;
+/// The time for a form to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Refuses forms of other sites and long ones, and sets the headers.
 pub(crate) async fn protect(State(app): State<App>, request: Request, next: Next) -> Response {
     let origin = header::single(request.headers(), ORIGIN.as_str()).ok().flatten();
-    let is_own = origin.is_some_and(|origin| origin.as_bytes() == app.url.as_bytes());
-    let mut response =
-        if request.method().is_safe() || is_own { next.run(request).await } else { Failure::Forbidden.into_response() };
+    let is_own = origin.is_some_and(|origin| origin.as_bytes() == app.origin.as_bytes());
+    let mut response = match request.method().is_safe() {
+        true => next.run(request).await,
+        false if !is_own => Failure::Forbidden.into_response(),
+        false => {
+            let (parts, body) = request.into_parts();
+            match timeout(BODY_TIMEOUT, to_bytes(body, MAX_FORM)).await {
+                Ok(Ok(form)) => next.run(Request::from_parts(parts, form.into())).await,
+                Ok(Err(_)) | Err(_) => {
+                    Failure::Invalid(text("The form is too long or incomplete.").to_owned()).into_response()
+                }
+            }
+        }
+    };
     let headers = response.headers_mut();
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, POLICY),

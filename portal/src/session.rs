@@ -43,6 +43,7 @@ impl FromRequestParts<App> for User {
 }
 
 /// A user in an account.
+#[derive(Clone)]
 pub(crate) struct Work {
     pub(crate) user: SignedIn,
     pub(crate) mode: Mode,

@@ -18,9 +18,6 @@ use crate::failure::Failure;
 use crate::session::{NAME, cookie};
 use crate::texts::text;
 
-/// The longest form.
-const MAX_FORM: usize = 4_096;
-
 pub(crate) async fn form() -> Html<String> {
     page("", None)
 }
@@ -31,9 +28,6 @@ pub(crate) async fn submit(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    if body.len() > MAX_FORM {
-        return Err(Failure::Invalid(text("The form is too long.").to_owned()));
-    }
     let field = |name: &str| form_urlencoded::parse(&body).find(|(field, _)| field == name).map(|(_, value)| value);
     let email = field("email").unwrap_or_default().trim().to_owned();
     let password = Secret::new(field("password").unwrap_or_default().into_owned());
@@ -42,10 +36,11 @@ pub(crate) async fn submit(
         return Ok((StatusCode::TOO_MANY_REQUESTS, page(&email, Some(problem))).into_response());
     }
     let Some(session) = users::sign_in(app.api.pool(), &email, password).await.map_err(Failure::internal)? else {
+        tracing::warn!(client = %client.ip(), "a sign-in was refused");
         let problem = text("The e-mail address or the password is wrong.");
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, page(&email, Some(problem))).into_response());
     };
-    app.signed_in(&email).await;
+    app.signed_in(client.ip(), &email).await;
     if let Some(former) = cookie(&headers) {
         users::delete_session(app.api.pool(), former).await.map_err(Failure::internal)?;
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// The columns, besides `id`, that identify a single row of a table. A table may have several such keys.
-const KEYS: [(&str, &[&str]); 19] = [
+const KEYS: [(&str, &[&str]); 20] = [
     ("checkout_sessions", &["id_hash"]),
     ("collection_attempts", &["account_id", "payment_id"]),
     ("idempotency_keys", &["account_id", "payment_id"]),
@@ -25,6 +25,7 @@ const KEYS: [(&str, &[&str]); 19] = [
     ("gateway.former_keys", &["account_id"]),
     ("gateway.proxy_numbers", &["proxy_hash"]),
     ("creation_keys", &["account_id", "operation", "key"]),
+    ("user_actions", &["nonce"]),
     ("user_sessions", &["cookie_hash"]),
     ("gateway.volumes", &["account_id", "month", "currency"]),
 ];
@@ -43,6 +44,10 @@ const ROWS_ALREADY_LOCKED: [&str; 7] = [
     "DELETE FROM addresses WHERE account_id = $1 AND customer_id = $2",
     "DELETE FROM creation_keys c USING k WHERE c.id = k.id",
 ];
+
+/// Locks several sessions of a user whose row is locked; all other statements wait for one session at most.
+const ONLY_ONE_LOCKS_SEVERAL: &str =
+    "SELECT cookie_hash FROM user_sessions WHERE user_id = $1 ORDER BY cookie_hash FOR UPDATE";
 
 const LOCKS: [&str; 4] = ["FOR NO KEY UPDATE", "FOR UPDATE", "FOR SHARE", "FOR KEY SHARE"];
 
@@ -141,7 +146,7 @@ fn writes_of_several_rows_lock_them_first() -> Result<()> {
 #[test]
 fn locks_that_wait_lock_one_row_or_follow_ordered_ids() -> Result<()> {
     let mut wrong = Vec::new();
-    for text in statements()? {
+    for text in statements()?.into_iter().filter(|text| !text.contains(ONLY_ONE_LOCKS_SEVERAL)) {
         for lock in LOCKS {
             for (at, _) in text.match_indices(lock) {
                 let skips =

@@ -193,7 +193,7 @@ pub async fn list(db: &PgPool, filter: KeyFilter) -> Result<Vec<KeyRow>> {
 /// [`Error::NotFound`] for an unknown key.
 pub async fn revoke(db: impl PgExecutor<'_>, key: KeyId, now: Timestamp) -> Result<AccountId> {
     let query = sqlx::query_scalar!(
-        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING account_id",
+        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 AND user_id IS NULL RETURNING account_id",
         key.uuid(),
         now
     );
@@ -234,13 +234,13 @@ pub async fn rotate(
 ) -> Result<(AccountId, IssuedKey, Timestamp)> {
     let former = sqlx::query!(
         r#"UPDATE api_keys SET expires_at = least(expires_at, clock_timestamp() + make_interval(secs => $2))
-           WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
+           WHERE id = $1 AND user_id IS NULL AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
            RETURNING account_id, kind, entitlements, expires_at AS "expires_at!""#,
         key.uuid(),
         grace.as_secs_f64(),
     );
     let Some(former) = former.fetch_optional(&mut *tx).await? else {
-        let existing = sqlx::query_scalar!("SELECT id FROM api_keys WHERE id = $1", key.uuid());
+        let existing = sqlx::query_scalar!("SELECT id FROM api_keys WHERE id = $1 AND user_id IS NULL", key.uuid());
         existing.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("key", key))?;
         return Err(Error::conflict("the key is revoked or has expired: issue a new one"));
     };

@@ -1,9 +1,11 @@
 //! The people who work in a merchant's accounts, and their sessions in the portal.
 
+mod actions;
 mod password;
 mod role;
 mod sessions;
 
+pub use actions::{Action, Begun, Entry, Outcome, find_action, latest_actions};
 pub use role::Role;
 pub use sessions::{IDLE_LIMIT, LIFETIME, Session, SignedIn, delete_session, find_session};
 
@@ -25,6 +27,7 @@ pub struct UserRow {
     pub email: String,
     pub role: Role,
     pub created_at: Timestamp,
+    pub removed_at: Option<Timestamp>,
 }
 
 /// Creates a user.
@@ -71,12 +74,37 @@ pub async fn create(
 pub async fn list(db: impl PgExecutor<'_>, merchant: Option<MerchantId>) -> Result<Vec<UserRow>> {
     let query = sqlx::query_as!(
         UserRow,
-        r#"SELECT id, merchant_id, email, role,
-               created_at
-           FROM users WHERE $1::uuid IS NULL OR merchant_id = $1 ORDER BY email"#,
+        "SELECT id, merchant_id, email, role, created_at, removed_at
+         FROM users WHERE $1::uuid IS NULL OR merchant_id = $1 ORDER BY email, id",
         merchant.map(MerchantId::uuid),
     );
     Ok(query.fetch_all(db).await?)
+}
+
+/// Removes a user, who stays in the log. The user's sessions end.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown user.
+pub async fn remove(tx: &mut PgConnection, now: Timestamp, user: UserId) -> Result<()> {
+    let query = sqlx::query_scalar!(
+        "UPDATE users SET removed_at = coalesce(removed_at, $2) WHERE id = $1 RETURNING id",
+        user.uuid(),
+        now,
+    );
+    query.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("user", user))?;
+    sessions::delete_all(tx, user).await
+}
+
+/// Sets another password. The user's sessions end.
+///
+/// # Errors
+/// 422 `password`; [`Error::NotFound`] for an unknown user.
+pub async fn set_password(tx: &mut PgConnection, user: UserId, password: Secret<String>) -> Result<()> {
+    let hash = password::hash(password).await?;
+    let query =
+        sqlx::query_scalar!("UPDATE users SET password_hash = $2 WHERE id = $1 RETURNING id", user.uuid(), hash);
+    query.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("user", user))?;
+    sessions::delete_all(tx, user).await
 }
 
 /// Signs a user in, if the password is right. Takes as long if there is no such user.
@@ -84,8 +112,15 @@ pub async fn list(db: impl PgExecutor<'_>, merchant: Option<MerchantId>) -> Resu
 /// # Errors
 /// Database errors only.
 pub async fn sign_in(db: &PgPool, email: &str, password: Secret<String>) -> Result<Option<Session>> {
-    let user = sqlx::query!("SELECT id, password_hash FROM users WHERE email = $1", email.to_lowercase());
-    let user = user.fetch_optional(db).await?;
+    let email = email.to_lowercase();
+    let user = match is_internet_email(&email) {
+        true => {
+            let user =
+                sqlx::query!("SELECT id, password_hash FROM users WHERE email = $1 AND removed_at IS NULL", email);
+            user.fetch_optional(db).await?
+        }
+        false => None,
+    };
     let id = user.as_ref().map(|user| user.id);
     let is_right = password::verify(password, user.map(|user| user.password_hash)).await?;
     match id.filter(|_| is_right) {

@@ -54,8 +54,13 @@ fn compute(password: &str) -> Result<String> {
 }
 
 async fn blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let _permit = COMPUTATIONS.acquire().await.map_err(|error| Error::internal(error.to_string()))?;
-    spawn_blocking(compute).await.map_err(|error| Error::internal(error.to_string()))
+    let permit = COMPUTATIONS.acquire().await.map_err(|error| Error::internal(error.to_string()))?;
+    let computing = spawn_blocking(move || {
+        // Held to the end of the computation, although the client may be gone.
+        let _permit = permit;
+        compute()
+    });
+    computing.await.map_err(|error| Error::internal(error.to_string()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
 use foundation::crypto::{Secret, random_hex, sha256};
 use foundation::error::Result;
@@ -55,17 +55,25 @@ pub(super) async fn create(db: &PgPool, user: UserId) -> Result<Session> {
     Ok(Session { user, cookie: Secret::new(cookie) })
 }
 
+/// Whether a text has the form of a cookie.
+fn is_cookie(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The user of the session with this cookie, if it has not expired.
 ///
 /// # Errors
 /// Database errors only.
 pub async fn find_session(db: &PgPool, cookie: &str) -> Result<Option<SignedIn>> {
+    if !is_cookie(cookie) {
+        return Ok(None);
+    }
     let hash = sha256(cookie.as_bytes());
     let found = sqlx::query!(
         r#"SELECT u.id, u.merchant_id, u.email, u.role,
                s.last_used_at < clock_timestamp() - make_interval(secs => $4) AS "is_to_record!"
            FROM user_sessions s JOIN users u ON u.id = s.user_id
-           WHERE s.cookie_hash = $1 AND s.created_at > clock_timestamp() - make_interval(secs => $2)
+           WHERE s.cookie_hash = $1 AND u.removed_at IS NULL AND s.created_at > clock_timestamp() - make_interval(secs => $2)
                AND s.last_used_at > clock_timestamp() - make_interval(secs => $3)"#,
         &hash[..],
         LIFETIME.as_secs_f64(),
@@ -79,6 +87,18 @@ pub async fn find_session(db: &PgPool, cookie: &str) -> Result<Option<SignedIn>>
             .await?;
     }
     Ok(Some(SignedIn { id: found.id, merchant_id: found.merchant_id, email: found.email, role: found.role }))
+}
+
+/// Ends all sessions of a user.
+pub(super) async fn delete_all(tx: &mut PgConnection, user: UserId) -> Result<()> {
+    sqlx::query!(
+        "DELETE FROM user_sessions WHERE cookie_hash = ANY (ARRAY(
+             SELECT cookie_hash FROM user_sessions WHERE user_id = $1 ORDER BY cookie_hash FOR UPDATE))",
+        user.uuid(),
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Ends a session.

@@ -1,5 +1,6 @@
 //! The portal without a browser: sign-in, sessions, pages, and what no one may see.
 
+mod acting;
 mod reading;
 mod sign_in;
 
@@ -20,6 +21,13 @@ struct Page {
 impl Page {
     fn location(&self) -> &str {
         self.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The nonce of the form with this action.
+    fn nonce(&self, action: &str) -> Result<&str> {
+        let form = self.html.split(&format!("action=\"{action}\"")).nth(1).with_context(|| self.html.clone())?;
+        let nonce = form.split("name=\"nonce\" value=\"").nth(1).context("no nonce")?;
+        nonce.get(..32).context("a short nonce")
     }
 
     /// The value that a new session's cookie has.

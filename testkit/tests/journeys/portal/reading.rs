@@ -57,6 +57,7 @@ async fn every_object_is_found_by_its_merchant_and_by_no_other() -> Result<()> {
             assert_eq!(foreign.open(&format!("/test/{path}?q={}", id(object)?)).await?.location(), address);
         }
         let theirs = foreign.open(&format!("/test/{path}.csv")).await?;
+        assert_eq!(theirs.status, 200, "{path}");
         let own_csv = own.open(&format!("/test/{path}.csv")).await?;
         assert!(own_csv.headers["content-disposition"].to_str()?.contains(&format!("{path}.csv")));
         for object in &shown {

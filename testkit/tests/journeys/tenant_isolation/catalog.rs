@@ -15,6 +15,8 @@ const WITHOUT_FOREIGN_KEY: &[(&str, &str)] = &[
     ("webhook_deliveries.event_id", "partitions of events are dropped"),
     ("webhook_deliveries.replay_of", "partitions of deliveries are dropped"),
     ("charge_anomalies.paid_for", "an invoice, a link or a payment, which a trigger copies from the payment"),
+    ("api_keys.user_id", "a user works in all accounts of a merchant"),
+    ("user_actions.user_id", "a user works in all accounts of a merchant"),
     ("webhook_deliveries.endpoint_id", "history, copied from a pending row that has the foreign key"),
 ];
 

@@ -1,0 +1,234 @@
+//! Forms: one effect each, and only what the role includes.
+
+use anyhow::{Context, Result};
+use futures_util::future::try_join_all;
+use serde_json::{Value, json};
+
+use super::{Page, Visitor};
+use crate::support::{Merchant, created, id, merchant, ok, sale};
+
+/// Sends the form of the object's page once. Returns the address of the page that it leads to.
+async fn act(visitor: &Visitor, object: &str, action: &str, form: &[(&str, &str)]) -> Result<Page> {
+    let address = format!("{object}/{action}");
+    let page = visitor.open(object).await?;
+    send(visitor, &address, page.nonce(&address)?, form).await
+}
+
+async fn send(visitor: &Visitor, address: &str, nonce: &str, form: &[(&str, &str)]) -> Result<Page> {
+    visitor.post(address, &visitor.url, &[&[("nonce", nonce)][..], form].concat()).await
+}
+
+async fn payment(merchant: &Merchant, body: Value) -> Result<String> {
+    id(created(&merchant.api.post("/v1/payments", body).await?))
+}
+
+async fn current(merchant: &Merchant, path: &str) -> Result<Value> {
+    Ok(ok(&merchant.api.get(path).await?).clone())
+}
+
+#[tokio::test]
+async fn a_refund_that_is_sent_many_times_is_one_refund() -> Result<()> {
+    let merchant = merchant().await?;
+    let payment = payment(&merchant, sale(5_000)).await?;
+    let visitor = Visitor::signed_in(&merchant, "support").await?;
+    let (object, address) = (format!("/test/payments/{payment}"), format!("/test/payments/{payment}/refund"));
+    let page = visitor.open(&object).await?;
+    let (nonce, form) = (page.nonce(&address)?, [("amount", "12.34"), ("reason", "Too late")]);
+    let pages = try_join_all((0..10).map(|_| send(&visitor, &address, nonce, &form))).await?;
+    for page in pages {
+        assert_eq!((page.status, page.location()), (303, format!("{object}?did={nonce}").as_str()), "{}", page.html);
+    }
+    merchant.wait_for_status(&payment, "partially_refunded").await?;
+    let other = send(&visitor, &address, nonce, &[("amount", "1.00")]).await?;
+    assert!(other.status == 422 && other.html.contains("was sent before"), "{}", other.html);
+    let shown_page = visitor.open(&format!("{object}?did={nonce}")).await?;
+    assert!(shown_page.html.contains("Requested. The outcome follows."), "{}", shown_page.html);
+    let shown = current(&merchant, &format!("/v1/payments/{payment}")).await?;
+    assert_eq!((&shown["amountRefunded"], shown["refunds"].as_array().map(Vec::len)), (&json!(1_234), Some(1)));
+    assert_eq!(shown["refunds"][0]["metadata"], json!({"reason": "Too late"}));
+
+    for (amount, problem) in [("50.00", "amount"), ("12,34", "enter an amount such as 12.34")] {
+        let page = act(&visitor, &object, "refund", &[("amount", amount)]).await?;
+        assert!(page.status == 422 && page.html.contains(problem), "{amount}: {}", page.html);
+    }
+    let rest = act(&visitor, &object, "refund", &[("amount", "")]).await?;
+    assert_eq!(rest.status, 303, "{}", rest.html);
+    merchant.wait_for_status(&payment, "refunded").await?;
+    Ok(())
+}
+
+/// The process was killed before it stored the outcome of this form.
+async fn interrupt(merchant: &Merchant, nonce: &str) -> Result<()> {
+    let forget = "UPDATE user_actions SET status = NULL, message = NULL WHERE nonce = $1";
+    let done = sqlx::query(forget).bind(nonce).execute(&merchant.books.db).await?;
+    assert_eq!(done.rows_affected(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_interrupted_form_never_has_two_effects() -> Result<()> {
+    let merchant = merchant().await?;
+    let visitor = Visitor::signed_in(&merchant, "owner").await?;
+    let customer = format!("/test/customers/{}", merchant.customer().await?);
+    let payment = payment(&merchant, sale(5_000)).await?;
+    let recurring = json!({"customerId": merchant.customer().await?, "cadence": {"unit": "monthly"},
+        "template": {"currency": "USD", "paymentTerms": "net_7", "items": [{"description": "Rent", "quantity": 1, "unitAmount": 5}]}});
+    let recurring = id(created(&merchant.api.post("/v1/recurring_invoices", recurring).await?))?;
+
+    // The three wait for the first request to store its outcome, at the same time.
+    let refund = async {
+        let (object, address) = (format!("/test/payments/{payment}"), format!("/test/payments/{payment}/refund"));
+        let page = visitor.open(&object).await?;
+        let (nonce, form) = (page.nonce(&address)?, [("amount", "10")]);
+        assert_eq!(send(&visitor, &address, nonce, &form).await?.status, 303);
+        interrupt(&merchant, nonce).await?;
+        assert_eq!(send(&visitor, &address, nonce, &form).await?.status, 303, "it is completed");
+        let shown = current(&merchant, &format!("/v1/payments/{payment}")).await?;
+        assert_eq!(shown["refunds"].as_array().map(Vec::len), Some(1), "{shown}");
+        anyhow::Ok(())
+    };
+    let pause = async {
+        let (path, object) =
+            (format!("/v1/recurring_invoices/{recurring}"), format!("/test/recurring-invoices/{recurring}"));
+        let (page, address) = (visitor.open(&object).await?, format!("{object}/pause"));
+        let nonce = page.nonce(&address)?;
+        assert_eq!(send(&visitor, &address, nonce, &[]).await?.status, 303);
+        assert_eq!(current(&merchant, &path).await?["status"], "paused");
+        interrupt(&merchant, nonce).await?;
+        ok(&merchant.api.post(&format!("{path}/resume"), json!({})).await?);
+        let page = send(&visitor, &address, nonce, &[]).await?;
+        assert!(page.status == 422 && page.html.contains("not known what came of it"), "{}", page.html);
+        assert_eq!(current(&merchant, &path).await?["status"], "active", "it is not paused again");
+        anyhow::Ok(())
+    };
+    let erase = async {
+        let (address, nonce) = (format!("{customer}/erase"), "00000000000000000000000000000e5a");
+        let nonce = format!("{}{}", &visitor.cookie[..16], &nonce[16..]);
+        for _ in 0..2 {
+            let page = send(&visitor, &address, &nonce, &[("confirm", "yes")]).await?;
+            assert_eq!((page.status, page.location()), (303, "/test/customers"), "{}", page.html);
+            interrupt(&merchant, &nonce).await?;
+        }
+        anyhow::Ok(())
+    };
+    tokio::try_join!(refund, pause, erase).map(drop)
+}
+
+#[tokio::test]
+async fn a_form_that_is_refused_can_be_corrected() -> Result<()> {
+    let merchant = merchant().await?;
+    let visitor = Visitor::signed_in(&merchant, "support").await?;
+    let address = "/test/invoices/new";
+    let page = visitor.open(address).await?;
+    let form =
+        [("customerId", "cus_unknown"), ("amount", "12.50"), ("currency", "EUR"), ("description", "Two <hours>")];
+    let page = send(&visitor, address, page.nonce(address)?, &form).await?;
+    assert_eq!(page.status, 422, "{}", page.html);
+    for part in ["role=\"alert\"", "value=\"12.50\"", "value=\"Two &lt;hours&gt;\""] {
+        assert!(page.html.contains(part), "{part} in {}", page.html);
+    }
+    let customer = merchant.customer().await?;
+    let form = [("customerId", customer.as_str()), ("amount", "12.50"), ("currency", "EUR")];
+    let page = send(&visitor, address, page.nonce(address)?, &form).await?;
+    assert!(page.status == 303 && page.location().starts_with("/test/invoices/inv_"), "{}", page.html);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_days_work_is_done_in_forms() -> Result<()> {
+    let merchant = merchant().await?;
+    let visitor = Visitor::signed_in(&merchant, "owner").await?;
+    let mut held = sale(3_000);
+    held["capture"] = false.into();
+    for (action, form, status) in
+        [("capture", &[("amount", "20.00")][..], "pending_settlement"), ("void", &[], "cancelled")]
+    {
+        let payment = payment(&merchant, held.clone()).await?;
+        let page = act(&visitor, &format!("/test/payments/{payment}"), action, form).await?;
+        assert_eq!(page.status, 303, "{}", page.html);
+        merchant.wait_for_status(&payment, status).await?;
+    }
+    let create = async |list: &str, form: &[(&str, &str)]| {
+        let address = format!("/test/{list}/new");
+        let page = visitor.open(&address).await?;
+        let nonce = page.nonce(&address)?;
+        let page = send(&visitor, &address, nonce, form).await?;
+        let again = send(&visitor, &address, nonce, form).await?;
+        assert_eq!((page.status, page.location()), (again.status, again.location()), "{}", page.html);
+        let object = page.location().split('?').next().context("a location")?.to_owned();
+        assert!(visitor.open(page.location()).await?.html.contains("Done."), "{object}");
+        anyhow::Ok(object)
+    };
+    let customer = create("customers", &[("email", "ada@shop.example"), ("name", "Ada")]).await?;
+    let customer_id = customer.rsplit('/').next().context("an id")?;
+    let money = [("amount", "12.50"), ("currency", "eur")];
+    let link = create("payment-links", &money).await?;
+    let invoice = create("invoices", &[&[("customerId", customer_id)][..], &money].concat()).await?;
+    let plan = create("plans", &[&[("name", "Gold"), ("interval", "month")][..], &money].concat()).await?;
+    let plan_id = plan.rsplit('/').next().context("an id")?;
+    let subscription = create("subscriptions", &[("customerId", customer_id), ("planId", plan_id)]).await?;
+    for (object, action, form) in [
+        (&link, "cancel", &[][..]),
+        (&invoice, "schedule", &[("collectAt", "2031-01-01T10:00")][..]),
+        (&invoice, "cancel_schedule", &[]),
+        (&invoice, "void", &[]),
+        (&subscription, "cancel", &[]),
+    ] {
+        let page = act(&visitor, object, action, form).await?;
+        assert!(page.status == 303 && page.location().starts_with(&format!("{object}?did=")), "{}", page.html);
+    }
+    for (object, status) in [(&link, "cancelled"), (&invoice, "voided"), (&subscription, "cancelled")] {
+        let resource = object.replace("/test/", "/v1/").replace('-', "_");
+        assert_eq!(current(&merchant, &resource).await?["status"], status, "{object}");
+    }
+    let asked = act(&visitor, &customer, "erase", &[]).await?;
+    assert!(asked.status == 200 && asked.html.contains("Confirm"), "{}", asked.html);
+    assert_eq!(visitor.open(&customer).await?.status, 200, "not yet");
+    let address = format!("{customer}/erase");
+    let erased = send(&visitor, &address, asked.nonce(&address)?, &[("confirm", "yes")]).await?;
+    assert_eq!((erased.status, erased.location()), (303, "/test/customers"));
+    assert_eq!(visitor.open(&customer).await?.status, 404);
+    let log = visitor.open("/test/activity").await?;
+    for part in ["Payments capture", "Customers create", "Customers delete", "Subscriptions cancel", "Done"] {
+        assert!(log.html.contains(part), "{part} in {}", log.html);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_role_does_what_it_includes_and_nothing_else() -> Result<()> {
+    let (merchant, other) = (merchant().await?, merchant().await?);
+    let payment = payment(&merchant, sale(5_000)).await?;
+    let customer = merchant.customer().await?;
+    for (role, refund, create, erase) in
+        [("viewer", 403, 403, 403), ("developer", 303, 303, 403), ("support", 303, 303, 200), ("owner", 303, 303, 200)]
+    {
+        let visitor = Visitor::signed_in(&merchant, role).await?;
+        let post = async |path: String, end: &str, form: &[(&str, &str)]| {
+            let nonce = format!("{}{end}", &visitor.cookie[..31]);
+            let page = send(&visitor, &path, &nonce, form).await?;
+            anyhow::Ok(page.status)
+        };
+        let refunded = post(format!("/test/payments/{payment}/refund"), "1", &[("amount", "1.00")]).await?;
+        let made = post("/test/customers/new".to_owned(), "2", &[("email", "ada@shop.example")]).await?;
+        let erased = post(format!("/test/customers/{customer}/erase"), "3", &[]).await?;
+        assert_eq!((refunded, made, erased), (refund, create, erase), "{role}");
+        let page = visitor.open(&format!("/test/payments/{payment}")).await?;
+        assert_eq!(page.html.contains(">Refund</button>"), refund == 303, "{role}: {}", page.html);
+    }
+    let foreign = Visitor::signed_in(&other, "owner").await?;
+    for path in [format!("/test/payments/{payment}/refund"), format!("/test/customers/{customer}/erase")] {
+        let nonce = format!("{}{}", &foreign.cookie[..30], path.len());
+        let page = send(&foreign, &path, &nonce, &[("confirm", "yes")]).await?;
+        assert_eq!(page.status, 404, "{path}");
+    }
+    current(&merchant, &format!("/v1/customers/{customer}")).await?;
+    let owner = Visitor::signed_in(&merchant, "owner").await?;
+    let path = format!("/test/payments/{payment}/refund");
+    assert_eq!(owner.post(&path, &owner.url, &[("amount", "1.00")]).await?.status, 422, "a form without a nonce");
+    assert_eq!(owner.post(&path, "https://evil.example", &[("amount", "1.00")]).await?.status, 403);
+    merchant.wait_for_status(&payment, "partially_refunded").await?;
+    let shown = current(&merchant, &format!("/v1/payments/{payment}")).await?;
+    assert_eq!(shown["refunds"].as_array().map(Vec::len), Some(3), "{shown}");
+    Ok(())
+}
