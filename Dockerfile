@@ -7,9 +7,9 @@ ENV SQLX_OFFLINE=true
 COPY . .
 # The caches speed up later builds. They are not part of the image, so the programs are copied out.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --release --locked -p api -p worker -p scheduler -p migrations -p ctl -p gateway \
+    cargo build --release --locked -p api -p portal -p worker -p scheduler -p migrations -p ctl -p gateway \
     && mkdir /out \
-    && cp target/release/api target/release/worker target/release/scheduler target/release/migrate target/release/ctl target/release/gateway /out/
+    && cp target/release/api target/release/portal target/release/worker target/release/scheduler target/release/migrate target/release/ctl target/release/gateway /out/
 
 FROM debian:bookworm-20261005-slim
 # tzdata: the programs use the system's time zone database.
@@ -22,6 +22,6 @@ COPY --from=build /out/ /usr/local/bin/
 # A numeric user, so that Kubernetes can verify that it is not root. The programs write no files, so the root file
 # system may be read-only.
 USER 10001:10001
-# The api, the card gateway, and the internal listener of each process.
-EXPOSE 8080 8090 9090
+# The portal, the api, the card gateway, and the internal listener of each process.
+EXPOSE 8070 8080 8090 9090
 CMD ["api"]

@@ -64,7 +64,8 @@ url programs_database_url payments_programs programs_password
 url gateway_database_url payments_gateway gateway_password
 url reader_database_url payments_reader reader_password
 
-# Each program's user of Redis has the commands, keys and channels that it needs; `default` is for operators.
+# Each program's user of Redis has the commands, keys and channels that it needs; `default` is for operators. The portal
+# is the user `api`, because it calls /v1 within its own process.
 for role in $roles; do
   [[ -e $folder/${role}_redis_url ]] ||
     printf 'rediss://%s:%s@redis:6379\n' "$role" "$(< "$folder/redis_${role}_password")" | put "${role}_redis_url"

@@ -60,10 +60,10 @@ async fn rotated_keys_survive_a_restart(running: Running) -> Result<Running> {
 async fn the_description_has_the_urls_and_the_keys_of_every_account() -> Result<()> {
     let running = Running::start()?;
     let description = running.description()?;
-    for name in ["api_url", "gateway_url", "database_url", "redis_url"] {
+    for name in ["api_url", "gateway_url", "portal_url", "database_url", "redis_url"] {
         assert!(description[name].is_string(), "{name} in {description}");
     }
-    for name in ["api", "worker", "scheduler", "gateway"] {
+    for name in ["api", "portal", "worker", "scheduler", "gateway"] {
         let url = description["metrics"][name].as_str();
         assert!(url.is_some_and(|url| url.ends_with("/metrics")), "{name} in {description}");
     }

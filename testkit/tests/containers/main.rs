@@ -77,7 +77,7 @@ fn prepare(project: &Path) -> Result<()> {
     run(Command::new("cp").arg("-R").args(needed).arg(project))?;
     run(&mut Command::new(project.join("deploy/secrets.sh")))?;
     fs::copy(root.join(".env.example"), project.join(".env"))?;
-    for program in ["api", "worker", "scheduler", "migrate", "ctl", "gateway"] {
+    for program in ["api", "portal", "worker", "scheduler", "migrate", "ctl", "gateway"] {
         let built = tools::built_program(program).context("./dev test builds the programs")?;
         fs::copy(built, project.join("built/out").join(program))?;
     }

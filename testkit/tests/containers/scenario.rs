@@ -16,10 +16,13 @@ use tokio::time::{Instant, sleep};
 use crate::docker::{Docker, run as execute};
 
 const API: &str = "http://127.0.0.1:8080";
+const PORTAL: &str = "http://127.0.0.1:8070";
+/// `PORTAL_URL` of .env.example.
+const PORTAL_ORIGIN: &str = "http://localhost:8070";
 const GATEWAY: &str = "http://127.0.0.1:8090";
 const PROMETHEUS: &str = "http://127.0.0.1:9090";
 const TIMEOUT: Duration = Duration::from_secs(75);
-const OURS: [(&str, usize); 4] = [("api", 3), ("worker", 4), ("scheduler", 2), ("gateway", 1)];
+const OURS: [(&str, usize); 5] = [("api", 3), ("portal", 1), ("worker", 4), ("scheduler", 2), ("gateway", 1)];
 const START: [&str; 6] = ["up", "--detach", "--wait", "--no-build", "--no-recreate", "--quiet-pull"];
 const SCALE: [&str; 6] = ["--scale", "api=3", "--scale", "worker=4", "--scale", "scheduler=2"];
 /// Grafana has no image here. The others start as their dependencies.
@@ -33,9 +36,10 @@ const PRIVILEGES: &str = "grep -h -E '^(Uid|Gid|Groups|NoNewPrivs|Cap...):' /pro
 pub(crate) async fn run(docker: &Docker) -> Result<()> {
     println!("{}", execute(&mut docker.command(&["deploy/check"]))?);
     docker.compose(&[&START[..], &SERVICES].concat())?;
-    let (_, key) = account(docker, "mock")?;
+    let (id, key) = account(docker, "mock")?;
     let api = Client::new(API)?.bearer(&key)?;
     pay(&api, "tok_ok").await?;
+    see_the_payment_in_the_portal(docker, &id).await?;
     pay_through_the_gateway(docker).await?;
     docker.compose(&[&START[..], &SCALE, &SERVICES].concat())?;
     pay(&api, "tok_ok").await?;
@@ -60,11 +64,17 @@ pub(crate) async fn run(docker: &Docker) -> Result<()> {
     docker.compose(&["down", "--volumes"]).map(drop)
 }
 
+/// What `ctl` prints.
+fn ctl(docker: &Docker, words: &[&str]) -> Result<Value> {
+    let printed = docker.compose(&[&["run", "--rm", "-T", "ctl"][..], words, &["--json"]].concat())?;
+    Ok(serde_json::from_str(&printed)?)
+}
+
 /// Creates an account with the command of docs/deploying.md: its id and secret key.
 fn account(docker: &Docker, provider: &str) -> Result<(String, String)> {
-    let create = ["run", "--rm", "-T", "ctl", "accounts", "create", "--name", "Shop", "--mode", "test"];
-    let options = ["--provider", provider, "--rate-limit", "1000", "--burst", "1000", "--as", "operator", "--json"];
-    let created: Value = serde_json::from_str(&docker.compose(&[&create[..], &options].concat())?)?;
+    let create = ["accounts", "create", "--name", "Shop", "--mode", "test", "--provider", provider];
+    let options = ["--rate-limit", "1000", "--burst", "1000", "--as", "operator"];
+    let created = ctl(docker, &[&create[..], &options].concat())?;
     let text = |name: &str| created[name].as_str().map(str::to_owned).with_context(|| format!("{name} in {created}"));
     Ok((text("id")?, text("secret_key")?))
 }
@@ -74,6 +84,28 @@ async fn pay(api: &Client, token: &str) -> Result<()> {
     let response = api.post("/v1/payments", body).await?;
     ensure!(response.status == 201, "{} {}", response.status, String::from_utf8_lossy(&response.bytes));
     ensure!(response.body["status"] == "pending_settlement", "{}", response.body);
+    Ok(())
+}
+
+/// Signs in to the portal as a new user and opens the first page, for which it makes requests to its own API.
+async fn see_the_payment_in_the_portal(docker: &Docker, account: &str) -> Result<()> {
+    let listed = ctl(docker, &["accounts", "list"])?;
+    let mut accounts = listed["accounts"].as_array().context("accounts")?.iter();
+    let row = accounts.find(|row| row["id"] == account).context("the account is not listed")?;
+    let merchant = row["merchant"].as_str().context("merchant")?;
+    let email = "ada@shop.example";
+    let create = ["users", "create", "--merchant", merchant, "--email", email, "--role", "owner", "--as", "operator"];
+    let user = ctl(docker, &create)?;
+    let password = user["password"].as_str().context("password")?;
+    let browser = Client::new(PORTAL)?.header("origin", PORTAL_ORIGIN)?;
+    let browser = browser.header("content-type", "application/x-www-form-urlencoded")?;
+    let fields = form([("email", email), ("password", password)]);
+    let response = browser.send(Method::POST, "/sign-in", Some(fields.into_bytes())).await?;
+    let cookie = response.header("set-cookie").and_then(|cookie| cookie.split(';').next());
+    let cookie = cookie.with_context(|| format!("the sign-in: {}", response.status))?;
+    let page = browser.header("cookie", cookie)?.get("/test").await?;
+    let html = String::from_utf8_lossy(&page.bytes);
+    ensure!(page.status == 200 && html.contains("/test/payments/pay_"), "the portal: {} {html}", page.status);
     Ok(())
 }
 
@@ -118,8 +150,8 @@ fn check_postgres(docker: &Docker) -> Result<()> {
     };
     let used = number("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")?;
     let max = number("SELECT setting FROM pg_settings WHERE name = 'max_connections'")?;
-    // 3 × 17 + 4 × 26 + 2 × 9 + 21, and this connection.
-    ensure!(max == 320 && used > 9 && used <= 195, "{used} connections of {max}");
+    // 3 × 17 + 17 + 4 × 26 + 2 × 9 + 21, and this connection.
+    ensure!(max == 400 && used > 9 && used <= 212, "{used} connections of {max}");
     let log = docker.compose(&["logs", "--no-color", "postgres"])?;
     let reset: Vec<_> = log.lines().filter(|line| line.contains("reset by peer") || line.contains("EOF")).collect();
     ensure!(reset.is_empty(), "connections were not closed: {reset:?}");
@@ -173,7 +205,7 @@ async fn await_all_targets() -> Result<()> {
 
 /// Kills one process of each program. Docker starts it again, and the ports stay where they are.
 async fn kill_one_of_each(docker: &Docker) -> Result<()> {
-    for service in ["api", "worker", "scheduler", "gateway", "balancer"] {
+    for service in ["api", "portal", "worker", "scheduler", "gateway", "balancer"] {
         let id = docker.containers(service)?.into_iter().next().context("a container")?;
         execute(Command::new("kill").args(["-KILL", &docker.inspect(&id, "{{.State.Pid}}")?]))?;
         let until = Instant::now() + TIMEOUT;
@@ -182,19 +214,22 @@ async fn kill_one_of_each(docker: &Docker) -> Result<()> {
             sleep(Duration::from_millis(250)).await;
         }
     }
-    ensure!(Client::new(GATEWAY)?.get("/readyz").await?.status == 200, "the balancer finds no gateway");
+    for (url, name) in [(PORTAL, "portal"), (GATEWAY, "gateway")] {
+        ensure!(Client::new(url)?.get("/readyz").await?.status == 200, "the balancer finds no {name}");
+    }
     Ok(())
 }
 
 /// Replaces every container while payments and reads are made. None of these fails.
 async fn replace_all(docker: &Docker, api: &Client) -> Result<()> {
     let before: Vec<_> = OURS.iter().map(|(service, _)| docker.containers(service)).collect::<Result<_>>()?;
-    let mut replace = docker.command(&["deploy/replace", "api", "worker", "scheduler", "gateway"]).spawn()?;
-    let gateway = Client::new(GATEWAY)?;
+    let mut replace = docker.command(&["deploy/replace", "api", "portal", "worker", "scheduler", "gateway"]).spawn()?;
+    let (portal, gateway) = (Client::new(PORTAL)?, Client::new(GATEWAY)?);
     let mut payments = 0;
     let status = loop {
         pay(api, "tok_ok").await.with_context(|| format!("after {payments} payments"))?;
         ensure!(api.get("/v1/payments").await?.status == 200);
+        ensure!(portal.get("/sign-in").await?.status == 200, "the portal");
         ensure!(gateway.get("/services/field.js").await?.status < 500, "the gateway");
         payments += 1;
         if let Some(status) = replace.try_wait()? {

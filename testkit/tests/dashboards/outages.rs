@@ -32,9 +32,13 @@ async fn unavailable_servers_are_reported() -> Result<()> {
     await_servers_up(&cluster, 1).await
 }
 
+/// The processes that Prometheus scrapes.
+pub(crate) const PROCESSES: [ProcessKind; 5] =
+    [ProcessKind::Api, ProcessKind::Portal, ProcessKind::Worker, ProcessKind::Scheduler, ProcessKind::Gateway];
+
 /// Waits until every process reports this state of its database; each stays ready, with a correct clock.
 async fn await_database_up(cluster: &Cluster, up: u8) -> Result<()> {
-    for kind in [ProcessKind::Api, ProcessKind::Worker, ProcessKind::Scheduler, ProcessKind::Gateway] {
+    for kind in PROCESSES {
         let internal = Client::new(&cluster.metrics_url(kind, 0))?;
         let line = format!("database_up {up}");
         let text = eventually(&line, async || {
@@ -51,7 +55,7 @@ async fn await_database_up(cluster: &Cluster, up: u8) -> Result<()> {
 
 #[tokio::test]
 async fn a_database_that_cannot_commit_is_reported() -> Result<()> {
-    let cluster = Cluster::builder().own_postgres().api(1).worker(1).scheduler(1).gateway(1).start().await?;
+    let cluster = Cluster::builder().own_postgres().api(1).portal(1).worker(1).scheduler(1).gateway(1).start().await?;
     let mut db = PgConnection::connect(cluster.database_url()).await?;
     await_database_up(&cluster, 1).await?;
     // Without its synchronous standby, and as a read-only server, for example after a demotion.

@@ -14,6 +14,7 @@ use super::{assert_none, compose, port};
 #[test]
 fn every_published_port_is_fixed_and_on_loopback() {
     let expected = [
+        ("balancer", "8070", "127.0.0.1:${PORTAL_PORT:-8070}:8070"),
         ("balancer", "8080", "127.0.0.1:${API_PORT:-8080}:8080"),
         ("balancer", "8090", "127.0.0.1:${GATEWAY_PORT:-8090}:8090"),
         ("grafana", "3000", "127.0.0.1:${GRAFANA_PORT:-3000}:3000"),
@@ -33,7 +34,7 @@ fn every_published_port_is_fixed_and_on_loopback() {
 fn the_balancer_asks_every_process_for_its_readiness() {
     let config = read("deploy/compose/balancer/haproxy.cfg");
     let checks = ["http-check send meth GET uri /readyz", "http-check expect status 200", "check port 9090 inter 1s"];
-    let servers = [("api", "8080"), ("gateway", "8090")];
+    let servers = [("api", "8080"), ("portal", "8070"), ("gateway", "8090")];
     let servers = servers.map(|(name, port)| format!("server-template {name} 16 {name}:{port}\n"));
     for line in checks.into_iter().chain(servers.iter().map(String::as_str)).chain(["option forwardfor"]) {
         assert!(config.contains(line), "no {line}");
@@ -85,12 +86,13 @@ fn the_documents_name_the_shipped_monitoring() {
 }
 
 /// Service and its networks.
-const NETWORKS: [(&str, &[&str]); 12] = [
+const NETWORKS: [(&str, &[&str]); 13] = [
     ("postgres", &["database"]),
     ("redis", &["redis"]),
     ("migrate", &["database"]),
     ("gateway-migrate", &["database"]),
     ("api", &["database", "front", "metrics", "redis"]),
+    ("portal", &["database", "front", "metrics", "redis"]),
     ("worker", &["database", "metrics", "providers", "redis"]),
     ("scheduler", &["database", "metrics", "redis"]),
     ("gateway", &["database", "front", "metrics", "providers", "redis"]),
@@ -110,8 +112,8 @@ fn containers_are_in_the_networks_that_they_need() {
     assert_eq!(map(&compose["services"]).count(), NETWORKS.len(), "another service");
     let open = map(&compose["networks"]).filter(|(_, network)| network["internal"] != true).map(|(name, _)| name);
     assert_eq!(open.collect::<Vec<_>>(), ["dashboards", "providers", "public"], "these reach the internet");
-    // An api or a gateway believes X-Forwarded-For only of these networks.
-    for name in ["api", "gateway"] {
+    // An api, a portal or a gateway believes X-Forwarded-For only of these networks.
+    for name in ["api", "portal", "gateway"] {
         let trusted = &compose["services"][name]["environment"]["TRUSTED_PROXIES"];
         assert!(trusted.as_str().is_some_and(|networks| networks.starts_with("10.213.7.0/24,")), "{name}: {trusted}");
     }

@@ -99,8 +99,13 @@ pub(crate) fn programs() -> BTreeMap<&'static str, Variables> {
         variables.add(&database(&["GATEWAY_DATABASE_URL"]));
         variables
     };
+    // The portal includes the API, but not its listener.
+    let mut portal = configured(&["portal/src", "api/src"]);
+    portal.all.remove("API_BIND");
+    portal.required.remove("API_BIND");
     let programs = BTreeMap::from([
         ("api", configured(&["api/src"])),
+        ("portal", portal),
         ("worker", configured(&["worker/src"])),
         ("scheduler", configured(&["scheduler/src"])),
         ("gateway", with_database(&["gateway/src"])),
@@ -109,7 +114,7 @@ pub(crate) fn programs() -> BTreeMap<&'static str, Variables> {
         // ctl includes the operator commands of the gateway.
         ("ctl", with_database(&["ctl/src", "gateway/src/commands/mod.rs", "gateway/src/commands/keys.rs"])),
     ]);
-    for (program, minimum) in [("api", 7), ("worker", 5), ("scheduler", 4), ("gateway", 6), ("ctl", 5)] {
+    for (program, minimum) in [("api", 7), ("portal", 8), ("worker", 5), ("scheduler", 4), ("gateway", 6), ("ctl", 5)] {
         let required = &programs[program].required;
         assert!(
             required.len() >= minimum,

@@ -18,8 +18,9 @@ use yaml::{at, documents, map, text, texts};
 
 const KUBERNETES: &str = "deploy/kubernetes/";
 /// The files that define pods.
-const MANIFESTS: [&str; 6] = [
+const MANIFESTS: [&str; 7] = [
     "base/api.yaml",
+    "base/portal.yaml",
     "base/worker.yaml",
     "base/scheduler.yaml",
     "base/gateway.yaml",
@@ -79,7 +80,7 @@ fn compose_launches() -> Vec<Launch> {
         grace: text(&service["stop_grace_period"]).trim_end_matches('s').parse().expect("seconds"),
     };
     let launches: Vec<_> = map(&compose["services"]).filter(is_ours).map(launch).collect();
-    assert_eq!(launches.len(), 7, "services that run one of the programs");
+    assert_eq!(launches.len(), 8, "services that run one of the programs");
     launches
 }
 
@@ -120,7 +121,7 @@ fn kubernetes_launches() -> Vec<Launch> {
             });
         }
     }
-    assert_eq!(launches.len(), 7, "pods that run one of the programs");
+    assert_eq!(launches.len(), 8, "pods that run one of the programs");
     launches
 }
 
@@ -133,9 +134,10 @@ fn variable(name: &str) -> &str {
 }
 
 /// The secret file that a variable of a program refers to. Only migrations connect as the owner of the database. With
-/// Compose each program has a user of Redis.
+/// Compose each program has a user of Redis; the portal includes the API, and is the same user.
 fn secret(launch: &Launch, variable: &str) -> String {
     match (launch.program.as_str(), variable) {
+        ("portal", "REDIS_URL") if launch.place.starts_with("compose.yaml") => "api_redis_url".to_owned(),
         (program, "REDIS_URL") if launch.place.starts_with("compose.yaml") => format!("{program}_redis_url"),
         ("migrate" | "gateway migrate", "DATABASE_URL") => "database_url".to_owned(),
         ("gateway", "DATABASE_URL") => "gateway_database_url".to_owned(),
@@ -287,8 +289,9 @@ fn port(address: &str) -> &str {
 #[test]
 fn ports_agree() {
     let compose = compose();
+    let binds = [("METRICS_BIND", "9090"), ("API_BIND", "8080"), ("PORTAL_BIND", "8070"), ("GATEWAY_BIND", "8090")];
     for launch in launches() {
-        for (variable, expected) in [("METRICS_BIND", "9090"), ("API_BIND", "8080"), ("GATEWAY_BIND", "8090")] {
+        for (variable, expected) in binds {
             let address = launch.environment.get(variable);
             assert!(
                 address.is_none_or(|address| port(address) == expected && address.starts_with("0.0.0.0:")),
@@ -300,7 +303,7 @@ fn ports_agree() {
     let health_check = compose["x-program"]["healthcheck"]["test"].to_string();
     assert!(health_check.contains("127.0.0.1/9090") && health_check.contains("/readyz"));
 
-    for (program, expected) in [("api", "8080"), ("gateway", "8090")] {
+    for (program, expected) in [("api", "8080"), ("portal", "8070"), ("gateway", "8090")] {
         let file = format!("{KUBERNETES}base/{program}.yaml");
         let documents = documents(&read(&file));
         let container = at(&documents[0], "spec.template.spec.containers.ports")[0];
@@ -322,6 +325,17 @@ fn ports_agree() {
 }
 
 #[test]
+fn prometheus_finds_every_program() {
+    let expected = BTreeSet::from(["api", "portal", "worker", "scheduler", "gateway"].map(str::to_owned));
+    let jobs = documents(&read("dashboards/prometheus.yml")).remove(0);
+    for path in ["scrape_configs.job_name", "scrape_configs.dns_sd_configs.names"] {
+        assert_eq!(texts::<BTreeSet<_>>(&jobs, path), expected, "{path}");
+    }
+    let monitor = documents(&read(&format!("{KUBERNETES}monitoring/podmonitor.yaml"))).remove(0);
+    assert_eq!(texts::<BTreeSet<_>>(&monitor, "spec.selector.matchExpressions.values"), expected);
+}
+
+#[test]
 fn the_grace_period_covers_the_shutdown_of_each_program() {
     let responses = seconds("common/foundation/src/server.rs", "STOP_TIMEOUT");
     // Plus 2 s for Redis.
@@ -329,7 +343,9 @@ fn the_grace_period_covers_the_shutdown_of_each_program() {
     let mut seen = 0;
     for launch in launches() {
         let needs = match launch.program.as_str() {
-            "api" | "gateway" => launch.environment["DRAIN_MS"].parse::<u64>().expect("a number") / 1_000 + responses,
+            "api" | "portal" | "gateway" => {
+                launch.environment["DRAIN_MS"].parse::<u64>().expect("a number") / 1_000 + responses
+            }
             "worker" => worker,
             "scheduler" => 15,
             _ => continue,
@@ -338,7 +354,7 @@ fn the_grace_period_covers_the_shutdown_of_each_program() {
         // A margin for the rest of the shutdown.
         assert!(launch.grace >= needs + 5, "{} has {} s and needs {needs} s", launch.place, launch.grace);
     }
-    assert_eq!(seen, 8);
+    assert_eq!(seen, 10);
 }
 
 #[test]
@@ -352,7 +368,7 @@ fn no_pod_is_restarted_while_postgres_is_unavailable() {
 
 #[test]
 fn autoscaled_programs_set_no_replica_count() {
-    for program in ["api", "worker", "scheduler", "gateway"] {
+    for program in ["api", "portal", "worker", "scheduler", "gateway"] {
         let documents = documents(&read(&format!("{KUBERNETES}base/{program}.yaml")));
         let has = |kind: &str| documents.iter().any(|document| document["kind"] == kind);
         assert!(has("PodDisruptionBudget"), "{program}");
@@ -370,7 +386,7 @@ fn autoscaled_programs_set_no_replica_count() {
 #[test]
 fn postgres_has_room_for_a_rollout() {
     let mut most = 0;
-    for (program, connections) in [("api", 17), ("worker", 26), ("scheduler", 9), ("gateway", 21)] {
+    for (program, connections) in [("api", 17), ("portal", 17), ("worker", 26), ("scheduler", 9), ("gateway", 21)] {
         let documents = documents(&read(&format!("{KUBERNETES}base/{program}.yaml")));
         let numbers = documents.iter().flat_map(|one| [&one["spec"]["maxReplicas"], &one["spec"]["replicas"]]);
         let pods = numbers.filter_map(Value::as_u64).max().expect("some pods");

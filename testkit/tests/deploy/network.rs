@@ -26,8 +26,8 @@ fn pods(policy: &Value) -> BTreeSet<String> {
 /// Policy, pods, and the ports to which the pods may connect.
 const EGRESS: [(&str, &[&str], &[&str]); 6] = [
     ("names", &["*"], &["53", "53"]),
-    ("postgres", &["api", "ctl", "gateway", "gateway-migrate", "migrate", "scheduler", "worker"], &["5432"]),
-    ("redis", &["api", "gateway", "scheduler", "worker"], &["6379"]),
+    ("postgres", &["api", "ctl", "gateway", "gateway-migrate", "migrate", "portal", "scheduler", "worker"], &["5432"]),
+    ("redis", &["api", "gateway", "portal", "scheduler", "worker"], &["6379"]),
     ("gateway", &["gateway"], &["465", "587"]),
     ("ctl", &["ctl"], &["8090"]),
     ("worker", &["worker"], &["8090"]),
