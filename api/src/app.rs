@@ -16,6 +16,7 @@ use queue::{Publisher, Replies};
 
 use crate::elements::StripeOrigins;
 use crate::limits::Limits;
+use crate::recorder::Recorder;
 use crate::request_id;
 
 /// Cheap to clone.
@@ -27,6 +28,8 @@ pub(crate) struct App {
     /// The system time. An account with a test clock has its own: use [`App::now`].
     pub(crate) clock: Clock,
     pub(crate) keys: Arc<Keys>,
+    /// Writes the log that merchants see.
+    pub(crate) requests: Arc<Recorder>,
     pub(crate) encryption: KeyRing,
     pub(crate) limits: Limits,
     pub(crate) public_url: Arc<str>,

@@ -24,6 +24,7 @@ use crate::body::{self, MAX_BODY};
 use crate::error::{ApiError, ApiResult};
 use crate::limits::RateLimitDecision;
 use crate::request_layer::{RequestContext, client_address};
+use crate::trusted::Trusted;
 use crate::{retry, signing};
 
 /// The key that a route requires.
@@ -197,11 +198,6 @@ async fn use_nonce(app: &App, caller: &Caller, nonce: &str) -> ApiResult<()> {
         Err(ApiError::unauthenticated("the nonce was already used"))
     }
 }
-
-/// A caller that a program of this process has authenticated, which needs neither a key nor a signature. No client can
-/// send it.
-#[derive(Clone)]
-pub(crate) struct Trusted(pub(crate) Arc<Caller>);
 
 /// Authenticates the key and the signature of a live request. Failures are charged to the client address, and an
 /// address over its limit is rejected before the database is queried. A secret key that this process has already

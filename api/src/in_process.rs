@@ -9,12 +9,13 @@ use axum::extract::Request;
 use axum::response::Response;
 use domain::accounts::{AuthError, Caller};
 use domain::users::Role;
+use foundation::crypto::{KeyRing, Peppers};
 use foundation::id::KeyId;
 use foundation::telemetry::MetricsHandle;
 use sqlx::PgPool;
 use tower::ServiceExt as _;
 
-use crate::guard::Trusted;
+use crate::trusted::Trusted;
 use crate::{Connected, Listener, connect, routes, serve};
 
 /// The API in this process, for callers that the program has authenticated. Cheap to clone.
@@ -53,6 +54,16 @@ impl InProcess {
     /// The connections to Postgres.
     pub fn pool(&self) -> &PgPool {
         &self.connected.pool
+    }
+
+    /// The keys that encrypt secrets at rest.
+    pub fn encryption(&self) -> &KeyRing {
+        &self.connected.secrets.encryption
+    }
+
+    /// The peppers of API key hashes.
+    pub fn peppers(&self) -> &Peppers {
+        &self.connected.peppers
     }
 
     /// The caller as which a user with this role acts.

@@ -16,11 +16,13 @@ mod listing;
 mod openapi;
 mod pages;
 mod path;
+mod recorder;
 mod request_id;
 mod request_layer;
 mod retry;
 mod routes;
 mod signing;
+mod trusted;
 mod unknown_fields;
 mod waiting;
 
@@ -34,6 +36,7 @@ use domain::accounts::{self, Keys};
 use domain::payments;
 use foundation::clock::Clock;
 use foundation::config;
+use foundation::crypto::Peppers;
 use foundation::db;
 use foundation::db::Db;
 use foundation::public_url;
@@ -49,6 +52,7 @@ pub use in_process::InProcess;
 use crate::app::App;
 use crate::elements::StripeOrigins;
 use crate::limits::Limits;
+use crate::recorder::Recorder;
 
 /// Postgres connections per process. A request holds one only briefly, and none while it waits for a worker.
 const DATABASE_POOL: u32 = 16;
@@ -59,6 +63,7 @@ struct Connected {
     pool: PgPool,
     /// The keys of the configuration, which those of the database must match, unless they are not to be checked.
     secrets: engine::Keys,
+    peppers: Peppers,
     unchecked: bool,
 }
 
@@ -76,12 +81,14 @@ fn connect(process: &'static str) -> Result<Connected> {
     let reply_channel = format!("{process}-{}", foundation::crypto::random_hex(8));
     let (peppers, encryption) = (config::peppers()?, config::encryption_keys()?);
     let secrets = engine::Keys { encryption: encryption.clone(), peppers: Some(peppers.clone()) };
+    let of_new_keys = peppers.clone();
     let app = App {
         db: Db::new(pool.clone(), publisher.clone()),
         intents: Arc::new(engine::Intents::start(pool.clone())),
         payments: Arc::new(payments::reader(pool.clone())),
         clock: Clock::system(),
         keys: Arc::new(Keys::new(pool.clone(), peppers, config::key_cache()?)),
+        requests: Arc::new(Recorder::start(pool.clone())),
         encryption,
         limits: Limits::new(&redis, config::rate_limit_timeout()?, config::api_limits()?),
         public_url: base.into(),
@@ -92,7 +99,7 @@ fn connect(process: &'static str) -> Result<Connected> {
         replies: Replies::start(&redis, &reply_channel),
         reply_channel: reply_channel.into(),
     };
-    Ok(Connected { app, pool, secrets, unchecked: config::keys_unchecked()? })
+    Ok(Connected { app, pool, secrets, peppers: of_new_keys, unchecked: config::keys_unchecked()? })
 }
 
 /// Runs the process until `stop`, configured by environment variables.
@@ -123,7 +130,7 @@ async fn serve(
     metrics: MetricsHandle,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
-    let Connected { app, pool, secrets, unchecked } = connected;
+    let Connected { app, pool, secrets, unchecked, .. } = connected;
     let (drain_delay, listening) = (config::drain_delay()?, config::listener()?);
     let internal = telemetry::Internal::new(pool.clone(), metrics).reporting(process).starting();
     // Bound before the health endpoint is served: a process that reports ready already accepts connections.
@@ -153,6 +160,7 @@ async fn serve(
         () = &mut serving => {}
     }
     app.publisher.flush().await;
+    app.requests.flush().await;
     tracing::info!("{process} has stopped");
     Ok(())
 }

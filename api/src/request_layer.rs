@@ -10,6 +10,7 @@ use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use domain::requests::Entry;
 use foundation::clock::ClockError;
 use foundation::header;
 use foundation::id::{AccountId, KeyId, RequestId};
@@ -17,7 +18,9 @@ use tracing::Instrument;
 
 use crate::app::App;
 use crate::error::{ApiError, ErrorCode};
+use crate::recorder::Recorder;
 use crate::request_id;
+use crate::trusted::Trusted;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const API_VERSION: HeaderName = HeaderName::from_static("api-version");
@@ -71,9 +74,22 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
     let method = method_label(request.method());
     let span = tracing::info_span!("request", request_id = %id);
     let is_of_api = request.uri().path().starts_with("/v1");
+    let path = shown_path(request.uri().path(), &route);
+    // What a page of the portal needs is no request of the merchant's programs.
+    let recorder = (is_of_api && request.extensions().get::<Trusted>().is_none()).then(|| Arc::clone(&app.requests));
     let responding = async {
-        let mut log =
-            RequestLog { method, route, began: Instant::now(), status: CLIENT_CLOSED, code: None, client, context };
+        let mut log = RequestLog {
+            id,
+            method,
+            route,
+            path,
+            began: Instant::now(),
+            status: CLIENT_CLOSED,
+            code: None,
+            client,
+            context,
+            recorder,
+        };
         let mut response = match check_preconditions(&app, request.method(), request.headers()).await {
             Ok(()) => next.run(request).await,
             Err(error) => error.into_response(),
@@ -91,6 +107,18 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
         response
     };
     request_id::CURRENT.scope(id, responding.instrument(span)).await
+}
+
+/// The path as merchants see it in the log: what stands in the place of an id is shown only if it has the form of one.
+fn shown_path(path: &str, route: &str) -> String {
+    let shown = |(part, name): (&str, &str)| {
+        let is_id = part.split_once('_').is_some_and(|(_, rest)| rest.len() == 26) && part.is_ascii();
+        if name.starts_with('{') && !is_id { name.to_owned() } else { part.to_owned() }
+    };
+    match path.split('/').count() == route.split('/').count() {
+        true => path.split('/').zip(route.split('/')).map(shown).collect::<Vec<_>>().join("/"),
+        false => route.to_owned(),
+    }
 }
 
 /// Rejects a request with two `Host` headers, because a proxy may have routed it by the other one, and rejects writes
@@ -117,13 +145,17 @@ const CLIENT_CLOSED: u16 = 499;
 
 /// Logs and counts a request when dropped, which also happens when the connection closes early.
 struct RequestLog {
+    id: RequestId,
     method: &'static str,
     route: String,
+    path: String,
     began: Instant,
     status: u16,
     code: Option<&'static str>,
     client: IpAddr,
     context: RequestContext,
+    /// Of the log that merchants see.
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl Drop for RequestLog {
@@ -142,6 +174,18 @@ impl Drop for RequestLog {
             claimed_key = claimed_key.map(display),
             "request completed"
         );
+        if let (Some(recorder), Some(account), Some(key)) = (&self.recorder, account, key) {
+            recorder.record(Entry {
+                id: self.id,
+                account,
+                key,
+                method: (*method).to_owned(),
+                path: self.path.clone(),
+                status: i16::try_from(*status).unwrap_or(i16::MAX),
+                code: self.code.map(str::to_owned),
+                duration_ms: i32::try_from(took.as_millis()).unwrap_or(i32::MAX),
+            });
+        }
         requests(method, route, &status.to_string()).increment(1);
         let labels = [("method", (*method).to_owned()), ("route", route.clone())];
         metrics::histogram!("http_request_duration_seconds", &labels).record(took.as_secs_f64());

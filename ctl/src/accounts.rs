@@ -276,7 +276,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         Command::Set(set) => {
             let (detail, mut tx) = (set.settings.detail(set.name.as_deref(), set.provider), ctl.begin().await?);
             let settings = set.settings.with(set.name, set.provider);
-            accounts::set(&mut **tx, ctl.clock.now(), set.id, &settings).await?;
+            accounts::set(&mut tx, ctl.clock.now(), set.id, &settings).await?;
             tx.commit(&entry("accounts.set", set.id, set.id, detail)).await?;
             Ok(changed_account(ctl, set.id).await)
         }
@@ -335,8 +335,8 @@ async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
     let set = create.settings.detail(Some(&create.name), provider);
     let settings = create.settings.with(Some(create.name), provider);
     let id = accounts::create(&mut **tx, now, create.merchant, mode, &settings).await?;
-    let secret = accounts::issue_secret(&mut **tx, peppers, encryption, now, id, None).await?;
-    let publishable = accounts::issue_publishable(&mut **tx, peppers, now, id, None).await?;
+    let secret = accounts::issue_secret(&mut tx, peppers, encryption, now, id, None).await?;
+    let publishable = accounts::issue_publishable(&mut tx, peppers, now, id, None).await?;
     let detail = json!({"mode": mode, "set": set, "keys": [secret.id, publishable.id]});
     tx.commit(&entry("accounts.create", id, id, detail)).await?;
     Ok(Output::new(vec![

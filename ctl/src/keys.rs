@@ -101,7 +101,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         Command::Rehash => rehash(ctl).await,
         Command::Revoke { id: Some(id), .. } => {
             let mut tx = ctl.begin().await?;
-            let account = accounts::revoke(&mut **tx, id, ctl.clock.now()).await?;
+            let account = accounts::revoke(&mut **tx, None, id, ctl.clock.now()).await?;
             tx.commit(&entry("keys.revoke", account, id, json!({}))).await?;
             Ok(Output::new(vec![("id", json!(id)), ("revoked", json!(true))]))
         }
@@ -123,10 +123,10 @@ async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
     let (kind, issued) = match create.kind {
         KindArg::Secret => {
             let VerifiedKeys { peppers, encryption } = keys;
-            ("secret", accounts::issue_secret(&mut **tx, peppers, encryption, now, create.account, only).await?)
+            ("secret", accounts::issue_secret(&mut tx, peppers, encryption, now, create.account, only).await?)
         }
         KindArg::Publishable => {
-            ("publishable", accounts::issue_publishable(&mut **tx, keys.peppers, now, create.account, only).await?)
+            ("publishable", accounts::issue_publishable(&mut tx, keys.peppers, now, create.account, only).await?)
         }
     };
     let names = only.map(|list| list.iter().map(|permission| permission.name()).collect::<Vec<_>>());
@@ -142,7 +142,7 @@ async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
 async fn rotate(ctl: &Ctl, old: KeyId, grace: Duration) -> Result<Output> {
     let VerifiedKeys { peppers, encryption } = ctl.verified_keys().await?;
     let mut tx = ctl.begin().await?;
-    let rotated = accounts::rotate(&mut tx, peppers, encryption, ctl.clock.now(), old, grace).await?;
+    let rotated = accounts::rotate(&mut tx, peppers, encryption, ctl.clock.now(), (None, old), grace).await?;
     let (account, issued, old_expires_at) = rotated;
     let detail = json!({"former": old, "former_expires_at": old_expires_at});
     tx.commit(&entry("keys.rotate", account, issued.id, detail)).await?;

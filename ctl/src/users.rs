@@ -23,7 +23,7 @@ pub(crate) enum Command {
         /// The user (usr_…).
         id: UserId,
     },
-    /// Give a user a new password, which is printed only once. The user's sessions end.
+    /// Give a user a new password, which is printed only once. The second factor is removed, and the sessions end.
     ResetPassword {
         /// The user (usr_…).
         id: UserId,

@@ -17,9 +17,9 @@ pub const PROGRAMS: &[&str] = &[
     "REVOKE UPDATE, DELETE ON audit_log FROM {role}",
     "REVOKE INSERT, UPDATE, DELETE ON _sqlx_migrations FROM {role}",
     "REVOKE EXECUTE ON FUNCTION ensure_monthly_partitions(regclass, timestamptz, integer),
-        drop_monthly_partitions(regclass, timestamptz), analyze_grown_tables() FROM PUBLIC",
+        drop_monthly_partitions(regclass, timestamptz), analyze_grown_tables(), clear_oldest_requests() FROM PUBLIC",
     "GRANT EXECUTE ON FUNCTION ensure_monthly_partitions(regclass, timestamptz, integer),
-        drop_monthly_partitions(regclass, timestamptz), analyze_grown_tables() TO {role}",
+        drop_monthly_partitions(regclass, timestamptz), analyze_grown_tables(), clear_oldest_requests() TO {role}",
     ACCOUNTS_STAY,
 ];
 

@@ -1,5 +1,6 @@
 //! Does what a form asks for, once, however often it is sent.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -7,9 +8,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use domain::users::{self, Begun, Outcome};
-use foundation::crypto::sha256;
-use maud::{Markup, html};
-use serde_json::{Map, Value};
+use foundation::crypto::{Secret, sha256};
+use maud::html;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::actions::{Action, Request};
@@ -19,7 +20,10 @@ use crate::catalog::List;
 use crate::failure::Failure;
 use crate::form::{Entered, confirmed_form, form};
 use crate::layout::page;
+use crate::notice::Notice;
 use crate::object;
+use crate::own;
+use crate::pages;
 use crate::session::{User, Work};
 use crate::texts::text;
 
@@ -27,111 +31,159 @@ use crate::texts::text;
 const WAIT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
+/// What is to be done, and where.
+#[derive(Clone)]
+struct Task {
+    work: Work,
+    action: &'static Action,
+    /// The object in the address.
+    id: Option<String>,
+}
+
+impl Task {
+    /// # Errors
+    /// [`Failure::NotFound`] for an unknown action, [`Failure::Forbidden`] if the role does not include it.
+    async fn new(
+        app: &App,
+        user: User,
+        mode: &str,
+        (page, name): (&str, &str),
+        id: Option<String>,
+    ) -> Result<Self, Failure> {
+        let work = Work::begin(app, user, mode).await?;
+        let action = Action::find(page, name).filter(|action| action.has_object() == id.is_some());
+        let action = action.filter(|_| id.as_deref().is_none_or(is_id)).ok_or(Failure::NotFound)?;
+        if !action.is_allowed(&work) {
+            return Err(Failure::Forbidden);
+        }
+        Ok(Self { work, action, id })
+    }
+
+    /// The resource of /v1.
+    fn resource(&self) -> &'static str {
+        List::find(self.action.page).map_or("test_clock", |list| list.resource)
+    }
+
+    fn address_of_page(&self) -> String {
+        format!("/{}/{}", self.work.mode.name(), self.action.page)
+    }
+
+    /// The page with the form of this task.
+    async fn page(&self, app: &App, notice: Notice) -> Result<Html<String>, Failure> {
+        let Self { work, action, id } = self;
+        match (List::find(action.page), id) {
+            (Some(list), Some(id)) => object::show(app, work, list, id, &notice).await,
+            (Some(list), None) => Ok(creation(work, list, action, &notice)),
+            (None, _) => pages::show(app, work, action.page, &notice).await,
+        }
+    }
+}
+
 /// The page with the form for a new object.
 pub(crate) async fn creating(
     State(app): State<App>,
-    User(user): User,
-    Path((mode, path)): Path<(String, String)>,
+    user: User,
+    Path((mode, page)): Path<(String, String)>,
 ) -> Result<Html<String>, Failure> {
-    let work = Work::begin(&app, user, &mode).await?;
-    let (list, action) = List::find(&path).zip(Action::find(&path, "new")).ok_or(Failure::NotFound)?;
-    work.caller.require(action.permission).map_err(|_| Failure::Forbidden)?;
-    Ok(creation(&work, list, action, &Entered::default(), None))
+    let task = Task::new(&app, user, &mode, (&page, "new"), None).await?;
+    task.page(&app, Notice::default()).await
 }
 
 pub(crate) async fn create(
     State(app): State<App>,
-    User(user): User,
-    Path((mode, path)): Path<(String, String)>,
+    user: User,
+    Path((mode, page)): Path<(String, String)>,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let work = Work::begin(&app, user, &mode).await?;
-    let (list, action) = List::find(&path).zip(Action::find(&path, "new")).ok_or(Failure::NotFound)?;
-    act(app, work, list, action, None, &body).await
+    let task = Task::new(&app, user, &mode, (&page, "new"), None).await?;
+    act(app, task, &body).await
 }
 
-pub(crate) async fn change(
+/// An action on no particular object.
+pub(crate) async fn on_page(
     State(app): State<App>,
-    User(user): User,
-    Path((mode, path, id, name)): Path<(String, String, String, String)>,
+    user: User,
+    Path((mode, page, name)): Path<(String, String, String)>,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let work = Work::begin(&app, user, &mode).await?;
-    let (list, action) = List::find(&path).zip(Action::find(&path, &name)).ok_or(Failure::NotFound)?;
-    if action.request == Request::Create || !is_id(&id) {
-        return Err(Failure::NotFound);
-    }
-    act(app, work, list, action, Some(id), &body).await
+    let task = Task::new(&app, user, &mode, (&page, &name), None).await?;
+    act(app, task, &body).await
 }
 
-async fn act(
-    app: App,
-    work: Work,
-    list: &'static List,
-    action: &'static Action,
-    id: Option<String>,
-    form: &[u8],
+pub(crate) async fn on_object(
+    State(app): State<App>,
+    user: User,
+    Path((mode, page, id, name)): Path<(String, String, String, String)>,
+    body: Bytes,
 ) -> Result<Response, Failure> {
-    work.caller.require(action.permission).map_err(|_| Failure::Forbidden)?;
-    let entered = Entered::parse(form);
+    let task = Task::new(&app, user, &mode, (&page, &name), Some(id)).await?;
+    act(app, task, &body).await
+}
+
+async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
+    let (action, entered) = (task.action, Entered::parse(form));
     let nonce = entered.nonce().ok_or_else(|| Failure::Invalid(text("The form is incomplete.").to_owned()))?.to_owned();
-    if action.request == Request::Delete && entered.get("confirm").is_empty() {
-        return Ok(confirmation(&work, list, action, &id.unwrap_or_default()).into_response());
+    if action.is_confirmed() && entered.get("confirm").is_empty() {
+        return Ok(confirmation(&task).into_response());
     }
-    let currency = match &id {
+    let currency = match &task.id {
         Some(id) if action.has_amount() => {
-            app.get(&work.caller, &format!("/v1/{}/{id}", list.resource)).await?["currency"].as_str().map(str::to_owned)
+            let object = app.get(&task.work.caller, &format!("/v1/{}/{id}", task.resource())).await?;
+            object["currency"].as_str().map(str::to_owned)
         }
         Some(_) | None => None,
     };
     let body = match entered.body(action, currency.as_deref()) {
         Ok(body) => body,
-        Err(problem) => return refused(&app, &work, list, action, id.as_deref(), &entered, &problem).await,
-    };
-    let content = format!("{}/{} {}", id.as_deref().unwrap_or_default(), action.name, Value::Object(body.clone()));
-    let record = users::Action {
-        nonce: nonce.clone(),
-        user: work.user.id,
-        account: work.caller.account_id,
-        name: action.permission.name(),
-        content: sha256(content.as_bytes()),
-        object: id.clone(),
+        Err(problem) => return refused(&app, &task, entered, &problem).await,
     };
     // Browsers close the connection of a form that is sent again; what has begun goes on.
     #[expect(clippy::disallowed_methods, reason = "what it does is a row before it begins, and /v1 stores the rest")]
     let doing = tokio::spawn({
-        let (app, work, id) = (app.clone(), work.clone(), id.clone());
-        async move { once(&app, &work, list, action, id, record, body).await }
+        let (app, task, nonce) = (app.clone(), task.clone(), nonce.clone());
+        async move { once(&app, &task, nonce, body).await }
     });
     let outcome = doing.await.map_err(Failure::internal)??;
-    let address = format!("/{}/{}", work.mode.name(), list.path);
-    let problem = outcome.message.as_deref().unwrap_or_default();
+    let (address, has_page) = (task.address_of_page(), List::find(action.page).is_some());
     match outcome.object.as_deref() {
-        _ if action.request == Request::Delete && outcome.status < 300 => Ok(Redirect::to(&address).into_response()),
-        Some(object) if outcome.status < 300 => {
-            Ok(Redirect::to(&format!("{address}/{object}?did={nonce}")).into_response())
+        _ if action.has_object() && outcome.status == 404 => Err(Failure::NotFound),
+        _ if outcome.status >= 300 => {
+            refused(&app, &task, entered, outcome.message.as_deref().unwrap_or_default()).await
         }
-        _ if action.request != Request::Create && outcome.status == 404 => Err(Failure::NotFound),
-        _ => refused(&app, &work, list, action, id.as_deref(), &entered, problem).await,
+        _ if action.request == Request::Delete => Ok(Redirect::to(&address).into_response()),
+        Some(object) if has_page => Ok(Redirect::to(&format!("{address}/{object}?did={nonce}")).into_response()),
+        Some(_) | None => Ok(Redirect::to(&format!("{address}?did={nonce}")).into_response()),
     }
 }
 
 /// Does it, unless another request with this nonce has done so or is doing so.
-async fn once(
-    app: &App,
-    work: &Work,
-    list: &List,
-    action: &Action,
-    id: Option<String>,
-    record: users::Action,
-    body: Map<String, Value>,
-) -> Result<Outcome, Failure> {
-    let db = app.api.pool();
-    let (refuse, object) = (|message| Outcome { status: 409, object: id.clone(), message: Some(message) }, id.clone());
+async fn once(app: &App, task: &Task, nonce: String, body: Value) -> Result<Outcome, Failure> {
+    let Task { work, action, id } = task;
+    let content =
+        format!("{}/{} {}", id.as_deref().unwrap_or_default(), action.name, own::hashed(app, action, &nonce, &body));
+    let record = users::Action {
+        nonce,
+        user: work.user.id,
+        account: work.caller.account_id,
+        name: action.record_name(),
+        content: sha256(content.as_bytes()),
+        object: id.clone(),
+    };
+    match action.request {
+        Request::Own(change) => own::once(app, work, change, id.as_deref(), &body, record).await,
+        Request::Create | Request::Update | Request::Post | Request::PostOnce | Request::Delete | Request::Advance => {
+            once_at_v1(app, task, record, body).await
+        }
+    }
+}
+
+async fn once_at_v1(app: &App, task: &Task, record: users::Action, body: Value) -> Result<Outcome, Failure> {
+    let (db, request) = (app.api.pool(), task.action.request);
+    let refuse = |message: &'static str| Outcome::refused(task.id.clone(), text(message));
     let mut is_repeated = false;
     match record.begin(db).await.map_err(Failure::internal)? {
-        Begun::First => {}
-        Begun::Other => return Ok(refuse(text("This form was sent before. Please use the new one.").to_owned())),
+        Begun::First(()) => {}
+        Begun::Other => return Ok(refuse("This form was sent before. Please use the new one.")),
         Begun::Again(mut known) => {
             let end = Instant::now() + WAIT;
             while known.is_none() && Instant::now() < end {
@@ -142,101 +194,101 @@ async fn once(
                 return Ok(outcome);
             }
             // The first request was interrupted. What is not idempotent is not sent again.
-            if action.request == Request::Post {
-                let message =
-                    "This form was sent before, and it is not known what came of it. Please look at the current state.";
-                return Ok(refuse(text(message).to_owned()));
+            if matches!(request, Request::Post | Request::Update | Request::Advance) {
+                return Ok(refuse(
+                    "This form was sent before, and it is not known what came of it. Please look at the current state.",
+                ));
             }
             is_repeated = true;
         }
     }
-    let (status, response) = request(app, work, list, action, id.as_deref(), &record.nonce, body).await?;
-    let deleted_before = is_repeated && action.request == Request::Delete && status == StatusCode::NOT_FOUND;
+    let (status, response) = send(app, task, &record.nonce, body).await?;
+    let deleted_before = is_repeated && request == Request::Delete && status == StatusCode::NOT_FOUND;
     match status {
         // Nothing was done.
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             record.abandon(db).await.map_err(Failure::internal)?;
-            return Err(Failure::TooMany);
+            let is_limited = status == StatusCode::TOO_MANY_REQUESTS;
+            return Err(if is_limited { Failure::TooMany } else { Failure::Unavailable });
         }
         // It may have been done.
-        _ if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => return Err(Failure::Internal),
+        _ if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => return Err(Failure::Unknown),
         _ => {}
     }
-    // Of a payment and of a refund.
-    let is_unknown = response["pendingOperation"].is_string() || status == StatusCode::ACCEPTED;
+    // Of a payment, of a refund, and of a test clock.
+    let is_unknown =
+        response["pendingOperation"].is_string() || response["pending"] == true || status == StatusCode::ACCEPTED;
     let status = match status {
         _ if deleted_before => StatusCode::OK,
         _ if is_unknown && status.is_success() => StatusCode::ACCEPTED,
         status => status,
     };
-    let created = (action.request == Request::Create).then(|| response["id"].as_str()).flatten().map(str::to_owned);
-    let message = response["error"]["message"].as_str().filter(|_| !status.is_success()).map(str::to_owned);
-    let status = i16::try_from(status.as_u16()).unwrap_or(i16::MAX);
-    record.finish(db, Outcome { status, object: created.or(object), message }).await.map_err(Failure::internal)
+    let created = (request == Request::Create).then(|| response["id"].as_str()).flatten().map(str::to_owned);
+    let outcome = Outcome {
+        status: i16::try_from(status.as_u16()).unwrap_or(i16::MAX),
+        object: created.or_else(|| task.id.clone()),
+        message: response["error"]["message"].as_str().filter(|_| !status.is_success()).map(str::to_owned),
+    };
+    let secret = response["secret"].as_str().map(|secret| Secret::new(json!({"secret": secret}).to_string()));
+    let unknown = |error: &dyn Display| {
+        tracing::error!(%error, "the outcome of an action could not be stored");
+        Failure::Unknown
+    };
+    let mut connection = db.acquire().await.map_err(|error| unknown(&error))?;
+    record.finish(&mut connection, app.api.encryption(), outcome, secret).await.map_err(|error| unknown(&error))
 }
 
-/// The response of /v1. It has one effect for a nonce, except for [`Request::Post`].
-async fn request(
-    app: &App,
-    work: &Work,
-    list: &List,
-    action: &Action,
-    id: Option<&str>,
-    nonce: &str,
-    mut body: Map<String, Value>,
-) -> Result<(StatusCode, Value), Failure> {
+/// The response of /v1. It has one effect for a nonce, except for those that are not sent again.
+async fn send(app: &App, task: &Task, nonce: &str, mut body: Value) -> Result<(StatusCode, Value), Failure> {
     let own_id = format!("portal-{nonce}");
-    if action.request == Request::PostOnce {
-        body.insert("externalId".to_owned(), own_id.as_str().into());
-    }
-    let (resource, id) = (list.resource, id.unwrap_or_default());
-    let (method, path) = match action.request {
+    let (resource, id, name) = (task.resource(), task.id.as_deref().unwrap_or_default(), task.action.name);
+    let request = task.action.request;
+    let (method, path) = match request {
         Request::Create => ("POST", format!("/v1/{resource}")),
-        Request::Post | Request::PostOnce => ("POST", format!("/v1/{resource}/{id}/{}", action.name)),
+        Request::Update => ("POST", format!("/v1/{resource}/{id}")),
+        Request::Post | Request::PostOnce => ("POST", format!("/v1/{resource}/{id}/{name}")),
         Request::Delete => ("DELETE", format!("/v1/{resource}/{id}")),
+        Request::Advance => ("POST", format!("/v1/{resource}/{name}")),
+        Request::Own(_) => return Err(Failure::internal("not a request of /v1")),
     };
-    let key = (action.request == Request::Create).then_some(own_id);
-    app.send(&work.caller, method, &path, key, body).await
+    if request == Request::PostOnce {
+        body["externalId"] = own_id.as_str().into();
+    }
+    let key = (request == Request::Create).then_some(own_id);
+    app.send(&task.work.caller, (method, &path), key, body).await
 }
 
 /// The page of the form again, with the reason.
-async fn refused(
-    app: &App,
-    work: &Work,
-    list: &List,
-    action: &Action,
-    id: Option<&str>,
-    entered: &Entered,
-    problem: &str,
-) -> Result<Response, Failure> {
-    let page = match id {
-        Some(id) => {
-            let notice = html! { p.problem role="alert" { (text(action.label)) ": " (problem) } };
-            object::show(app, work, list, id, &notice).await?
-        }
-        None => creation(work, list, action, entered, Some(problem)),
-    };
+async fn refused(app: &App, task: &Task, entered: Entered, problem: &str) -> Result<Response, Failure> {
+    let notice = Notice::refused(task.action, task.id.clone(), entered, problem);
+    let page = task.page(app, notice).await?;
     Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response())
 }
 
 /// Asks again before something that cannot be undone.
-fn confirmation(work: &Work, list: &List, action: &Action, id: &str) -> Html<String> {
-    let page_of_object = format!("/{}/{}/{id}", work.mode.name(), list.path);
-    let content = html! {
-        h1 { (text(action.label)) " " (id) }
-        p { (text("This cannot be undone.")) }
-        (confirmed_form(action, &format!("{page_of_object}/{}", action.name)))
-        p { a href=(page_of_object) { (text("Back")) } }
+fn confirmation(task: &Task) -> Html<String> {
+    let Task { work, action, id } = task;
+    let address = task.address_of_page();
+    let (back, action_address) = match id {
+        Some(id) if List::find(action.page).is_some() => (format!("{address}/{id}"), format!("{address}/{id}")),
+        Some(id) => (address.clone(), format!("{address}/{id}")),
+        None => (address.clone(), address.clone()),
     };
-    page(work, list.path, text(action.label), &content)
+    let content = html! {
+        h1 { (text(action.label)) " " (id.as_deref().unwrap_or_default()) }
+        p { (text("This cannot be undone.")) }
+        (confirmed_form(action, &format!("{action_address}/{}", action.name)))
+        p { a href=(back) { (text("Back")) } }
+    };
+    page(work, action.page, text(action.label), &content)
 }
 
-fn creation(work: &Work, list: &List, action: &Action, entered: &Entered, problem: Option<&str>) -> Html<String> {
+fn creation(work: &Work, list: &List, action: &Action, notice: &Notice) -> Html<String> {
     let address = format!("/{}/{}/new", work.mode.name(), list.path);
-    let content: Markup = html! {
+    let content = html! {
         h1 { (text(action.label)) }
-        @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
-        (form(action, &address, entered))
+        (notice.markup())
+        section.panel { (form(action, &address, &notice.entered(action, None, &Value::Null))) }
     };
     page(work, list.path, text(action.label), &content)
 }

@@ -1,36 +1,24 @@
-//! The addresses of pages: `/{mode}`, `/{mode}/{list}` and `/{mode}/{list}/{id}`.
+//! The addresses of pages: `/{mode}`, `/{mode}/{page}` and, for an object, `/{mode}/{list}/{id}`.
 
 use domain::accounts::Mode;
+
+use crate::catalog::LISTS;
 
 /// The mode that a page belongs to.
 pub(crate) fn mode_of(text: &str) -> Option<Mode> {
     Mode::ALL.into_iter().find(|mode| mode.name() == text)
 }
 
-/// The prefix of an object's id and the list that it is in.
-const LISTS: [(&str, &str); 10] = [
-    ("pay_", "payments"),
-    ("ref_", "refunds"),
-    ("cus_", "customers"),
-    ("rinv_", "recurring-invoices"),
-    ("inv_", "invoices"),
-    ("sub_", "subscriptions"),
-    ("plink_", "payment-links"),
-    ("plan_", "plans"),
-    ("dp_", "disputes"),
-    ("evt_", "events"),
-];
-
 /// The address of the object with this id, if it has a page.
 pub(crate) fn of_object(mode: Mode, id: &str) -> Option<String> {
     let is_ulid = |rest: &str| rest.len() == 26 && is_id(rest);
-    let (_, list) = LISTS.iter().find(|(prefix, _)| id.strip_prefix(prefix).is_some_and(is_ulid))?;
-    Some(format!("/{}/{list}/{id}", mode.name()))
+    let list = LISTS.iter().find(|list| id.strip_prefix(list.prefix).is_some_and(is_ulid))?;
+    Some(format!("/{}/{}/{id}", mode.name(), list.path))
 }
 
 /// Whether a text has only the characters of an id.
 pub(crate) fn is_id(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 40 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    !text.is_empty() && text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 #[cfg(test)]
@@ -41,7 +29,7 @@ mod tests {
     fn an_id_leads_to_its_page() {
         let of = |id: &str| of_object(Mode::Test, id);
         let ulid = "01KAJ4M2V8Q0S5T7W9X1Y3Z5A7";
-        for (prefix, list) in LISTS {
+        for (prefix, list) in LISTS.map(|list| (list.prefix, list.path)) {
             assert_eq!(of(&format!("{prefix}{ulid}")), Some(format!("/test/{list}/{prefix}{ulid}")));
         }
         for other in ["", "pay_1", "inv_1001", "pay_../../../01KAJ4M2V8Q0S5T7", "acct_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7"] {

@@ -12,9 +12,10 @@ use domain::accounts::Caller;
 use foundation::clock::Clock;
 use foundation::config;
 use foundation::crypto::{hex, sha256};
+use foundation::id::UserId;
 use foundation::network::client_network;
 use foundation::rate_limits::{Acquisition, Bucket, RateLimits};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use url::Url;
 
 use crate::failure::Failure;
@@ -34,6 +35,8 @@ pub(crate) struct App {
     pub(crate) clock: Clock,
     /// Of the portal, as browsers send it.
     pub(crate) origin: Arc<str>,
+    /// The host of the portal, with its port, as users know it.
+    pub(crate) host: Arc<str>,
     limits: RateLimits,
     /// Sign-ins per second of one address.
     address_rate: u32,
@@ -46,24 +49,24 @@ impl App {
         let origin = parsed.origin().ascii_serialization();
         let limits = RateLimits::new(Some(&config::redis()?), config::rate_limit_timeout()?);
         let address_rate = config::api_limits()?.unknown;
-        Ok(Self { api, clock: Clock::system(), origin: origin.into(), limits, address_rate })
+        let host = parsed.authority().into();
+        Ok(Self { api, clock: Clock::system(), origin: origin.into(), host, limits, address_rate })
     }
 
-    /// The response of /v1 to a `GET`, and its body if it is JSON.
+    /// The body of /v1's response to a `GET`.
     pub(crate) async fn get(&self, caller: &Arc<Caller>, path: &str) -> Result<Value, Failure> {
-        let response = self.respond(caller, path, "application/json").await?;
-        let status = response.status();
-        let body = to_bytes(response.into_body(), MAX_RESPONSE).await.map_err(Failure::internal)?;
+        let (status, body) = read(self.respond(caller, path, "application/json").await?).await?;
         match status {
-            StatusCode::OK => serde_json::from_slice(&body).map_err(Failure::internal),
+            StatusCode::OK => Ok(body),
             StatusCode::NOT_FOUND => Err(Failure::NotFound),
             StatusCode::FORBIDDEN => Err(Failure::Forbidden),
             StatusCode::TOO_MANY_REQUESTS => Err(Failure::TooMany),
+            StatusCode::SERVICE_UNAVAILABLE => Err(Failure::Unavailable),
             _ if status.is_client_error() => {
-                let error: Value = serde_json::from_slice(&body).map_err(Failure::internal)?;
-                Err(Failure::Invalid(error["error"]["message"].as_str().unwrap_or_default().to_owned()))
+                Err(Failure::Invalid(body["error"]["message"].as_str().unwrap_or_default().to_owned()))
             }
-            _ => Err(Failure::internal(format!("{status} from {path}"))),
+            // Without the query, which may contain personal data.
+            _ => Err(Failure::internal(format!("{status} from {}", path.split('?').next().unwrap_or_default()))),
         }
     }
 
@@ -71,21 +74,17 @@ impl App {
     pub(crate) async fn send(
         &self,
         caller: &Arc<Caller>,
-        method: &str,
-        path: &str,
+        (method, path): (&str, &str),
         key: Option<String>,
-        body: Map<String, Value>,
+        body: Value,
     ) -> Result<(StatusCode, Value), Failure> {
         let mut request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
-        let body = if method == "DELETE" { Body::empty() } else { Value::Object(body).to_string().into() };
+        let body = if method == "DELETE" { Body::empty() } else { body.to_string().into() };
         let request = request.body(body).map_err(Failure::internal)?;
-        let response = self.api.call(Arc::clone(caller), request).await;
-        let status = response.status();
-        let body = to_bytes(response.into_body(), MAX_RESPONSE).await.map_err(Failure::internal)?;
-        Ok((status, serde_json::from_slice(&body).map_err(Failure::internal)?))
+        read(self.api.call(Arc::clone(caller), request).await).await
     }
 
     /// The response of /v1 to a `GET`, whatever it is.
@@ -102,10 +101,31 @@ impl App {
         matches!(self.limits.acquire(&buckets).await, Acquisition::Allowed { .. })
     }
 
+    /// Whether this user may try to confirm the password.
+    pub(crate) async fn may_confirm(&self, user: UserId) -> bool {
+        matches!(self.limits.acquire(&of_confirmation(user)).await, Acquisition::Allowed { .. })
+    }
+
+    /// It was right, so the attempt does not count.
+    pub(crate) async fn confirmed(&self, user: UserId) {
+        self.limits.restore(&of_confirmation(user)).await;
+    }
+
     /// The password was right, so the attempt does not count.
     pub(crate) async fn signed_in(&self, address: IpAddr, email: &str) {
         self.limits.restore(&of_user(address, email)).await;
     }
+}
+
+async fn read(response: Response) -> Result<(StatusCode, Value), Failure> {
+    let status = response.status();
+    let body = to_bytes(response.into_body(), MAX_RESPONSE).await.map_err(Failure::internal)?;
+    Ok((status, serde_json::from_slice(&body).map_err(Failure::internal)?))
+}
+
+/// The password is entered again within a session.
+fn of_confirmation(user: UserId) -> [Bucket; 1] {
+    [Bucket::per_minute(format!("confirm:{user}"), 1, PASSWORDS_OF_NETWORK)]
 }
 
 /// By a hash, because Redis gets no personal data. Who guesses from one network does not lock out the user in another.

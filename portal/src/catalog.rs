@@ -4,6 +4,8 @@
 pub(crate) struct List {
     /// In addresses of pages.
     pub(crate) path: &'static str,
+    /// Of the ids of its objects.
+    pub(crate) prefix: &'static str,
     /// In /v1.
     pub(crate) resource: &'static str,
     pub(crate) title: &'static str,
@@ -40,15 +42,17 @@ pub(crate) struct Search {
     pub(crate) other: Option<&'static str>,
 }
 
+const NO_SEARCH: Search = Search { email: None, digits: None, other: None };
 const BY_REFERENCE: Search = Search { email: None, digits: None, other: Some("externalId") };
 const CREATED: (&str, Cell) = ("Created", Time("createdAt"));
 const AMOUNT: (&str, Cell) = ("Amount", Amount("amount"));
 const STATUS: (&str, Cell) = ("Status", Status);
 
-/// All lists, in the order of the navigation.
-pub(crate) const LISTS: [List; 10] = [
+/// All lists, in the order of the navigation. The last ones are in the menu for developers.
+pub(crate) const LISTS: [List; 12] = [
     List {
         path: "payments",
+        prefix: "pay_",
         resource: "payments",
         title: "Payments",
         singular: "Payment",
@@ -72,6 +76,7 @@ pub(crate) const LISTS: [List; 10] = [
     },
     List {
         path: "refunds",
+        prefix: "ref_",
         resource: "refunds",
         title: "Refunds",
         singular: "Refund",
@@ -82,6 +87,7 @@ pub(crate) const LISTS: [List; 10] = [
     },
     List {
         path: "customers",
+        prefix: "cus_",
         resource: "customers",
         title: "Customers",
         singular: "Customer",
@@ -92,6 +98,7 @@ pub(crate) const LISTS: [List; 10] = [
     },
     List {
         path: "invoices",
+        prefix: "inv_",
         resource: "invoices",
         title: "Invoices",
         singular: "Invoice",
@@ -102,6 +109,7 @@ pub(crate) const LISTS: [List; 10] = [
     },
     List {
         path: "recurring-invoices",
+        prefix: "rinv_",
         resource: "recurring_invoices",
         title: "Recurring invoices",
         singular: "Recurring invoice",
@@ -112,6 +120,7 @@ pub(crate) const LISTS: [List; 10] = [
     },
     List {
         path: "subscriptions",
+        prefix: "sub_",
         resource: "subscriptions",
         title: "Subscriptions",
         singular: "Subscription",
@@ -122,6 +131,7 @@ pub(crate) const LISTS: [List; 10] = [
     },
     List {
         path: "payment-links",
+        prefix: "plink_",
         resource: "payment_links",
         title: "Payment links",
         singular: "Payment link",
@@ -132,6 +142,7 @@ pub(crate) const LISTS: [List; 10] = [
     },
     List {
         path: "plans",
+        prefix: "plan_",
         resource: "plans",
         title: "Plans",
         singular: "Plan",
@@ -142,16 +153,18 @@ pub(crate) const LISTS: [List; 10] = [
     },
     List {
         path: "disputes",
+        prefix: "dp_",
         resource: "disputes",
         title: "Disputes",
         singular: "Dispute",
         columns: &[AMOUNT, STATUS, ("Reason", Words("reason")), ("Respond by", Time("respondBy")), CREATED],
         statuses: &["needs_response", "under_review", "won", "lost"],
         filters: &["paymentId"],
-        search: Search { email: None, digits: None, other: None },
+        search: NO_SEARCH,
     },
     List {
         path: "events",
+        prefix: "evt_",
         resource: "events",
         title: "Events",
         singular: "Event",
@@ -160,10 +173,36 @@ pub(crate) const LISTS: [List; 10] = [
         filters: &["objectId"],
         search: Search { email: None, digits: None, other: Some("type") },
     },
+    List {
+        path: "webhooks",
+        prefix: "we_",
+        resource: "webhook_endpoints",
+        title: "Webhooks",
+        singular: "Endpoint",
+        columns: &[("URL", Text("url")), STATUS, CREATED],
+        statuses: &[],
+        filters: &[],
+        search: NO_SEARCH,
+    },
+    List {
+        path: "deliveries",
+        prefix: "whd_",
+        resource: "webhook_deliveries",
+        title: "Deliveries",
+        singular: "Delivery",
+        columns: &[("Event", Words("eventType")), STATUS, ("Endpoint", Text("endpointId")), CREATED],
+        statuses: &["pending", "succeeded", "failed"],
+        filters: &["endpointId"],
+        search: NO_SEARCH,
+    },
 ];
 
 impl List {
     pub(crate) fn find(path: &str) -> Option<&'static Self> {
         LISTS.iter().find(|list| list.path == path)
+    }
+    /// Whether the link to it is in the menu for developers.
+    pub(crate) fn is_for_developers(&self) -> bool {
+        matches!(self.path, "webhooks" | "deliveries")
     }
 }

@@ -15,7 +15,9 @@ pub(crate) fn document(title: &str, body: &Markup) -> Html<String> {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="robots" content="noindex";
                 title { (title) }
-                link rel="stylesheet" href=(assets::PATH);
+                link rel="icon" type="image/svg+xml" href=(assets::ICON);
+                link rel="stylesheet" href=(assets::STYLE);
+                script src=(assets::SCRIPT) defer {}
             }
             body { (body) }
         }

@@ -18,6 +18,10 @@ pub(crate) enum Failure {
     Forbidden,
     /// The account's limit of requests.
     TooMany,
+    /// A change may have been made.
+    Unknown,
+    /// A dependency is not available. Nothing was done.
+    Unavailable,
     /// What was entered is not valid; the message of /v1.
     Invalid(String),
     /// Logged where it happened.
@@ -41,6 +45,15 @@ impl IntoResponse for Failure {
             Self::TooMany => {
                 let message = text("There were too many requests. Please try again in some seconds.");
                 (StatusCode::TOO_MANY_REQUESTS, text("Too many requests"), message.to_owned())
+            }
+            Self::Unknown => {
+                let message =
+                    text("It is not known what came of this. Please look at the current state before you try again.");
+                (StatusCode::INTERNAL_SERVER_ERROR, text("Not known"), message.to_owned())
+            }
+            Self::Unavailable => {
+                let message = text("This is not available at the moment. Please try again.");
+                (StatusCode::SERVICE_UNAVAILABLE, text("Not available"), message.to_owned())
             }
             Self::Invalid(message) => (StatusCode::UNPROCESSABLE_ENTITY, text("Not valid"), message),
             Self::Internal => {

@@ -1,6 +1,6 @@
 //! Forms of actions: how they are shown, and what is entered.
 
-use foundation::crypto::random_hex;
+use foundation::crypto::{is_hex, random_hex};
 use foundation::money::{Currency, Money};
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
@@ -11,9 +11,11 @@ use crate::texts::{text, words};
 
 /// Bytes of a nonce.
 const NONCE: usize = 16;
+/// Percentages have two decimals.
+const BASIS_POINTS: i64 = 100;
 
 /// What was entered, by field.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Entered(Vec<(String, String)>);
 
 impl Entered {
@@ -22,49 +24,129 @@ impl Entered {
         Self(pairs.map(|(name, value)| (name.into_owned(), value.trim().to_owned())).collect())
     }
 
+    /// The values that an object has, to be changed.
+    pub(crate) fn of(action: &Action, object: &Value) -> Self {
+        let mut entered = Vec::new();
+        for Field { name, kind, .. } in action.fields {
+            match &object[*name] {
+                Value::String(value) => entered.push(((*name).to_owned(), value.clone())),
+                Value::Array(values) => {
+                    let values: Vec<String> = values.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+                    let values = if matches!(kind, Kind::Lines) { vec![values.join("\n")] } else { values };
+                    entered.extend(values.into_iter().map(|value| ((*name).to_owned(), value)));
+                }
+                modifier @ Value::Object(_) => entered.push(((*name).to_owned(), shown_modifier(modifier))),
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+        }
+        Self(entered)
+    }
+
     pub(crate) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
-    /// The nonce of the form, if it has one.
-    pub(crate) fn nonce(&self) -> Option<&str> {
-        let nonce = self.get("nonce");
-        let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        (nonce.len() == NONCE * 2 && nonce.bytes().all(is_hex)).then_some(nonce)
+    fn all(&self, name: &str) -> Vec<&str> {
+        self.0.iter().filter(|(own, _)| own == name).map(|(_, value)| value.as_str()).collect()
     }
 
-    /// The body of the request of /v1. `currency` is that of the object that is changed.
+    /// The nonce of the form, if it has one.
+    pub(crate) fn nonce(&self) -> Option<&str> {
+        Some(self.get("nonce")).filter(|nonce| is_hex(nonce, NONCE))
+    }
+
+    /// The body of the request. `currency` is that of the object that is changed.
     ///
     /// # Errors
     /// What is wrong, for the user.
-    pub(crate) fn body(&self, action: &Action, currency: Option<&str>) -> Result<Map<String, Value>, String> {
-        let code = currency.map_or_else(|| self.get("currency").to_uppercase(), str::to_owned);
-        let mut body = Map::new();
+    pub(crate) fn body(&self, action: &Action, currency: Option<&str>) -> Result<Value, String> {
+        let chosen = action.fields.iter().find(|field| matches!(field.kind, Kind::Currency));
+        let chosen = chosen.map_or("", |field| self.get(field.name));
+        let code = currency.map_or_else(|| chosen.to_uppercase(), str::to_owned);
+        let mut body = Value::Object(Map::new());
         for field in action.fields {
             let entered = self.get(field.name);
-            if entered.is_empty() {
+            let has_value = !entered.is_empty() || matches!(field.kind, Kind::Many(_) | Kind::Lines | Kind::Always(_));
+            if !has_value {
                 if field.required {
                     return Err(format!("{}: {}", text(field.label), text("is missing")));
                 }
                 continue;
             }
-            let value = match field.kind {
-                Kind::Amount => {
-                    minor_units(entered, &code).map_err(|problem| format!("{}: {problem}", text(field.label)))?.into()
-                }
-                Kind::Currency => code.as_str().into(),
-                Kind::Text | Kind::Email | Kind::Choice(_) => entered.into(),
-                // Browsers send no seconds.
-                Kind::Time if entered.len() == 16 => format!("{entered}:00Z").into(),
-                Kind::Time => format!("{entered}Z").into(),
-                Kind::Reason => {
-                    body.insert("metadata".to_owned(), json!({"reason": entered}));
-                    continue;
-                }
-            };
-            body.insert(field.name.to_owned(), value);
+            let value = self.value(field, &code).map_err(|problem| format!("{}: {problem}", text(field.label)))?;
+            let name = if matches!(field.kind, Kind::Reason) { "metadata" } else { field.name };
+            insert(&mut body, name, value);
         }
         Ok(body)
+    }
+
+    /// What is sent for a field.
+    fn value(&self, field: &Field, code: &str) -> Result<Value, String> {
+        let entered = self.get(field.name);
+        Ok(match field.kind {
+            Kind::Amount => minor_units(entered, code)?.into(),
+            Kind::Currency => code.into(),
+            Kind::Modifier => modifier(entered)?,
+            // Browsers send no seconds.
+            Kind::Time if entered.len() == 16 => format!("{entered}:00Z").into(),
+            Kind::Time => format!("{entered}Z").into(),
+            Kind::Reason => json!({"reason": entered}),
+            Kind::Many(_) => self.all(field.name).into_iter().collect(),
+            Kind::Lines => entered.lines().map(str::trim).filter(|line| !line.is_empty()).collect(),
+            Kind::Always(value) => value.into(),
+            Kind::Text
+            | Kind::Email
+            | Kind::Url
+            | Kind::Date
+            | Kind::Choice(_)
+            | Kind::Password
+            | Kind::Code
+            | Kind::Hidden => entered.into(),
+        })
+    }
+}
+
+/// Inserts a value at a path, whose numbers are indexes.
+fn insert(body: &mut Value, path: &str, value: Value) {
+    let mut place = body;
+    for part in path.split('.') {
+        place = match part.parse::<usize>() {
+            Ok(index) => {
+                if !place.is_array() {
+                    *place = json!([]);
+                }
+                if let Value::Array(items) = place {
+                    items.resize(items.len().max(index + 1), Value::Null);
+                }
+                &mut place[index]
+            }
+            Err(_) => &mut place[part],
+        };
+    }
+    *place = value;
+}
+
+/// A percentage with two decimals, or a fixed amount in minor units, as accounts store it.
+fn modifier(entered: &str) -> Result<Value, String> {
+    let problem = || text("enter a percentage such as 8.25%, or a fixed amount in minor units such as 150").to_owned();
+    match entered.strip_suffix('%') {
+        Some(percent) => {
+            let (whole, part) = percent.trim().split_once('.').unwrap_or((percent.trim(), "0"));
+            let padded = format!("{part:0<2}");
+            let whole = whole.parse::<u16>().map_err(|_| problem())?;
+            let part = Some(padded).filter(|part| part.len() == 2).and_then(|part| part.parse::<u8>().ok());
+            let points = i64::from(whole) * BASIS_POINTS + i64::from(part.ok_or_else(problem)?);
+            Ok(json!({"type": "percent", "value": points}))
+        }
+        None => Ok(json!({"type": "fixed", "value": entered.parse::<u32>().map_err(|_| problem())?})),
+    }
+}
+
+fn shown_modifier(modifier: &Value) -> String {
+    let value = modifier["value"].as_i64().unwrap_or_default();
+    match modifier["type"].as_str() {
+        Some("percent") => format!("{}.{:02}%", value / BASIS_POINTS, value % BASIS_POINTS),
+        _ => value.to_string(),
     }
 }
 
@@ -88,7 +170,7 @@ pub(crate) fn form(action: &Action, address: &str, entered: &Entered) -> Markup 
     html! {
         form.action method="post" action=(address) autocomplete="off" {
             input type="hidden" name="nonce" value=(random_hex(NONCE));
-            @for field in action.fields { (control(action, field, entered)) }
+            @for field in action.fields { (control(address, field, entered)) }
             button { (text(action.label)) }
         }
     }
@@ -104,25 +186,63 @@ pub(crate) fn confirmed_form(action: &Action, address: &str) -> Markup {
     }
 }
 
-fn control(action: &Action, field: &Field, entered: &Entered) -> Markup {
-    let (id, value) = (format!("{}-{}", action.name, field.name), entered.get(field.name));
-    let (kind, limit) = match field.kind {
-        Kind::Amount => ("text", 20),
-        Kind::Currency => ("text", 3),
-        Kind::Text | Kind::Choice(_) => ("text", 500),
-        Kind::Reason => ("text", 200),
-        Kind::Email => ("email", 254),
-        Kind::Time => ("datetime-local", 30),
+/// The ids of controls contain the form's address, because a page may have the same form for several objects.
+fn control(address: &str, field: &Field, entered: &Entered) -> Markup {
+    let (id, value) = (format!("{address}/{}", field.name), entered.get(field.name));
+    let input = |kind: &str, limit: u16, mode: Option<&str>, completion: Option<&str>| {
+        html! {
+            label for=(id) { (text(field.label)) }
+            input id=(id) type=(kind) name=(field.name) value=(value) required[field.required] maxlength=(limit)
+                inputmode=[mode] autocomplete=[completion];
+        }
     };
-    let mode = (field.kind == Kind::Amount).then_some("decimal");
-    html! {
-        label for=(id) { (text(field.label)) }
-        @if let Kind::Choice(choices) = field.kind {
+    match field.kind {
+        Kind::Amount => input("text", 20, Some("decimal"), None),
+        Kind::Currency => input("text", 3, None, None),
+        Kind::Text => input("text", 500, None, None),
+        Kind::Reason => input("text", 200, None, None),
+        Kind::Modifier => input("text", 20, None, None),
+        Kind::Email => input("email", 254, None, None),
+        Kind::Url => input("url", 2_048, None, None),
+        Kind::Time => input("datetime-local", 30, None, None),
+        Kind::Date => input("date", 10, None, None),
+        Kind::Code => input("text", 20, Some("numeric"), Some("one-time-code")),
+        Kind::Password => {
+            let completion = if field.name == "current" { "current-password" } else { "new-password" };
+            html! {
+                label for=(id) { (text(field.label)) }
+                input id=(id) type="password" name=(field.name) required maxlength="128" autocomplete=(completion);
+            }
+        }
+        Kind::Hidden => html! { input type="hidden" name=(field.name) value=(value); },
+        Kind::Always(_) => html! {},
+        Kind::Choice(choices) => html! {
+            label for=(id) { (text(field.label)) }
             select id=(id) name=(field.name) {
                 @for choice in choices { option value=(choice) selected[value == *choice] { (words(choice)) } }
             }
-        } @else {
-            input id=(id) type=(kind) name=(field.name) value=(value) required[field.required] maxlength=(limit) inputmode=[mode];
+        },
+        Kind::Lines => html! {
+            label for=(id) { (text(field.label)) }
+            textarea id=(id) name=(field.name) rows="4" maxlength="4000" { (value) }
+        },
+        Kind::Many(choices) => many(field, &choices(), &entered.all(field.name)),
+    }
+}
+
+fn many(field: &Field, choices: &[&str], chosen: &[&str]) -> Markup {
+    html! {
+        details open[!chosen.is_empty()] {
+            summary { (text(field.label)) }
+            fieldset {
+                legend { (text(field.label)) }
+                @for choice in choices {
+                    label.choice {
+                        input type="checkbox" name=(field.name) value=(choice) checked[chosen.contains(choice)];
+                        (choice)
+                    }
+                }
+            }
         }
     }
 }
@@ -154,7 +274,7 @@ mod tests {
     #[test]
     fn a_form_becomes_the_body_of_a_request() {
         let refund = Action::find("payments", "refund").expect("an action");
-        let body = |form: &str| Entered::parse(form.as_bytes()).body(refund, Some("EUR")).map(Value::Object);
+        let body = |form: &str| Entered::parse(form.as_bytes()).body(refund, Some("EUR"));
         assert_eq!(
             body("amount=1.50&reason=Too+late&x=y"),
             Ok(json!({"amount": 150, "metadata": {"reason": "Too late"}}))
@@ -164,7 +284,7 @@ mod tests {
         let plan = Action::find("plans", "new").expect("an action");
         let entered = Entered::parse(b"name=Gold&amount=8&currency=usd&interval=month");
         let expected = json!({"name": "Gold", "amount": 800, "currency": "USD", "interval": "month"});
-        assert_eq!(entered.body(plan, None).map(Value::Object), Ok(expected));
+        assert_eq!(entered.body(plan, None), Ok(expected));
         assert_eq!(Entered::parse(b"amount=8").body(plan, None), Err("Name: is missing".to_owned()));
     }
 
@@ -178,5 +298,38 @@ mod tests {
         ] {
             assert_eq!(Entered::parse(form.as_bytes()).nonce().is_some(), is_nonce, "{form}");
         }
+    }
+
+    #[test]
+    fn a_nested_field_has_a_path() {
+        let recurring = Action::find("recurring-invoices", "new").expect("an action");
+        let entered = Entered::parse(
+            b"customerId=cus_1&cadence.unit=monthly&template.currency=eur&template.items.0.description=Rent&\
+              template.items.0.unitAmount=9.50&template.paymentTerms=net_7",
+        );
+        let expected = json!({
+            "customerId": "cus_1", "cadence": {"unit": "monthly"},
+            "template": {"currency": "EUR", "paymentTerms": "net_7",
+                "items": [{"description": "Rent", "quantity": 1, "unitAmount": 950}]},
+        });
+        assert_eq!(entered.body(recurring, None), Ok(expected));
+    }
+
+    #[test]
+    fn modifiers_are_percentages_or_fixed() {
+        for (entered, stored) in [
+            ("8.25%", Some(json!({"type": "percent", "value": 825}))),
+            ("8 %", Some(json!({"type": "percent", "value": 800}))),
+            ("0.5%", Some(json!({"type": "percent", "value": 50}))),
+            ("150", Some(json!({"type": "fixed", "value": 150}))),
+            ("1.50", None),
+            ("8.255%", None),
+            ("-1%", None),
+            ("%", None),
+        ] {
+            assert_eq!(modifier(entered).ok(), stored, "{entered}");
+        }
+        assert_eq!(shown_modifier(&json!({"type": "percent", "value": 825})), "8.25%");
+        assert_eq!(shown_modifier(&json!({"type": "fixed", "value": 150})), "150");
     }
 }

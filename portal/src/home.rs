@@ -3,51 +3,53 @@
 use axum::extract::{Path, State};
 use axum::response::{Html, Redirect};
 use domain::accounts::Mode;
+use domain::figures;
 use maud::html;
 use serde_json::Value;
 
 use crate::app::App;
 use crate::catalog::List;
+use crate::charts;
 use crate::failure::Failure;
 use crate::layout::page;
 use crate::lists::table;
 use crate::session::{User, Work};
 use crate::texts::text;
 
-/// What the page shows of each list.
-const LATEST: [(&str, &str, &str); 3] = [
-    ("payments", "Latest payments", "limit=5"),
-    ("invoices", "Open invoices", "status=open&limit=5"),
-    ("disputes", "Disputes that need a response", "status=needs_response&limit=5"),
-];
+/// The days that the page covers, today included.
+const DAYS: i32 = 30;
 
 /// Leads to test data if the merchant has any: there, nothing costs money.
-pub(crate) async fn first(State(app): State<App>, User(user): User) -> Redirect {
+pub(crate) async fn first(State(app): State<App>, user: User) -> Redirect {
     let has_test = Work::begin(&app, user, Mode::Test.name()).await.is_ok();
     Redirect::to(if has_test { "/test" } else { "/live" })
 }
 
 pub(crate) async fn home(
     State(app): State<App>,
-    User(user): User,
+    user: User,
     Path(mode): Path<String>,
 ) -> Result<Html<String>, Failure> {
     let work = Work::begin(&app, user, &mode).await?;
-    let mut sections = Vec::new();
-    for (path, title, query) in LATEST {
-        let list = List::find(path).ok_or(Failure::NotFound)?;
-        let found = app.get(&work.caller, &format!("/v1/{}?{query}", list.resource)).await?;
-        sections.push((list, title, query, found));
-    }
+    let (db, account, now) = (app.api.pool(), work.caller.account_id, app.clock.now());
+    let is_behind = figures::update(db, account).await.unwrap_or_else(|error| {
+        tracing::error!(%account, %error, "the figures of an account could not be brought up to date");
+        true
+    });
+    let (today, days) = figures::read(db, account, now, DAYS).await.map_err(Failure::internal)?;
+    let standing = figures::standing(db, account, now).await.map_err(Failure::internal)?;
+    let list = List::find("payments").ok_or(Failure::NotFound)?;
+    let latest = app.get(&work.caller, "/v1/payments?limit=5").await?;
+    let rows = latest["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
     let content = html! {
         h1 { (text("Home")) }
-        @for (list, title, query, found) in &sections {
-            @let rows = found["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
-            section {
-                h2 { (text(title)) }
-                @if rows.is_empty() { p.empty { (text("None.")) } } @else { (table(&work, list, rows)) }
-                p { a href={ "/" (work.mode.name()) "/" (list.path) "?" (query) } { (text("All")) " " (text(list.title)) } }
-            }
+        @if is_behind { p.empty role="status" { (text("The figures are being added up. Some payments are not included yet.")) } }
+        (charts::sums(work.mode, today, &days))
+        (charts::standing(work.mode, &standing))
+        (charts::by_day(today, &days))
+        section {
+            h2 { (text("Latest payments")) }
+            @if rows.is_empty() { p.empty { (text("None.")) } } @else { (table(&work, list, rows)) }
         }
     };
     Ok(page(&work, "", text("Home"), &content))

@@ -9,11 +9,33 @@ use crate::document::document;
 use crate::session::Work;
 use crate::texts::text;
 
-/// A page in an account. `current` is the address of the navigation's link to it.
+/// A link of the navigation: its path, its text, and those of its menu.
+struct Link {
+    path: &'static str,
+    title: &'static str,
+    menu: Vec<(&'static str, &'static str)>,
+}
+
+fn links(mode: Mode) -> Vec<Link> {
+    let link = |path, title| Link { path, title, menu: Vec::new() };
+    let (developers, main): (Vec<_>, Vec<_>) = LISTS.iter().partition(|list| list.is_for_developers());
+    let mut links = vec![link("", "Home")];
+    links.extend(main.into_iter().map(|list| link(list.path, list.title)));
+    let mut menu = vec![("keys", "API keys")];
+    menu.extend(developers.into_iter().map(|list| (list.path, list.title)));
+    menu.push(("requests", "Requests"));
+    if mode == Mode::Test {
+        menu.push(("clock", "Test clock"));
+    }
+    links.push(Link { path: "developers", title: "Developers", menu });
+    let menu = vec![("team", "Team"), ("activity", "Activity"), ("security", "Security")];
+    links.push(Link { path: "settings", title: "Settings", menu });
+    links
+}
+
+/// A page in an account. `current` is the path of the navigation's link to it.
 pub(crate) fn page(work: &Work, current: &str, title: &str, content: &Markup) -> Html<String> {
     let mode = work.mode.name();
-    let lists = LISTS.iter().map(|list| (list.path, list.title));
-    let links = std::iter::once(("", "Home")).chain(lists).chain([("activity", "Activity")]);
     let body = html! {
         a.skip href="#content" { (text("Skip to content")) }
         header.top {
@@ -34,10 +56,15 @@ pub(crate) fn page(work: &Work, current: &str, title: &str, content: &Markup) ->
         }
         nav aria-label=(text("Main")) {
             ul {
-                @for (path, title) in links {
+                @for Link { path, title, menu } in links(work.mode) {
+                    @let is_open = path == current || menu.iter().any(|(path, _)| *path == current);
                     li {
-                        a href={ "/" (mode) @if !path.is_empty() { "/" (path) } }
-                            aria-current=[(path == current).then_some("page")] { (text(title)) }
+                        (link(mode, path, title, current))
+                        @if !menu.is_empty() {
+                            ul.menu.open[is_open] {
+                                @for (path, title) in menu { li { (link(mode, path, title, current)) } }
+                            }
+                        }
                     }
                 }
             }
@@ -45,4 +72,12 @@ pub(crate) fn page(work: &Work, current: &str, title: &str, content: &Markup) ->
         main #content { (content) }
     };
     document(title, &body)
+}
+
+fn link(mode: &str, path: &str, title: &'static str, current: &str) -> Markup {
+    html! {
+        a href={ "/" (mode) @if !path.is_empty() { "/" (path) } } aria-current=[(path == current).then_some("page")] {
+            (text(title))
+        }
+    }
 }

@@ -4,20 +4,25 @@
 
 mod act;
 mod actions;
-mod activity;
 mod address;
 mod app;
 mod assets;
 mod catalog;
+mod charts;
 mod document;
 mod failure;
 mod fields;
 mod form;
 mod home;
+mod invitations;
 mod layout;
 mod lists;
+mod notice;
 mod object;
+mod own;
+mod pages;
 mod protection;
+mod qr;
 mod session;
 mod sign_in;
 mod texts;
@@ -48,14 +53,17 @@ fn router(app: App) -> Router {
     Router::new()
         .route("/", get(home::first))
         .route("/sign-in", get(sign_in::form).post(sign_in::submit))
+        .route("/sign-in/code", get(sign_in::code_form).post(sign_in::submit_code))
         .route("/sign-out", post(sign_in::sign_out))
-        .route(assets::PATH, get(assets::style))
+        .route("/invitations/{token}", get(invitations::form).post(invitations::accept))
+        .route(assets::STYLE, get(assets::style))
+        .route(assets::SCRIPT, get(assets::script))
+        .route(assets::ICON, get(assets::icon))
         .route("/{mode}", get(home::home))
-        .route("/{mode}/activity", get(activity::activity))
-        .route("/{mode}/{list}", get(lists::list))
-        .route("/{mode}/{list}/new", get(act::creating).post(act::create))
-        .route("/{mode}/{list}/{id}", get(object::object))
-        .route("/{mode}/{list}/{id}/{action}", post(act::change))
+        .route("/{mode}/{page}", get(pages::page))
+        .route("/{mode}/{page}/new", get(act::creating).post(act::create))
+        .route("/{mode}/{page}/{name}", get(pages::object).post(act::on_page))
+        .route("/{mode}/{page}/{id}/{action}", post(act::on_object))
         .fallback(async || Failure::NotFound)
         .layer(from_fn_with_state(app.clone(), protection::protect))
         .with_state(app)

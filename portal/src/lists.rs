@@ -1,6 +1,5 @@
 //! The lists of objects, with the filters and pages of /v1, and as CSV.
 
-use axum::extract::{Path, RawQuery, State};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_DISPOSITION;
 use axum::response::{IntoResponse as _, Redirect, Response};
@@ -16,7 +15,7 @@ use crate::catalog::{List, Search};
 use crate::failure::Failure;
 use crate::fields::{amount, status, time};
 use crate::layout::page;
-use crate::session::{User, Work};
+use crate::session::Work;
 use crate::texts::{text, words};
 
 /// Objects on a page.
@@ -80,18 +79,17 @@ impl Asked {
     }
 }
 
-pub(crate) async fn list(
-    State(app): State<App>,
-    User(user): User,
-    Path((mode, path)): Path<(String, String)>,
-    RawQuery(query): RawQuery,
+/// The page of a list, or its CSV file.
+pub(crate) async fn show(
+    app: &App,
+    work: &Work,
+    list: &'static List,
+    query: &str,
+    is_csv: bool,
 ) -> Result<Response, Failure> {
-    let work = Work::begin(&app, user, &mode).await?;
-    let (path, is_csv) = path.strip_suffix(".csv").map_or((path.as_str(), false), |path| (path, true));
-    let list = List::find(path).ok_or(Failure::NotFound)?;
-    let asked = Asked::parse(list, &query.unwrap_or_default());
+    let asked = Asked::parse(list, query);
     if is_csv {
-        return csv(&app, &work, list, &asked).await;
+        return csv(app, work, list, &asked).await;
     }
     if let Some(address) = of_object(work.mode, &asked.search) {
         return Ok(Redirect::to(&address).into_response());
@@ -102,7 +100,7 @@ pub(crate) async fn list(
         Err(Failure::Invalid(_)) => Value::Null,
         other => other?,
     };
-    Ok(page(&work, list.path, text(list.title), &content(&work, list, &asked, &found)).into_response())
+    Ok(page(work, list.path, text(list.title), &content(work, list, &asked, &found)).into_response())
 }
 
 async fn csv(app: &App, work: &Work, list: &List, asked: &Asked) -> Result<Response, Failure> {
@@ -121,7 +119,7 @@ fn content(work: &Work, list: &List, asked: &Asked, found: &Value) -> Markup {
     let address = format!("/{}/{}", work.mode.name(), list.path);
     html! {
         h1 { (text(list.title)) }
-        @if let Some(action) = Action::find(list.path, "new").filter(|action| work.caller.require(action.permission).is_ok()) {
+        @if let Some(action) = Action::find(list.path, "new").filter(|action| action.is_offered(work)) {
             p { a.button href={ (address) "/new" } { (text(action.label)) } }
         }
         form.filters method="get" action=(address) role="search" {
@@ -168,7 +166,7 @@ pub(crate) fn table(work: &Work, list: &List, rows: &[Value]) -> Markup {
                         tr {
                             @for (column, (_, cell)) in list.columns.iter().enumerate() {
                                 // On a phone only the first columns are visible.
-                                td { @if column == 0 { a href=[&address] { (show(cell, row)) } } @else { (show(cell, row)) } }
+                                td { @if column == 0 { a href=[&address] { (shown(cell, row)) } } @else { (shown(cell, row)) } }
                             }
                             td { a href=[&address] { (id) } }
                         }
@@ -179,7 +177,7 @@ pub(crate) fn table(work: &Work, list: &List, rows: &[Value]) -> Markup {
     }
 }
 
-fn show(cell: &Cell, row: &Value) -> Markup {
+fn shown(cell: &Cell, row: &Value) -> Markup {
     match cell {
         Amount(field) => html! { (amount(row, field)) },
         Status => status(&row["status"]),

@@ -1,28 +1,27 @@
 //! The page of an object: its fields, what happened to it, and what belongs to it.
 
-use axum::extract::{Path, RawQuery, State};
 use axum::response::Html;
-use domain::users::find_action;
 use maud::{Markup, html};
-use providers::capabilities::State as Capability;
 use serde_json::{Map, Value};
 
-use crate::actions::{ACTIONS, Action};
+use crate::actions::Action;
 use crate::address::is_id;
 use crate::app::App;
 use crate::catalog::List;
 use crate::failure::Failure;
 use crate::fields::{amount, fields, status, time};
-use crate::form::{Entered, form};
+use crate::form::form;
 use crate::layout::page;
-use crate::session::{User, Work};
+use crate::notice::{Notice, copy};
+use crate::qr::qr;
+use crate::session::Work;
 use crate::texts::{text, words};
 
 /// Events on the page.
 const EVENTS: &str = "50";
 
 /// Per list, the other lists that have a filter for its objects.
-const RELATED: [(&str, &[(&str, &str)]); 6] = [
+const RELATED: [(&str, &[(&str, &str)]); 7] = [
     ("payments", &[("refunds", "paymentId"), ("disputes", "paymentId")]),
     (
         "customers",
@@ -37,29 +36,8 @@ const RELATED: [(&str, &[(&str, &str)]); 6] = [
     ("recurring-invoices", &[("invoices", "recurringInvoiceId")]),
     ("subscriptions", &[("invoices", "subscriptionId"), ("payments", "subscriptionId")]),
     ("plans", &[("subscriptions", "planId")]),
+    ("webhooks", &[("deliveries", "endpointId")]),
 ];
-
-pub(crate) async fn object(
-    State(app): State<App>,
-    User(user): User,
-    Path((mode, path, id)): Path<(String, String, String)>,
-    RawQuery(query): RawQuery,
-) -> Result<Html<String>, Failure> {
-    let work = Work::begin(&app, user, &mode).await?;
-    let list = List::find(&path).ok_or(Failure::NotFound)?;
-    let notice = match query.as_deref().and_then(|query| query.strip_prefix("did=")).filter(|nonce| is_id(nonce)) {
-        Some(nonce) => find_action(app.api.pool(), work.user.id, nonce).await.map_err(Failure::internal)?,
-        None => None,
-    };
-    let notice = html! {
-        @if let Some(outcome) = notice.filter(|outcome| outcome.object.as_deref() == Some(&id)) {
-            p.done role="status" {
-                @if outcome.status == 202 { (text("Requested. The outcome follows.")) } @else { (text("Done.")) }
-            }
-        }
-    };
-    show(&app, &work, list, &id, &notice).await
-}
 
 /// The page, with a notice at its beginning.
 pub(crate) async fn show(
@@ -67,21 +45,44 @@ pub(crate) async fn show(
     work: &Work,
     list: &List,
     id: &str,
-    notice: &Markup,
+    notice: &Notice,
 ) -> Result<Html<String>, Failure> {
     if !is_id(id) {
         return Err(Failure::NotFound);
     }
     let found = app.get(&work.caller, &format!("/v1/{}/{id}", list.resource)).await?;
     let events = match list.resource {
-        "events" => Value::Null,
+        "events" | "webhook_endpoints" | "webhook_deliveries" => Value::Null,
         _ => app.get(&work.caller, &format!("/v1/events?objectId={id}&limit={EVENTS}")).await?,
     };
     let title = format!("{} {id}", text(list.singular));
-    Ok(page(work, list.path, &title, &content(work, list, &found, &events, notice)))
+    let link = payers_page(list, &found)?;
+    Ok(page(work, list.path, &title, &content(work, list, (&found, &events), notice, &link)))
 }
 
-fn content(work: &Work, list: &List, found: &Value, events: &Value, notice: &Markup) -> Markup {
+/// The page that payers open, to be sent to them.
+fn payers_page(list: &List, found: &Value) -> Result<Markup, Failure> {
+    let has_page = matches!(list.path, "payment-links" | "invoices");
+    let Some(url) = found["url"].as_str().filter(|_| has_page) else { return Ok(html! {}) };
+    let (is_paid, is_open) = (found["status"] == "paid", found["status"] == "open");
+    let code = if is_open {
+        qr(url)?
+    } else {
+        html! {}
+    };
+    Ok(html! {
+        section.panel {
+            h2 { (text("Page for the payer")) }
+            p {
+                a href=(url) { @if is_paid { (text("Receipt")) } @else { (text("Payment page")) } }
+                " " (copy(url))
+            }
+            (code)
+        }
+    })
+}
+
+fn content(work: &Work, list: &List, (found, events): (&Value, &Value), notice: &Notice, link: &Markup) -> Markup {
     let (mode, id) = (work.mode.name(), found["id"].as_str().unwrap_or_default());
     let heading = match amount(found, "amount") {
         amount if amount.is_empty() => id.to_owned(),
@@ -89,18 +90,20 @@ fn content(work: &Work, list: &List, found: &Value, events: &Value, notice: &Mar
     };
     let related = RELATED.iter().find(|(own, _)| *own == list.path).map_or(&[] as &[_], |(_, related)| *related);
     let events = events["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
-    let is_allowed = |action: &Action| work.caller.grants.state(action.permission) == Capability::Active;
-    let actions: Vec<&Action> = ACTIONS.iter().filter(|action| action.list == list.path).collect();
+    let actions = Action::all().filter(|action| {
+        action.page == list.path && action.has_object() && (action.applies)(found) && action.is_offered(work)
+    });
     let address = |action: &Action| format!("/{mode}/{}/{id}/{}", list.path, action.name);
     html! {
-        (notice)
+        (notice.markup())
         p.kind { (text(list.singular)) }
         h1 { (heading) " " (status(&found["status"])) }
         div.actions {
-            @for action in actions.into_iter().filter(|action| (action.applies)(found) && is_allowed(action)) {
-                (form(action, &address(action), &Entered::default()))
+            @for action in actions {
+                (form(action, &address(action), &notice.entered(action, Some(id), found)))
             }
         }
+        (link)
         (fields(work.mode, found.as_object().unwrap_or(&Map::new()), found))
         @if !related.is_empty() {
             section {

@@ -4,19 +4,23 @@ use std::net::SocketAddr;
 
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, State};
-use axum::http::header::SET_COOKIE;
+use axum::http::header::{SET_COOKIE, USER_AGENT};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{AppendHeaders, Html, IntoResponse as _, Redirect, Response};
-use domain::users::{self, LIFETIME};
+use domain::users::{self, CODE_LIFETIME, LIFETIME, Passed, Session};
 use foundation::crypto::Secret;
-use maud::{Markup, html};
-use url::form_urlencoded;
+use maud::html;
 
 use crate::app::App;
 use crate::document::document;
 use crate::failure::Failure;
-use crate::session::{NAME, cookie};
+use crate::form::Entered;
+use crate::session::{NAME, cookie, cookie_named};
 use crate::texts::text;
+
+/// Between the password and the code of the second factor.
+const AWAITING: &str = "__Host-sign-in";
+const TOO_MANY: &str = "There were too many attempts. Please try again in some minutes.";
 
 pub(crate) async fn form() -> Html<String> {
     page("", None)
@@ -28,40 +32,108 @@ pub(crate) async fn submit(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let field = |name: &str| form_urlencoded::parse(&body).find(|(field, _)| field == name).map(|(_, value)| value);
-    let email = field("email").unwrap_or_default().trim().to_owned();
-    let password = Secret::new(field("password").unwrap_or_default().into_owned());
-    if !app.may_sign_in(client.ip(), &email).await {
-        let problem = text("There were too many attempts. Please try again in some minutes.");
-        return Ok((StatusCode::TOO_MANY_REQUESTS, page(&email, Some(problem))).into_response());
+    let entered = Entered::parse(&body);
+    let (email, password) = (entered.get("email"), Secret::new(entered.get("password").to_owned()));
+    if !app.may_sign_in(client.ip(), email).await {
+        return Ok((StatusCode::TOO_MANY_REQUESTS, page(email, Some(text(TOO_MANY)))).into_response());
     }
-    let Some(session) = users::sign_in(app.api.pool(), &email, password).await.map_err(Failure::internal)? else {
-        tracing::warn!(client = %client.ip(), "a sign-in was refused");
-        let problem = text("The e-mail address or the password is wrong.");
-        return Ok((StatusCode::UNPROCESSABLE_ENTITY, page(&email, Some(problem))).into_response());
+    let passed = users::sign_in(app.api.pool(), email, password, user_agent(&headers)).await;
+    match passed.map_err(Failure::internal)? {
+        None => {
+            tracing::warn!(client = %client.ip(), "a sign-in was refused");
+            let problem = text("The e-mail address or the password is wrong.");
+            Ok((StatusCode::UNPROCESSABLE_ENTITY, page(email, Some(problem))).into_response())
+        }
+        Some(Passed::Awaiting(cookie)) => {
+            let cookie = set_cookie(AWAITING, cookie.expose(), CODE_LIFETIME.as_secs());
+            Ok((AppendHeaders([(SET_COOKIE, cookie)]), Redirect::to("/sign-in/code")).into_response())
+        }
+        Some(Passed::In(session)) => {
+            app.signed_in(client.ip(), email).await;
+            begin(&app, &headers, &session).await
+        }
+    }
+}
+
+/// The page on which the code of the second factor is entered.
+pub(crate) async fn code_form(State(app): State<App>, headers: HeaderMap) -> Result<Response, Failure> {
+    let awaited = match cookie_named(AWAITING, &headers) {
+        Some(cookie) => users::awaited_user(app.api.pool(), cookie).await.map_err(Failure::internal)?,
+        None => None,
+    };
+    Ok(if awaited.is_some() { code_page(None).into_response() } else { Redirect::to("/sign-in").into_response() })
+}
+
+pub(crate) async fn submit_code(
+    State(app): State<App>,
+    ConnectInfo(client): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Failure> {
+    let (db, cookie) = (app.api.pool(), cookie_named(AWAITING, &headers).unwrap_or_default());
+    let Some((user, email)) = users::awaited_user(db, cookie).await.map_err(Failure::internal)? else {
+        return Ok(Redirect::to("/sign-in").into_response());
+    };
+    // Together with passwords, so that who knows the password cannot guess codes.
+    if !app.may_sign_in(client.ip(), &email).await {
+        return Ok((StatusCode::TOO_MANY_REQUESTS, code_page(Some(text(TOO_MANY)))).into_response());
+    }
+    let entered = Entered::parse(&body);
+    let agent = user_agent(&headers);
+    let session = users::sign_in_with_code(db, app.api.encryption(), (user, cookie), entered.get("code"), agent).await;
+    let Some(session) = session.map_err(Failure::internal)? else {
+        tracing::warn!(client = %client.ip(), %user, "a code was refused");
+        return Ok((StatusCode::UNPROCESSABLE_ENTITY, code_page(Some(text("The code is wrong.")))).into_response());
     };
     app.signed_in(client.ip(), &email).await;
-    if let Some(former) = cookie(&headers) {
+    begin(&app, &headers, &session).await
+}
+
+/// Signs the browser in: with a cookie that it did not have before.
+pub(crate) async fn begin(app: &App, headers: &HeaderMap, session: &Session) -> Result<Response, Failure> {
+    if let Some(former) = cookie(headers) {
         users::delete_session(app.api.pool(), former).await.map_err(Failure::internal)?;
     }
     tracing::info!(user = %session.user, "a user has signed in");
-    let cookie = set_cookie(session.cookie.expose(), LIFETIME.as_secs());
-    Ok((AppendHeaders([(SET_COOKIE, cookie)]), Redirect::to("/")).into_response())
+    let cookies = [set_cookie(NAME, session.cookie.expose(), LIFETIME.as_secs()), set_cookie(AWAITING, "", 0)]
+        .map(|cookie| (SET_COOKIE, cookie));
+    Ok((AppendHeaders(cookies), Redirect::to("/")).into_response())
+}
+
+pub(crate) fn user_agent(headers: &HeaderMap) -> &str {
+    headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 pub(crate) async fn sign_out(State(app): State<App>, headers: HeaderMap) -> Result<Response, Failure> {
     if let Some(cookie) = cookie(&headers) {
         users::delete_session(app.api.pool(), cookie).await.map_err(Failure::internal)?;
     }
-    Ok((AppendHeaders([(SET_COOKIE, set_cookie("", 0))]), Redirect::to("/sign-in")).into_response())
+    Ok((AppendHeaders([(SET_COOKIE, set_cookie(NAME, "", 0))]), Redirect::to("/sign-in")).into_response())
 }
 
-fn set_cookie(value: &str, seconds: u64) -> String {
-    format!("{NAME}={value}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Lax")
+fn set_cookie(name: &str, value: &str, seconds: u64) -> String {
+    format!("{name}={value}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Lax")
+}
+
+fn code_page(problem: Option<&str>) -> Html<String> {
+    let body = html! {
+        main.sign-in {
+            h1 { (text("Sign in")) }
+            @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
+            form method="post" action="/sign-in/code" {
+                label for="code" { (text("Code")) }
+                input #code type="text" name="code" inputmode="numeric" autocomplete="one-time-code" required maxlength="20";
+                p { (text("Of your authenticator app, or a recovery code.")) }
+                button { (text("Sign in")) }
+            }
+            p { a href="/sign-in" { (text("Back")) } }
+        }
+    };
+    document(text("Sign in"), &body)
 }
 
 fn page(email: &str, problem: Option<&str>) -> Html<String> {
-    let body: Markup = html! {
+    let body = html! {
         main.sign-in {
             h1 { (text("Sign in")) }
             @if let Some(problem) = problem { p.problem role="alert" { (problem) } }

@@ -3,6 +3,7 @@
 
 mod gauges;
 mod schedule;
+mod ticks;
 
 use std::sync::atomic::AtomicBool;
 

@@ -14,7 +14,10 @@
 //! | webhooks that can no longer be delivered | 5 s | `webhook_pending_due` | `SKIP LOCKED`, recorded as failed |
 //! | provider statements to reconcile | 5 s | `provider_accounts_reconciliation_due` | `reconcile_at` moved forward by 60 s |
 //! | partitions to create for the coming months, and to drop after retention | 1 h | – | `CREATE TABLE IF NOT EXISTS`, `DROP TABLE` |
+//! | the oldest day of the request log | 1 h | – | `TRUNCATE` |
 //! | sessions and tokens that ended a day ago | 5 s | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
+//! | sessions of the portal's users that have ended, secrets that nobody has looked at | 5 s | `user_sessions_created`, `user_sign_ins_created`, `user_actions_with_secret` | `SKIP LOCKED` |
+//! | figures of accounts for the portal | 5 s | `figure_cursors_due` | `SKIP LOCKED`, a cursor per account |
 //! | nonces of expired signatures | 5 s | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
 //! | tables to analyze, because they have grown | 1 s | none: file sizes | `ANALYZE` |
 //! | gauges for dashboards | 5 s | `operations_due`, `operations_unknown`, `orphans_found`, those of billing and of pending webhooks | not needed |
@@ -30,11 +33,14 @@ use std::time::Duration;
 use domain::accounts::Scope;
 use domain::checkout;
 use domain::events;
+use domain::figures;
 use domain::nonces;
 use domain::operations::{self, Origin, SWEEP_BATCH};
 use domain::payment_links::{self, EXPIRY_BATCH};
 use domain::payments::{self, INQUIRY_BATCH};
+use domain::requests;
 use domain::test_clocks;
+use domain::users;
 use domain::webhooks::dispatch::{self, CLOSING_BATCH};
 use engine::COLLECTION_BATCH;
 use engine::RECURRING_BATCH;
@@ -44,10 +50,11 @@ use foundation::error::Result;
 use foundation::failpoint;
 use foundation::queues;
 use queue::{Publisher, Queue, Wake};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::gauges;
+use crate::ticks::{batches, every};
 
 /// The next tick continues with the rest.
 const CLOSE_BATCHES_PER_TICK: usize = 20;
@@ -55,6 +62,10 @@ const CLOSE_BATCHES_PER_TICK: usize = 20;
 const BILLING_BATCH: i64 = 100;
 /// Limits each kind of billing, so that a backlog of one does not delay the others.
 const BILLING_BATCHES_PER_TICK: usize = 20;
+
+/// Accounts whose figures are brought up to date one after the other, a batch of events each.
+const FIGURE_ACCOUNTS: i64 = 20;
+const FIGURE_BATCHES_PER_TICK: usize = 5;
 
 /// Rows deleted by one statement.
 const CLEANUP_BATCH: i64 = 5_000;
@@ -67,7 +78,7 @@ const MAX_COLLECTIONS: i64 = 1000;
 const COLLECTION_BACKLOG_PAUSE: Duration = Duration::from_millis(25);
 
 /// All ticks, by their metric label.
-const TICK_NAMES: [&str; 18] = [
+const TICK_NAMES: [&str; 20] = [
     "operations",
     "inquiries",
     "reconciliations",
@@ -80,8 +91,10 @@ const TICK_NAMES: [&str; 18] = [
     "webhooks",
     "undeliverable_webhooks",
     "partitions",
+    "request_log",
     "statistics",
     "cleanup",
+    "figures",
     "gauges",
     "billing_gauges",
     "webhook_gauges",
@@ -130,6 +143,7 @@ impl Scheduler {
             self.billing_loop(&stopping),
             self.clock_loop(&stopping),
             self.webhook_loop(&stopping),
+            self.figure_loop(&stopping),
             self.maintenance_loop(&stopping)
         );
     }
@@ -206,13 +220,27 @@ impl Scheduler {
         }
     }
 
+    async fn figure_loop(&self, stopping: &CancellationToken) {
+        let [mut every_5_seconds] = every([5]);
+        loop {
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => return,
+                _ = every_5_seconds.tick() => self.run("figures", self.update_figures()).await,
+            }
+        }
+    }
+
     async fn maintenance_loop(&self, stopping: &CancellationToken) {
         let [mut every_second, mut every_5_seconds, mut every_minute, mut every_hour] = every([1, 5, 60, 3600]);
         loop {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
-                _ = every_hour.tick() => self.run("partitions", self.maintain_partitions()).await,
+                _ = every_hour.tick() => {
+                    self.run("partitions", self.maintain_partitions()).await;
+                    self.run("request_log", self.clear_requests()).await;
+                }
                 _ = every_minute.tick() => self.run("size_gauges", gauges::publish_sizes(&self.db)).await,
                 _ = every_second.tick() => self.run("statistics", self.analyze_grown_tables()).await,
                 _ = every_5_seconds.tick() => {
@@ -433,6 +461,13 @@ impl Scheduler {
         Ok(())
     }
 
+    async fn clear_requests(&self) -> Result<()> {
+        if requests::clear_oldest(&self.db).await? {
+            tracing::info!("emptied the oldest part of the request log");
+        }
+        Ok(())
+    }
+
     async fn analyze_grown_tables(&self) -> Result<()> {
         let analyzed = db::analyze_grown_tables(&self.db).await?;
         if analyzed > 0 {
@@ -441,30 +476,16 @@ impl Scheduler {
         Ok(())
     }
 
+    async fn update_figures(&self) -> Result<()> {
+        batches(FIGURE_BATCHES_PER_TICK, FIGURE_ACCOUNTS, || figures::update_due(&self.db, FIGURE_ACCOUNTS)).await
+    }
+
     async fn clean_up(&self) -> Result<()> {
         batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || checkout::delete_expired_sessions(&self.db, CLEANUP_BATCH))
             .await?;
         batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || checkout::delete_expired_tokens(&self.db, CLEANUP_BATCH))
             .await?;
-        batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || nonces::delete_expired(&self.db, CLEANUP_BATCH)).await
+        batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || nonces::delete_expired(&self.db, CLEANUP_BATCH)).await?;
+        batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || users::clean_up(&self.db, CLEANUP_BATCH)).await
     }
-}
-
-/// Repeats `batch` while it is full, at most `max_batches` times; the next tick continues.
-async fn batches(max_batches: usize, rows: i64, batch: impl AsyncFn() -> Result<u64>) -> Result<()> {
-    for _ in 0..max_batches {
-        if batch().await? < rows.unsigned_abs() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Timers that delay missed ticks instead of bursting.
-fn every<const N: usize>(seconds: [u64; N]) -> [Interval; N] {
-    seconds.map(|seconds| {
-        let mut ticks = interval(Duration::from_secs(seconds));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        ticks
-    })
 }

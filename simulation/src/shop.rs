@@ -52,7 +52,7 @@ impl Shop {
     pub async fn move_to(self, to: Provider) -> Result<()> {
         let pool = PgPool::connect(config::database_url()?.expose()).await?;
         let settings = AccountSettings { provider: Some(kind(to)), ..AccountSettings::default() };
-        accounts::set(&pool, Clock::system().now(), self.account, &settings).await?;
+        accounts::set(&mut *pool.acquire().await?, Clock::system().now(), self.account, &settings).await?;
         pool.close().await;
         *self.provider.lock().unwrap_or_else(PoisonError::into_inner) = to;
         Ok(())
@@ -90,7 +90,7 @@ pub async fn open(history: History, at_stripe: Arc<Stripe>) -> Result<Shop> {
         true => Some((Arc::clone(&at_stripe), connect_stripe(&pool, id, &at_stripe).await?)),
         false => None,
     };
-    let secret = accounts::issue_secret(&pool, &peppers, &encryption, now, id, None).await?;
+    let secret = accounts::issue_secret(&mut *pool.acquire().await?, &peppers, &encryption, now, id, None).await?;
     pool.close().await;
     let provider = Arc::new(Mutex::new(history.provider));
     Ok(Shop { account: id, key: secret.key.expose().to_owned(), app_key, stripe, provider })

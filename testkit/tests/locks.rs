@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// The columns, besides `id`, that identify a single row of a table. A table may have several such keys.
-const KEYS: [(&str, &[&str]); 20] = [
+const KEYS: [(&str, &[&str]); 23] = [
     ("checkout_sessions", &["id_hash"]),
     ("collection_attempts", &["account_id", "payment_id"]),
     ("idempotency_keys", &["account_id", "payment_id"]),
@@ -25,8 +25,11 @@ const KEYS: [(&str, &[&str]); 20] = [
     ("gateway.former_keys", &["account_id"]),
     ("gateway.proxy_numbers", &["proxy_hash"]),
     ("creation_keys", &["account_id", "operation", "key"]),
+    ("figure_cursors", &["account_id"]),
     ("user_actions", &["nonce"]),
+    ("user_invitations", &["token_hash"]),
     ("user_sessions", &["cookie_hash"]),
+    ("user_sign_ins", &["cookie_hash"]),
     ("gateway.volumes", &["account_id", "month", "currency"]),
 ];
 
@@ -47,7 +50,7 @@ const ROWS_ALREADY_LOCKED: [&str; 7] = [
 
 /// Locks several sessions of a user whose row is locked; all other statements wait for one session at most.
 const ONLY_ONE_LOCKS_SEVERAL: &str =
-    "SELECT cookie_hash FROM user_sessions WHERE user_id = $1 ORDER BY cookie_hash FOR UPDATE";
+    "SELECT cookie_hash FROM user_sessions WHERE user_id = $1 AND cookie_hash <> $2 ORDER BY cookie_hash FOR UPDATE";
 
 const LOCKS: [&str; 4] = ["FOR NO KEY UPDATE", "FOR UPDATE", "FOR SHARE", "FOR KEY SHARE"];
 

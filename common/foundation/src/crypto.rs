@@ -42,6 +42,11 @@ pub fn random_hex(bytes: usize) -> String {
     hex(&buffer)
 }
 
+/// Whether a text is this many bytes in lower-case hexadecimal, as [`hex`] writes them.
+pub fn is_hex(text: &str, bytes: usize) -> bool {
+    text.len() == bytes * 2 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
@@ -51,7 +56,8 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+/// The reverse of [`hex`], in either case; `None` for any other text.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     // Checked because from_str_radix accepts a sign.
     if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {

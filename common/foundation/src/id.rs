@@ -44,6 +44,12 @@ macro_rules! ids {
                 Self(new_ulid(now))
             }
 
+            /// The time with which it was made; `None` if it is out of range.
+            pub fn time(self) -> Option<Timestamp> {
+                let milliseconds = Ulid::from_bytes(self.0.into_bytes()).timestamp_ms();
+                Timestamp::from_millisecond(milliseconds.try_into().ok()?)
+            }
+
             /// The representation in Postgres and the queue.
             pub const fn uuid(self) -> Uuid {
                 self.0
@@ -110,6 +116,8 @@ ids! {
     MerchantId = "mer_", "merchant";
     /// A person who signs in to the portal.
     UserId = "usr_", "user";
+    /// An invitation to become a user.
+    InvitationId = "uinv_", "invitation";
     /// An account: a merchant in one mode. Every object belongs to one account.
     AccountId = "acct_", "account";
     /// An account at a provider, which settles the money.

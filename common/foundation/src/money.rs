@@ -99,6 +99,33 @@ impl sqlx::Decode<'_, Postgres> for Currency {
 #[serde(transparent)]
 pub struct Sum(i128);
 
+impl Sum {
+    pub const fn new(minor: i128) -> Self {
+        Self(minor)
+    }
+
+    /// In minor units.
+    pub const fn minor(self) -> i128 {
+        self.0
+    }
+
+    /// The displayed notation: `USD 1,234.50`, `JPY 1,234`.
+    pub fn shown(self, currency: Currency) -> String {
+        let exponent = usize::from(currency.exponent());
+        let digits = format!("{:0>width$}", self.0.unsigned_abs(), width = exponent + 1);
+        let (whole, part) = digits.split_at(digits.len() - exponent);
+        let sign = if self.0 < 0 { "\u{2212}" } else { "" };
+        let mut shown = format!("{sign}{currency} ");
+        for (i, digit) in whole.chars().enumerate() {
+            if i > 0 && (whole.len() - i).is_multiple_of(3) {
+                shown.push(',');
+            }
+            shown.push(digit);
+        }
+        if part.is_empty() { shown } else { format!("{shown}.{part}") }
+    }
+}
+
 schema_is!(Sum, ObjectBuilder::new().schema_type(Type::Integer).build());
 
 impl sqlx::Type<Postgres> for Sum {
@@ -143,21 +170,10 @@ impl Money {
     }
 }
 
-/// The displayed notation: `USD 1,234.50`, `JPY 1,234`.
+/// As [`Sum::shown`].
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let exponent = usize::from(self.currency.exponent());
-        let digits = format!("{:0>width$}", self.minor.unsigned_abs(), width = exponent + 1);
-        let (whole, part) = digits.split_at(digits.len() - exponent);
-        let sign = if self.minor < 0 { "\u{2212}" } else { "" };
-        write!(f, "{sign}{} ", self.currency)?;
-        for (i, digit) in whole.chars().enumerate() {
-            if i > 0 && (whole.len() - i).is_multiple_of(3) {
-                f.write_str(",")?;
-            }
-            write!(f, "{digit}")?;
-        }
-        if part.is_empty() { Ok(()) } else { write!(f, ".{part}") }
+        f.write_str(&Sum(self.minor.into()).shown(self.currency))
     }
 }
 

@@ -2,9 +2,66 @@
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use testkit::browser::{Device, browse};
+use testkit::PortalUser;
+use testkit::browser::{Device, Frame, browse};
 
 use crate::support::{Provider, Shop, assert_accessible, cluster};
+
+/// Signs in on a new tab.
+async fn sign_in(page: &Frame<'_>, user: &PortalUser) -> Result<()> {
+    page.enter("#email", &user.email).await?;
+    page.enter("#password", &user.password).await?;
+    page.click(".sign-in button").await?;
+    page.shows("h1", "Home").await
+}
+
+#[tokio::test]
+async fn every_page_is_accessible() -> Result<()> {
+    let shop = Shop::new(Provider::Mock).await?;
+    let link = shop.create("/v1/payment_links", json!({"amount": 4_200, "currency": "USD"})).await?;
+    shop.create("/v1/payments", json!({"amount": 4_200, "currency": "USD", "paymentToken": "tok_ok"})).await?;
+    let link = link["id"].as_str().context("an id")?.to_owned();
+    let (url, user) = (cluster().await?.portal_url(0), cluster().await?.portal_user(&shop.account, "owner").await?);
+    browse(Device::Desktop, async |browser| {
+        let tab = browser.tab().await?;
+        let page = tab.top();
+        tab.open(&url).await?;
+        sign_in(&page, &user).await?;
+        page.click("nav a[href='/test/developers']").await?;
+        page.shows("h1", "Developers").await?;
+        page.click("nav a[href='/test/keys']").await?;
+        page.shows("h1", "API keys").await?;
+        page.click("form[action='/test/keys/new'] button").await?;
+        page.shows(".once", "svc_sk_test_").await?;
+        page.click(".once button[data-copy]").await?;
+        page.shows(".once button", "Copied").await?;
+        assert_accessible(&tab, &page, "portal-key").await?;
+        for (path, title) in [
+            ("", "Home"),
+            ("/developers", "Developers"),
+            ("/webhooks", "Webhooks"),
+            ("/webhooks/new", "Create endpoint"),
+            ("/deliveries", "Deliveries"),
+            ("/requests", "Requests"),
+            ("/clock", "Test clock"),
+            ("/settings", "Settings"),
+            ("/team", "Team"),
+            ("/activity", "Activity"),
+            ("/security", "Security"),
+            ("/recurring-invoices/new", "Create recurring invoice"),
+        ] {
+            tab.open(&format!("{url}/test{path}")).await?;
+            page.shows("h1", title).await?;
+            assert_accessible(&tab, &page, &format!("portal{}", path.replace('/', "-"))).await?;
+        }
+        tab.open(&format!("{url}/test/payment-links/{link}")).await?;
+        page.shows("h1", "USD 42.00").await?;
+        let width = page.value("document.querySelector('.qr').getBoundingClientRect().width").await?;
+        assert!(width.as_f64().is_some_and(|width| width >= 80.0), "{width}");
+        assert_accessible(&tab, &page, "portal-link").await
+    })
+    .await
+}
 
 #[tokio::test]
 async fn signing_in_and_finding_a_payment() -> Result<()> {

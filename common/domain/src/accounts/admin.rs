@@ -1,6 +1,6 @@
-//! Changes of accounts by operators. Only the operator's command line calls these functions.
+//! Changes of accounts by operators, and of some settings by the merchant's owners.
 
-use sqlx::{Acquire, PgExecutor, PgPool, Postgres, Transaction};
+use sqlx::{Acquire, Connection, PgConnection, PgExecutor, PgPool, Postgres, Transaction};
 
 use super::settlement::require_currency;
 use super::{Mode, gateway_accounts};
@@ -83,38 +83,6 @@ impl AccountSettings {
     }
 }
 
-/// An account as operators see it.
-#[derive(Debug)]
-pub struct AccountRow {
-    pub id: AccountId,
-    pub merchant_id: MerchantId,
-    pub mode: Mode,
-    /// The displayed name.
-    pub name: String,
-    /// IANA time zone name.
-    pub timezone: String,
-    /// The provider for new payments.
-    pub provider: ProviderKind,
-    /// Whether partial captures are allowed.
-    pub partial_capture: bool,
-    /// Whether partial refunds are allowed.
-    pub partial_refund: bool,
-    /// Surcharge, tax and tip.
-    pub modifiers: serde_json::Value,
-    pub allowed_origins: Vec<String>,
-    /// Requests per second of each key, if set.
-    pub rate_limit: Option<i32>,
-    /// Burst of each key, if set.
-    pub burst: Option<i32>,
-    /// The email address sent to a provider for a payer who has none.
-    pub email: Option<String>,
-    /// The contact for cardholders' questions.
-    pub support_contact: Option<String>,
-    /// Whether the account is connected to its provider, or its provider needs no connection.
-    pub connected: bool,
-    pub created_at: Timestamp,
-}
-
 /// Creates an account, and its merchant unless an existing one is given.
 ///
 /// # Errors
@@ -169,13 +137,8 @@ pub async fn create(
 ///
 /// # Errors
 /// [`Error::Invalid`] for an invalid setting, [`Error::NotFound`] for an unknown account.
-pub async fn set(
-    db: impl Acquire<'_, Database = Postgres>,
-    now: Timestamp,
-    id: AccountId,
-    settings: &AccountSettings,
-) -> Result<()> {
-    let mut tx = db.begin().await?;
+pub async fn set(db: &mut PgConnection, now: Timestamp, id: AccountId, settings: &AccountSettings) -> Result<()> {
+    let mut tx = Connection::begin(db).await?;
     let mode = sqlx::query_scalar!(r#"SELECT mode AS "mode: Mode" FROM accounts WHERE id = $1"#, id.uuid());
     let mode = mode.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("account", id))?;
     settings.check(mode)?;
@@ -233,23 +196,6 @@ async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &Acc
     .execute(&mut **tx)
     .await?;
     if done.rows_affected() == 0 { Err(Error::no_such("account", id)) } else { Ok(()) }
-}
-
-/// Lists all accounts, newest first.
-///
-/// # Errors
-/// Database errors only.
-pub async fn list(db: &PgPool) -> Result<Vec<AccountRow>> {
-    let rows = sqlx::query_as!(
-        AccountRow,
-        r#"SELECT a.id, a.merchant_id, a.mode, a.name, a.timezone, p.provider, a.partial_capture, a.partial_refund,
-                a.modifiers, a.allowed_origins, a.rate_limit, a.burst, a.email, a.support_contact, a.created_at,
-                p.provider = 'mock' OR p.credentials IS NOT NULL AS "connected!"
-         FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id ORDER BY a.id DESC"#,
-    )
-    .fetch_all(db)
-    .await?;
-    Ok(rows)
 }
 
 /// Connects an account to its account at the card gateway, with its credentials and currencies; `None` leaves the

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sqlx::{Acquire, PgConnection, PgExecutor, PgPool, Postgres};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use super::{KeyKind, Mode};
 use foundation::crypto::{KeyRing, Peppers, Place, Secret, random_hex};
@@ -85,15 +85,14 @@ pub fn signing_secret_place(account: AccountId, key: KeyId) -> Place {
 /// # Errors
 /// [`Error::NotFound`] for an unknown account.
 pub async fn issue_secret(
-    db: impl Acquire<'_, Database = Postgres>,
+    db: &mut PgConnection,
     peppers: &Peppers,
     encryption: &KeyRing,
     now: Timestamp,
     account: AccountId,
     entitlements: Option<&[Permission]>,
 ) -> Result<IssuedKey> {
-    let mut db = db.acquire().await?;
-    let mode = mode_of(&mut db, account).await?;
+    let mode = mode_of(db, account).await?;
     let (id, key) = generate(now, KeyKind::Secret, mode);
     let signing_secret = (mode == Mode::Live).then(|| format!("svc_ss_{}", random_hex(SECRET_BYTES)));
     let (pepper, entitlements) = (peppers.current(), entitlement_names(entitlements));
@@ -109,7 +108,7 @@ pub async fn issue_secret(
         sealed,
         now,
     )
-    .execute(&mut *db)
+    .execute(db)
     .await?;
     Ok(IssuedKey { id, key: Secret::new(key), signing_secret: signing_secret.map(Secret::new) })
 }
@@ -119,14 +118,13 @@ pub async fn issue_secret(
 /// # Errors
 /// [`Error::NotFound`] for an unknown account.
 pub async fn issue_publishable(
-    db: impl Acquire<'_, Database = Postgres>,
+    db: &mut PgConnection,
     peppers: &Peppers,
     now: Timestamp,
     account: AccountId,
     entitlements: Option<&[Permission]>,
 ) -> Result<IssuedKey> {
-    let mut db = db.acquire().await?;
-    let (id, key) = generate(now, KeyKind::Publishable, mode_of(&mut db, account).await?);
+    let (id, key) = generate(now, KeyKind::Publishable, mode_of(db, account).await?);
     let (pepper, entitlements) = (peppers.current(), entitlement_names(entitlements));
     sqlx::query!(
         "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, key_text, entitlements, created_at)
@@ -139,7 +137,7 @@ pub async fn issue_publishable(
         entitlements.as_deref(),
         now,
     )
-    .execute(&mut *db)
+    .execute(db)
     .await?;
     Ok(IssuedKey { id, key: Secret::new(key), signing_secret: None })
 }
@@ -186,16 +184,38 @@ pub async fn list(db: &PgPool, filter: KeyFilter) -> Result<Vec<KeyRow>> {
     Ok(rows)
 }
 
-/// Revokes a key. It is refused within a second (`KEY_CACHE_MS`). Revoking it again changes nothing. Returns its
-/// account.
+/// The newest keys of an account, without those as which users act.
+///
+/// # Errors
+/// Database errors only.
+pub async fn newest(db: &PgPool, account: AccountId, limit: i64) -> Result<Vec<KeyRow>> {
+    let rows = sqlx::query_as!(
+        KeyRow,
+        "SELECT id, account_id, kind, key_text, entitlements, created_at, revoked_at, expires_at, last_used_at, pepper_id
+         FROM api_keys WHERE account_id = $1 AND user_id IS NULL ORDER BY id DESC LIMIT $2",
+        account.uuid(),
+        limit,
+    );
+    Ok(rows.fetch_all(db).await?)
+}
+
+/// Revokes a key, of this account if one is given. It is refused within a second (`KEY_CACHE_MS`). Revoking it again
+/// changes nothing. Returns its account.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown key.
-pub async fn revoke(db: impl PgExecutor<'_>, key: KeyId, now: Timestamp) -> Result<AccountId> {
+pub async fn revoke(
+    db: impl PgExecutor<'_>,
+    account: Option<AccountId>,
+    key: KeyId,
+    now: Timestamp,
+) -> Result<AccountId> {
     let query = sqlx::query_scalar!(
-        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 AND user_id IS NULL RETURNING account_id",
+        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2)
+         WHERE id = $1 AND user_id IS NULL AND ($3::uuid IS NULL OR account_id = $3) RETURNING account_id",
         key.uuid(),
-        now
+        now,
+        account.map(AccountId::uuid),
     );
     query.fetch_optional(db).await?.ok_or_else(|| Error::no_such("key", key))
 }
@@ -219,8 +239,8 @@ pub async fn revoke_all(tx: &mut PgConnection, account: AccountId, now: Timestam
     Ok(revoked.fetch_all(tx).await?)
 }
 
-/// Issues a key that replaces another, with the same account, kind and entitlements. The former key expires after
-/// `grace`, or earlier if it already was to. Returns the account, the new key, and when the former key expires.
+/// Issues a key that replaces another, with the same account, kind and entitlements; only of `account` if one is given.
+/// The former key expires after `grace`, or earlier if it already was to. Returns the account, the new key, and when the former key expires.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown key, [`Error::Conflict`] if it is revoked or has expired.
@@ -229,18 +249,24 @@ pub async fn rotate(
     peppers: &Peppers,
     encryption: &KeyRing,
     now: Timestamp,
-    key: KeyId,
+    (account, key): (Option<AccountId>, KeyId),
     grace: Duration,
 ) -> Result<(AccountId, IssuedKey, Timestamp)> {
     let former = sqlx::query!(
         r#"UPDATE api_keys SET expires_at = least(expires_at, clock_timestamp() + make_interval(secs => $2))
-           WHERE id = $1 AND user_id IS NULL AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
+           WHERE id = $1 AND user_id IS NULL AND ($3::uuid IS NULL OR account_id = $3)
+               AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
            RETURNING account_id, kind, entitlements, expires_at AS "expires_at!""#,
         key.uuid(),
         grace.as_secs_f64(),
+        account.map(AccountId::uuid),
     );
     let Some(former) = former.fetch_optional(&mut *tx).await? else {
-        let existing = sqlx::query_scalar!("SELECT id FROM api_keys WHERE id = $1 AND user_id IS NULL", key.uuid());
+        let existing = sqlx::query_scalar!(
+            "SELECT id FROM api_keys WHERE id = $1 AND user_id IS NULL AND ($2::uuid IS NULL OR account_id = $2)",
+            key.uuid(),
+            account.map(AccountId::uuid),
+        );
         existing.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("key", key))?;
         return Err(Error::conflict("the key is revoked or has expired: issue a new one"));
     };

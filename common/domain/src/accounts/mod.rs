@@ -6,23 +6,24 @@ mod gateway_accounts;
 mod keys;
 mod payee;
 mod rehash;
+mod rows;
 mod scope;
 mod settlement;
 mod time;
 mod usage;
 
 pub use admin::{
-    AccountRow, AccountSettings, at_stripe, connect, connect_stripe, create, list, set, set_reconciliation,
-    set_unsupported, unsupported,
+    AccountSettings, at_stripe, connect, connect_stripe, create, set, set_reconciliation, set_unsupported, unsupported,
 };
 pub use authentication::{AuthError, Keys};
 pub use gateway_accounts::shared as sharing_a_gateway_account;
 pub use keys::{
-    IssuedKey, KeyFilter, KeyRow, issue_publishable, issue_secret, key_id, list as list_keys, revoke, revoke_all,
-    rotate, signing_secret_place,
+    IssuedKey, KeyFilter, KeyRow, issue_publishable, issue_secret, key_id, list as list_keys, newest as newest_keys,
+    revoke, revoke_all, rotate, signing_secret_place,
 };
 pub use payee::{Payee, payee};
 pub use rehash::{KeysUnderOtherPeppers, keys_under_other_peppers, rehash_publishable, samples as key_samples};
+pub use rows::{AccountRow, list, retrieve};
 pub use scope::Scope;
 pub use settlement::{Settlement, settlement, settlement_reader};
 pub use time::AccountTime;

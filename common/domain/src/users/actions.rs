@@ -1,10 +1,20 @@
 //! What users did, each once.
 
-use sqlx::PgPool;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
-use foundation::error::Result;
-use foundation::id::{AccountId, UserId};
+use sqlx::{PgConnection, PgPool};
+
+use foundation::crypto::{KeyRing, Place, Secret};
+use foundation::db::{Transaction, begin};
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, MerchantId, UserId};
 use foundation::time::Timestamp;
+
+use crate::accounts::Mode;
+
+/// How long a secret that was made can be shown.
+pub(super) const SECRET_LIFETIME: Duration = Duration::from_secs(600);
 
 /// The entries that are shown.
 const LATEST: i64 = 100;
@@ -17,7 +27,7 @@ pub struct Action {
     pub user: UserId,
     pub account: AccountId,
     /// Such as `payments.refund`.
-    pub name: &'static str,
+    pub name: String,
     /// SHA-256 of what is requested.
     pub content: [u8; 32],
     /// The object that is changed.
@@ -35,10 +45,17 @@ pub struct Outcome {
     pub message: Option<String>,
 }
 
+impl Outcome {
+    /// It was refused, for this reason.
+    pub fn refused(object: Option<String>, message: &str) -> Self {
+        Self { status: 422, object, message: Some(message.to_owned()) }
+    }
+}
+
 /// Whether a form was sent before.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Begun {
-    First,
+pub enum Begun<First = ()> {
+    First(First),
     /// The outcome is unknown while the first request is being processed, or if it was interrupted.
     Again(Option<Outcome>),
     /// With the same nonce, something else was requested.
@@ -51,6 +68,26 @@ impl Action {
     /// # Errors
     /// Database errors only.
     pub async fn begin(&self, db: &PgPool) -> Result<Begun> {
+        let mut connection = db.acquire().await?;
+        Ok(match self.insert(&mut connection).await? {
+            true => Begun::First(()),
+            false => self.repeated(&mut connection).await?,
+        })
+    }
+
+    /// Stores the action in the transaction of the change that it makes. Waits for another request that has begun it.
+    ///
+    /// # Errors
+    /// Database errors only.
+    pub async fn begin_change(self, db: &PgPool) -> Result<Begun<Change>> {
+        let mut tx = begin(db).await?;
+        match self.insert(&mut tx).await? {
+            true => Ok(Begun::First(Change { tx, action: self })),
+            false => self.repeated(&mut tx).await,
+        }
+    }
+
+    async fn insert(&self, db: &mut PgConnection) -> Result<bool> {
         let inserted = sqlx::query!(
             "INSERT INTO user_actions (nonce, user_id, account_id, action, content, object, began_at)
              VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp()) ON CONFLICT (nonce) DO NOTHING",
@@ -61,9 +98,10 @@ impl Action {
             &self.content[..],
             self.object,
         );
-        if inserted.execute(db).await?.rows_affected() == 1 {
-            return Ok(Begun::First);
-        }
+        Ok(inserted.execute(db).await?.rows_affected() == 1)
+    }
+
+    async fn repeated<First>(&self, db: &mut PgConnection) -> Result<Begun<First>> {
         let is_same = sqlx::query_scalar!(
             r#"SELECT EXISTS (SELECT FROM user_actions WHERE nonce = $1 AND user_id = $2 AND account_id = $3
                    AND action = $4 AND content = $5) AS "same!""#,
@@ -73,28 +111,40 @@ impl Action {
             self.name,
             &self.content[..],
         );
-        if is_same.fetch_one(db).await? {
-            find_action(db, self.user, &self.nonce).await.map(Begun::Again)
+        if is_same.fetch_one(&mut *db).await? {
+            find(db, self.user, &self.nonce).await.map(Begun::Again)
         } else {
             Ok(Begun::Other)
         }
     }
 
-    /// Stores the outcome, unless there is one, and returns the stored one.
+    /// Stores the outcome, unless there is one, and returns the stored one. `secret` is what [`take_secret`] returns.
     ///
     /// # Errors
     /// Database errors only.
-    pub async fn finish(&self, db: &PgPool, outcome: Outcome) -> Result<Outcome> {
+    pub async fn finish(
+        &self,
+        db: &mut PgConnection,
+        encryption: &KeyRing,
+        outcome: Outcome,
+        secret: Option<Secret<String>>,
+    ) -> Result<Outcome> {
+        let sealed = secret.map(|secret| encryption.seal(secret.expose(), &self.secret_place()));
         sqlx::query!(
-            "UPDATE user_actions SET status = $2, object = $3, message = $4 WHERE nonce = $1 AND status IS NULL",
+            "UPDATE user_actions SET status = $2, object = $3, message = $4, secret = $5 WHERE nonce = $1 AND status IS NULL",
             self.nonce,
             outcome.status,
             outcome.object,
             outcome.message,
+            sealed,
         )
-        .execute(db)
+        .execute(&mut *db)
         .await?;
-        Ok(find_action(db, self.user, &self.nonce).await?.unwrap_or(outcome))
+        Ok(find(db, self.user, &self.nonce).await?.unwrap_or(outcome))
+    }
+
+    fn secret_place(&self) -> Place {
+        Place::new("user_actions.secret", self.account, &self.nonce)
     }
 
     /// Forgets an action that was not begun, so that the form can be sent again.
@@ -112,6 +162,10 @@ impl Action {
 /// # Errors
 /// Database errors only.
 pub async fn find_action(db: &PgPool, user: UserId, nonce: &str) -> Result<Option<Outcome>> {
+    find(&mut *db.acquire().await?, user, nonce).await
+}
+
+async fn find(db: &mut PgConnection, user: UserId, nonce: &str) -> Result<Option<Outcome>> {
     let row = sqlx::query_as!(
         Outcome,
         r#"SELECT status AS "status!", object, message FROM user_actions
@@ -122,10 +176,84 @@ pub async fn find_action(db: &PgPool, user: UserId, nonce: &str) -> Result<Optio
     Ok(row.fetch_optional(db).await?)
 }
 
+/// Returns the secret that the user's action has made, the first time only, and for [`SECRET_LIFETIME`].
+///
+/// # Errors
+/// Database errors; [`Error::Internal`] if it cannot be decrypted.
+pub async fn take_secret(
+    db: &PgPool,
+    encryption: &KeyRing,
+    user: UserId,
+    nonce: &str,
+) -> Result<Option<Secret<String>>> {
+    let taken = sqlx::query!(
+        r#"WITH shown AS (SELECT nonce, secret FROM user_actions
+               WHERE nonce = $1 AND user_id = $2 AND secret IS NOT NULL FOR UPDATE)
+           UPDATE user_actions a SET secret = NULL FROM shown WHERE a.nonce = shown.nonce AND a.nonce = $1
+           RETURNING a.account_id AS "account_id: AccountId", shown.secret AS "secret!",
+               a.began_at > clock_timestamp() - make_interval(secs => $3) AS "is_new!""#,
+        nonce,
+        user.uuid(),
+        SECRET_LIFETIME.as_secs_f64(),
+    );
+    let Some(taken) = taken.fetch_optional(db).await?.filter(|taken| taken.is_new) else { return Ok(None) };
+    let place = Place::new("user_actions.secret", taken.account_id, nonce);
+    let secret = encryption.open(&taken.secret, &place);
+    secret.map(Some).ok_or_else(|| Error::internal("the secret of an action cannot be decrypted"))
+}
+
+/// A change and its record, which are committed together.
+pub struct Change {
+    tx: Transaction,
+    action: Action,
+}
+
+impl Change {
+    /// Commits, with the object that was changed and the secret to show once.
+    ///
+    /// # Errors
+    /// Database errors only; then neither is committed.
+    pub async fn commit(
+        mut self,
+        encryption: &KeyRing,
+        object: Option<String>,
+        secret: Option<Secret<String>>,
+    ) -> Result<Outcome> {
+        let outcome = Outcome { status: 200, object: object.or_else(|| self.action.object.clone()), message: None };
+        let outcome = self.action.finish(&mut self.tx, encryption, outcome, secret).await?;
+        self.tx.commit().await?;
+        Ok(outcome)
+    }
+
+    /// Rolls back, because the change was refused: the form can be sent again.
+    ///
+    /// # Errors
+    /// Database errors only.
+    pub async fn rollback(self) -> Result<()> {
+        Ok(self.tx.rollback().await?)
+    }
+}
+
+impl Deref for Change {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.tx
+    }
+}
+
+impl DerefMut for Change {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.tx
+    }
+}
+
 /// An entry of the log.
 #[derive(Debug)]
 pub struct Entry {
     pub began_at: Timestamp,
+    /// Of the account in which it was done.
+    pub mode: Mode,
     pub email: String,
     pub action: String,
     pub object: Option<String>,
@@ -133,17 +261,19 @@ pub struct Entry {
     pub status: Option<i16>,
 }
 
-/// The latest entries of an account, newest first.
+/// The latest entries of a merchant's accounts, newest first.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn latest_actions(db: &PgPool, account: AccountId) -> Result<Vec<Entry>> {
+pub async fn latest_actions(db: &PgPool, merchant: MerchantId) -> Result<Vec<Entry>> {
     let rows = sqlx::query_as!(
         Entry,
-        "SELECT a.began_at, u.email, a.action, a.object, a.status
-         FROM user_actions a JOIN users u ON u.id = a.user_id
-         WHERE a.account_id = $1 ORDER BY a.began_at DESC LIMIT $2",
-        account.uuid(),
+        r#"SELECT a.began_at, o.mode, u.email, a.action, a.object, a.status
+           FROM accounts o CROSS JOIN LATERAL (
+               SELECT * FROM user_actions l WHERE l.account_id = o.id ORDER BY l.began_at DESC LIMIT $2) a
+           JOIN users u ON u.id = a.user_id
+           WHERE o.merchant_id = $1 ORDER BY a.began_at DESC LIMIT $2"#,
+        merchant.uuid(),
         LATEST,
     );
     Ok(rows.fetch_all(db).await?)

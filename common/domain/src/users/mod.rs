@@ -1,17 +1,30 @@
 //! The people who work in a merchant's accounts, and their sessions in the portal.
 
 mod actions;
+mod cleanup;
 mod password;
 mod role;
+mod second_factor;
 mod sessions;
+mod team;
 
-pub use actions::{Action, Begun, Entry, Outcome, find_action, latest_actions};
-pub use role::Role;
-pub use sessions::{IDLE_LIMIT, LIFETIME, Session, SignedIn, delete_session, find_session};
+pub use actions::{Action, Begun, Change, Entry, Outcome, find_action, latest_actions, take_secret};
+pub use cleanup::clean_up;
+pub use role::{Area, Role};
+pub use second_factor::{NewFactor, add_factor, new_factor, remove_factor, replace_recovery_codes, totp_place};
+pub use sessions::{
+    CODE_LIFETIME, LIFETIME, Session, SessionRow, SignedIn, awaited_user, delete_session, end_session, find_session,
+    sessions,
+};
+pub use team::{
+    INVITATION_LIFETIME, Invitation, Member, accept_invitation, find_invitation, invitations, invite, members,
+    remove_member, revoke_invitation, set_role,
+};
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
-use foundation::crypto::{Secret, random_hex};
+use foundation::crypto::{KeyRing, Secret, random_hex};
+use foundation::db::begin;
 use foundation::email::is_internet_email;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, KeyId, MerchantId, UserId};
@@ -47,7 +60,19 @@ pub async fn create(
     if !is_internet_email(&email) {
         return Err(Error::invalid("email", "must be an e-mail address"));
     }
-    let (id, hash) = (UserId::new(now), password::hash(password).await?);
+    let hash = password::hash(password).await?;
+    insert(tx, now, merchant, &email, role, &hash).await
+}
+
+async fn insert(
+    tx: &mut PgConnection,
+    now: Timestamp,
+    merchant: MerchantId,
+    email: &str,
+    role: Role,
+    hash: &str,
+) -> Result<UserId> {
+    let id = UserId::new(now);
     sqlx::query!(
         "INSERT INTO users (id, merchant_id, email, role, password_hash, created_at) VALUES ($1, $2, $3, $4, $5, $6)",
         id.uuid(),
@@ -60,11 +85,15 @@ pub async fn create(
     .execute(tx)
     .await
     .map_err(|error| match error.as_database_error().and_then(|error| error.constraint()) {
-        Some("users_email") => Error::conflict("there is a user with this e-mail address"),
+        Some("users_email") => taken(),
         Some("users_merchant_id_fkey") => Error::no_such("merchant", merchant),
         _ => error.into(),
     })?;
     Ok(id)
+}
+
+fn taken() -> Error {
+    Error::conflict("there is a user with this e-mail address")
 }
 
 /// The users of a merchant or of all, by e-mail address.
@@ -95,37 +124,141 @@ pub async fn remove(tx: &mut PgConnection, now: Timestamp, user: UserId) -> Resu
     sessions::delete_all(tx, user).await
 }
 
-/// Sets another password. The user's sessions end.
+/// Sets another password and takes the second factor away, for a user who has lost either. The user's sessions end.
 ///
 /// # Errors
 /// 422 `password`; [`Error::NotFound`] for an unknown user.
 pub async fn set_password(tx: &mut PgConnection, user: UserId, password: Secret<String>) -> Result<()> {
     let hash = password::hash(password).await?;
-    let query =
-        sqlx::query_scalar!("UPDATE users SET password_hash = $2 WHERE id = $1 RETURNING id", user.uuid(), hash);
+    let query = sqlx::query_scalar!(
+        "UPDATE users SET password_hash = $2, totp_secret = NULL, totp_step = NULL, recovery_code_hashes = '{}'
+         WHERE id = $1 RETURNING id",
+        user.uuid(),
+        hash
+    );
     query.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("user", user))?;
     sessions::delete_all(tx, user).await
 }
 
-/// Signs a user in, if the password is right. Takes as long if there is no such user.
+/// A user who has just entered the right password.
+pub struct Confirmed {
+    user: UserId,
+    hash: String,
+}
+
+impl Confirmed {
+    pub const fn id(&self) -> UserId {
+        self.user
+    }
+}
+
+/// Checks a user's password again before something that a stolen session must not do.
+///
+/// # Errors
+/// 422 `current` if it is not the password.
+pub async fn confirm(db: &PgPool, user: UserId, current: Secret<String>) -> Result<Confirmed> {
+    let hash = sqlx::query_scalar!("SELECT password_hash FROM users WHERE id = $1", user.uuid()).fetch_one(db).await?;
+    match password::verify(current, Some(hash.clone())).await? {
+        true => Ok(Confirmed { user, hash }),
+        false => Err(Error::invalid("current", "the current password is wrong")),
+    }
+}
+
+/// The hash of a new password.
+pub struct NewPassword(String);
+
+impl NewPassword {
+    /// # Errors
+    /// 422 `password` if it is too short or too long.
+    pub async fn hash(password: Secret<String>) -> Result<Self> {
+        password::hash(password).await.map(Self)
+    }
+}
+
+/// Replaces a password. The user's other sessions end: all but the one with this cookie.
+///
+/// # Errors
+/// [`Error::Conflict`] if it was replaced since it was confirmed.
+pub async fn change_password(
+    tx: &mut PgConnection,
+    confirmed: &Confirmed,
+    cookie: &str,
+    new: NewPassword,
+) -> Result<()> {
+    let done = sqlx::query!(
+        "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2",
+        confirmed.user.uuid(),
+        confirmed.hash,
+        new.0,
+    );
+    if done.execute(&mut *tx).await?.rows_affected() == 0 {
+        return Err(Error::conflict("the password was changed meanwhile"));
+    }
+    sessions::delete_all_but(tx, confirmed.user, cookie).await
+}
+
+/// What a right password leads to.
+#[derive(Debug)]
+pub enum Passed {
+    /// The user has no second factor and is signed in.
+    In(Session),
+    /// A code is awaited, for as long as [`CODE_LIFETIME`]. The value of the cookie for it.
+    Awaiting(Secret<String>),
+}
+
+/// Checks the password. Takes as long if there is no such user.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn sign_in(db: &PgPool, email: &str, password: Secret<String>) -> Result<Option<Session>> {
+pub async fn sign_in(db: &PgPool, email: &str, password: Secret<String>, user_agent: &str) -> Result<Option<Passed>> {
     let email = email.to_lowercase();
     let user = match is_internet_email(&email) {
         true => {
-            let user =
-                sqlx::query!("SELECT id, password_hash FROM users WHERE email = $1 AND removed_at IS NULL", email);
+            let user = sqlx::query!(
+                r#"SELECT id, password_hash, totp_secret IS NOT NULL AS "has_factor!"
+                   FROM users WHERE email = $1 AND removed_at IS NULL"#,
+                email
+            );
             user.fetch_optional(db).await?
         }
         false => None,
     };
-    let id = user.as_ref().map(|user| user.id);
-    let is_right = password::verify(password, user.map(|user| user.password_hash)).await?;
-    match id.filter(|_| is_right) {
-        Some(id) => sessions::create(db, id).await.map(Some),
-        None => Ok(None),
+    let is_right = password::verify(password, user.as_ref().map(|user| user.password_hash.clone())).await?;
+    let Some(user) = user.filter(|_| is_right) else { return Ok(None) };
+    let mut tx = begin(db).await?;
+    // What has changed since is not overtaken: a new password ends the sessions that are committed before it.
+    let is_current = sqlx::query_scalar!(
+        "SELECT id FROM users WHERE id = $1 AND password_hash = $2 AND removed_at IS NULL AND (totp_secret IS NOT NULL) = $3
+         FOR SHARE",
+        user.id.uuid(),
+        user.password_hash,
+        user.has_factor,
+    );
+    if is_current.fetch_optional(&mut *tx).await?.is_none() {
+        return Ok(None);
+    }
+    let passed = match user.has_factor {
+        true => Passed::Awaiting(sessions::await_code(&mut tx, user.id).await?),
+        false => Passed::In(sessions::create(&mut tx, user.id, user_agent).await?),
+    };
+    tx.commit().await?;
+    Ok(Some(passed))
+}
+
+/// Signs in the user whose code is awaited, if it is right. `cookie` is that of [`Passed::Awaiting`].
+///
+/// # Errors
+/// Database errors; [`Error::Internal`] if the secret of the second factor cannot be decrypted.
+pub async fn sign_in_with_code(
+    db: &PgPool,
+    encryption: &KeyRing,
+    (user, cookie): (UserId, &str),
+    code: &str,
+    user_agent: &str,
+) -> Result<Option<Session>> {
+    match second_factor::accept_code(db, encryption, user, code).await? {
+        true => sessions::complete(db, user, cookie, user_agent).await,
+        false => Ok(None),
     }
 }
 

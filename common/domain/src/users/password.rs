@@ -1,6 +1,7 @@
 //! Passwords, stored as Argon2id hashes (RFC 9106).
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _, phc::PasswordHash};
@@ -8,12 +9,16 @@ use foundation::crypto::{Secret, random_hex};
 use foundation::error::{Error, Result};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 /// The length of a password in characters.
 const LENGTH: std::ops::RangeInclusive<usize> = 12..=128;
 
 /// Each computation needs 19 MiB and some tens of milliseconds of a processor.
 static COMPUTATIONS: Semaphore = Semaphore::const_new(4);
+
+/// How long a request waits for its turn.
+const WAIT: Duration = Duration::from_secs(5);
 
 /// Verified if there is no such user, so that the response takes as long as for one that exists.
 static OF_NOBODY: LazyLock<String> = LazyLock::new(|| compute(&random_hex(16)).unwrap_or_default());
@@ -54,7 +59,9 @@ fn compute(password: &str) -> Result<String> {
 }
 
 async fn blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let permit = COMPUTATIONS.acquire().await.map_err(|error| Error::internal(error.to_string()))?;
+    let permit = timeout(WAIT, COMPUTATIONS.acquire()).await;
+    let permit = permit.map_err(|_| Error::internal("too many passwords are being checked"))?;
+    let permit = permit.map_err(|error| Error::internal(error.to_string()))?;
     let computing = spawn_blocking(move || {
         // Held to the end of the computation, although the client may be gone.
         let _permit = permit;

@@ -17,6 +17,17 @@ pub enum Role {
     Viewer,
 }
 
+/// What only the portal does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// API keys and the origins that may use them.
+    Keys,
+    /// Settings and the team.
+    Settings,
+    /// One's own password, second factor and sessions.
+    Own,
+}
+
 impl Role {
     pub const ALL: [Self; 4] = [Self::Owner, Self::Developer, Self::Support, Self::Viewer];
 
@@ -30,20 +41,97 @@ impl Role {
         }
     }
 
+    /// Whether the role includes what only the portal does.
+    pub fn may(self, area: Area) -> bool {
+        match area {
+            Area::Keys => matches!(self, Self::Owner | Self::Developer),
+            Area::Settings => self == Self::Owner,
+            Area::Own => true,
+        }
+    }
+
     /// Whether the role includes an operation of /v1.
     pub fn allows(self, operation: Permission) -> bool {
-        let (resource, verb) = operation.name().split_once('.').unwrap_or_default();
-        if matches!(verb, "list" | "retrieve" | "attempts") {
-            return true;
-        }
-        match resource {
+        use Permission as P;
+        match operation {
+            P::CustomersRetrieve
+            | P::CustomersList
+            | P::PaymentMethodsList
+            | P::PaymentMethodsRetrieve
+            | P::PaymentsRetrieve
+            | P::PaymentsList
+            | P::RefundsRetrieve
+            | P::RefundsList
+            | P::DisputesRetrieve
+            | P::DisputesList
+            | P::SettlementsRetrieve
+            | P::EventsRetrieve
+            | P::EventsList
+            | P::WebhookEndpointsRetrieve
+            | P::WebhookEndpointsList
+            | P::WebhookDeliveriesList
+            | P::WebhookDeliveriesRetrieve
+            | P::AddressesRetrieve
+            | P::AddressesList
+            | P::PlansRetrieve
+            | P::PlansList
+            | P::SubscriptionsRetrieve
+            | P::SubscriptionsList
+            | P::InvoicesRetrieve
+            | P::InvoicesList
+            | P::InvoicesAttempts
+            | P::TestClockRetrieve
+            | P::RecurringInvoicesRetrieve
+            | P::RecurringInvoicesList
+            | P::PaymentLinksRetrieve
+            | P::PaymentLinksList => true,
+            P::CustomersCreate
+            | P::CustomersUpdate
+            | P::PaymentMethodsCreate
+            | P::PaymentMethodsUpdate
+            | P::PaymentMethodsDefault
+            | P::PaymentMethodsDelete
+            | P::PaymentsCreate
+            | P::PaymentsAuthorize
+            | P::PaymentsUpdate
+            | P::PaymentsCapture
+            | P::PaymentsPartialCapture
+            | P::PaymentsVoid
+            | P::PaymentsRefund
+            | P::PaymentsPartialRefund
+            | P::AddressesCreate
+            | P::AddressesUpdate
+            | P::AddressesDefault
+            | P::PlansCreate
+            | P::PlansUpdate
+            | P::SubscriptionsCreate
+            | P::SubscriptionsUpdate
+            | P::SubscriptionsCancel
+            | P::InvoicesCreate
+            | P::InvoicesUpdate
+            | P::InvoicesIssue
+            | P::InvoicesVoid
+            | P::InvoicesSchedule
+            | P::InvoicesCancelSchedule
+            | P::InvoicesSchedulerRun
+            | P::RecurringInvoicesCreate
+            | P::RecurringInvoicesUpdate
+            | P::RecurringInvoicesPause
+            | P::RecurringInvoicesResume
+            | P::RecurringInvoicesCancel
+            | P::PaymentLinksCreate
+            | P::PaymentLinksUpdate
+            | P::PaymentLinksCancel => self != Self::Viewer,
+            P::CustomersDelete => matches!(self, Self::Owner | Self::Support),
+            P::WebhookEndpointsCreate
+            | P::WebhookEndpointsUpdate
+            | P::WebhookEndpointsDelete
+            | P::WebhookEndpointsRotateSecret
+            | P::WebhookEndpointsTest
+            | P::WebhookDeliveriesReplay
+            | P::TestClockAdvance => matches!(self, Self::Owner | Self::Developer),
             // Only browsers of customers.
-            "checkout_sessions" | "tokens" => false,
-            "webhook_endpoints" | "webhook_deliveries" | "test_clock" => {
-                matches!(self, Self::Owner | Self::Developer)
-            }
-            "customers" if verb == "delete" => matches!(self, Self::Owner | Self::Support),
-            _ => self != Self::Viewer,
+            P::CheckoutSessionsCreate | P::TokensCreate => false,
         }
     }
 
@@ -75,6 +163,13 @@ mod tests {
             (Permission::TokensCreate, [0, 0, 0, 0]),
         ] {
             assert_eq!(count(operation), roles, "{operation:?}");
+        }
+    }
+
+    #[test]
+    fn only_owners_change_settings() {
+        for (area, roles) in [(Area::Keys, [1, 1, 0, 0]), (Area::Settings, [1, 0, 0, 0]), (Area::Own, [1; 4])] {
+            assert_eq!(Role::ALL.map(|role| u8::from(role.may(area))), roles, "{area:?}");
         }
     }
 

@@ -4,18 +4,26 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
-use foundation::crypto::{Secret, random_hex, sha256};
-use foundation::error::Result;
+use foundation::crypto::{Secret, hex, is_hex, random_hex, sha256, unhex};
+use foundation::db::begin;
+use foundation::error::{Error, Result};
 use foundation::id::{MerchantId, UserId};
+use foundation::time::Timestamp;
 
 use super::Role;
 
 /// How long a session lasts.
 pub const LIFETIME: Duration = Duration::from_secs(12 * 3_600);
 /// After how long without a request it ends.
-pub const IDLE_LIMIT: Duration = Duration::from_secs(2 * 3_600);
+const IDLE_LIMIT: Duration = Duration::from_secs(2 * 3_600);
 /// How exactly the last request is recorded.
 const RECORDED_EVERY: Duration = Duration::from_secs(60);
+/// How long the code of a second factor is awaited.
+pub const CODE_LIFETIME: Duration = Duration::from_secs(600);
+/// Bytes of a cookie.
+const COOKIE: usize = 32;
+/// The characters that are stored of a browser's name.
+const USER_AGENT: usize = 200;
 
 /// A new session.
 #[derive(Debug)]
@@ -35,29 +43,77 @@ pub struct SignedIn {
 }
 
 /// Creates a session, and deletes the user's expired ones.
-pub(super) async fn create(db: &PgPool, user: UserId) -> Result<Session> {
-    let cookie = random_hex(32);
+pub(super) async fn create(tx: &mut PgConnection, user: UserId, user_agent: &str) -> Result<Session> {
+    let cookie = random_hex(COOKIE);
+    let user_agent: String = user_agent.chars().take(USER_AGENT).collect();
     sqlx::query!(
         "WITH expired AS (DELETE FROM user_sessions WHERE cookie_hash = ANY (ARRAY(
              SELECT cookie_hash FROM user_sessions WHERE user_id = $2
                  AND (created_at < clock_timestamp() - make_interval(secs => $3)
                      OR last_used_at < clock_timestamp() - make_interval(secs => $4))
              ORDER BY cookie_hash FOR UPDATE SKIP LOCKED)))
-         INSERT INTO user_sessions (cookie_hash, user_id, created_at, last_used_at)
-         VALUES ($1, $2, clock_timestamp(), clock_timestamp())",
+         INSERT INTO user_sessions (cookie_hash, user_id, created_at, last_used_at, user_agent)
+         VALUES ($1, $2, clock_timestamp(), clock_timestamp(), $5)",
         &sha256(cookie.as_bytes())[..],
         user.uuid(),
         LIFETIME.as_secs_f64(),
         IDLE_LIMIT.as_secs_f64(),
+        user_agent,
     )
-    .execute(db)
+    .execute(tx)
     .await?;
     Ok(Session { user, cookie: Secret::new(cookie) })
 }
 
-/// Whether a text has the form of a cookie.
-fn is_cookie(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+/// Stores that the password was right and the code is awaited. Returns the cookie, and deletes what the user did not
+/// complete.
+pub(super) async fn await_code(tx: &mut PgConnection, user: UserId) -> Result<Secret<String>> {
+    let cookie = random_hex(COOKIE);
+    sqlx::query!(
+        "WITH expired AS (DELETE FROM user_sign_ins WHERE cookie_hash = ANY (ARRAY(
+             SELECT cookie_hash FROM user_sign_ins WHERE user_id = $2
+                 AND created_at < clock_timestamp() - make_interval(secs => $3)
+             ORDER BY cookie_hash FOR UPDATE SKIP LOCKED)))
+         INSERT INTO user_sign_ins (cookie_hash, user_id, created_at) VALUES ($1, $2, clock_timestamp())",
+        &sha256(cookie.as_bytes())[..],
+        user.uuid(),
+        CODE_LIFETIME.as_secs_f64(),
+    )
+    .execute(tx)
+    .await?;
+    Ok(Secret::new(cookie))
+}
+
+/// The user whose code is awaited, and the e-mail address.
+///
+/// # Errors
+/// Database errors only.
+pub async fn awaited_user(db: &PgPool, cookie: &str) -> Result<Option<(UserId, String)>> {
+    let found = sqlx::query!(
+        r#"SELECT u.id, u.email FROM user_sign_ins s JOIN users u ON u.id = s.user_id
+           WHERE s.cookie_hash = $1 AND u.removed_at IS NULL AND s.created_at > clock_timestamp() - make_interval(secs => $2)"#,
+        &sha256(cookie.as_bytes())[..],
+        CODE_LIFETIME.as_secs_f64(),
+    );
+    Ok(found.fetch_optional(db).await?.map(|user| (user.id, user.email)))
+}
+
+/// Replaces a sign-in by a session; `None` if another request has done so.
+pub(super) async fn complete(db: &PgPool, user: UserId, cookie: &str, user_agent: &str) -> Result<Option<Session>> {
+    let mut tx = begin(db).await?;
+    // A new password waits for this session, and ends it.
+    sqlx::query!("SELECT FROM users WHERE id = $1 FOR SHARE", user.uuid()).execute(&mut *tx).await?;
+    let done = sqlx::query!(
+        "DELETE FROM user_sign_ins WHERE cookie_hash = $1 AND user_id = $2",
+        &sha256(cookie.as_bytes())[..],
+        user.uuid()
+    );
+    if done.execute(&mut *tx).await?.rows_affected() == 0 {
+        return Ok(None);
+    }
+    let session = create(&mut tx, user, user_agent).await?;
+    tx.commit().await?;
+    Ok(Some(session))
 }
 
 /// The user of the session with this cookie, if it has not expired.
@@ -65,7 +121,7 @@ fn is_cookie(text: &str) -> bool {
 /// # Errors
 /// Database errors only.
 pub async fn find_session(db: &PgPool, cookie: &str) -> Result<Option<SignedIn>> {
-    if !is_cookie(cookie) {
+    if !is_hex(cookie, COOKIE) {
         return Ok(None);
     }
     let hash = sha256(cookie.as_bytes());
@@ -89,12 +145,75 @@ pub async fn find_session(db: &PgPool, cookie: &str) -> Result<Option<SignedIn>>
     Ok(Some(SignedIn { id: found.id, merchant_id: found.merchant_id, email: found.email, role: found.role }))
 }
 
+/// A session as its user sees it.
+#[derive(Debug)]
+pub struct SessionRow {
+    /// The hash of its cookie, in hexadecimal.
+    pub id: String,
+    pub created_at: Timestamp,
+    /// To about a minute.
+    pub last_used_at: Timestamp,
+    /// What the browser says it is.
+    pub user_agent: Option<String>,
+    /// Whether it is the one of this cookie.
+    pub is_current: bool,
+}
+
+/// The sessions of a user, the latest first. `cookie` is that of the request.
+///
+/// # Errors
+/// Database errors only.
+pub async fn sessions(db: &PgPool, user: UserId, cookie: &str) -> Result<Vec<SessionRow>> {
+    let rows = sqlx::query!(
+        "SELECT cookie_hash, created_at, last_used_at, user_agent FROM user_sessions
+         WHERE user_id = $1 AND created_at > clock_timestamp() - make_interval(secs => $2)
+             AND last_used_at > clock_timestamp() - make_interval(secs => $3)
+         ORDER BY created_at DESC",
+        user.uuid(),
+        LIFETIME.as_secs_f64(),
+        IDLE_LIMIT.as_secs_f64(),
+    );
+    let current = sha256(cookie.as_bytes());
+    let rows = rows.fetch_all(db).await?.into_iter().map(|row| SessionRow {
+        id: hex(&row.cookie_hash),
+        created_at: row.created_at,
+        last_used_at: row.last_used_at,
+        user_agent: row.user_agent,
+        is_current: row.cookie_hash == current,
+    });
+    Ok(rows.collect())
+}
+
+/// Ends one of the user's sessions, by [`SessionRow::id`].
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub async fn end_session(tx: &mut PgConnection, user: UserId, id: &str) -> Result<()> {
+    let unknown = || Error::no_such("session", "");
+    let hash = unhex(id).ok_or_else(unknown)?;
+    let query = sqlx::query_scalar!(
+        r#"DELETE FROM user_sessions WHERE cookie_hash = $1 AND user_id = $2 RETURNING true AS "ended!""#,
+        hash,
+        user.uuid()
+    );
+    query.fetch_optional(tx).await?.map(drop).ok_or_else(unknown)
+}
+
 /// Ends all sessions of a user.
 pub(super) async fn delete_all(tx: &mut PgConnection, user: UserId) -> Result<()> {
+    delete_all_but(tx, user, "").await
+}
+
+/// Ends all sessions of a user but the one with this cookie, and what the user did not complete.
+pub(super) async fn delete_all_but(tx: &mut PgConnection, user: UserId, cookie: &str) -> Result<()> {
     sqlx::query!(
-        "DELETE FROM user_sessions WHERE cookie_hash = ANY (ARRAY(
-             SELECT cookie_hash FROM user_sessions WHERE user_id = $1 ORDER BY cookie_hash FOR UPDATE))",
+        "WITH awaiting AS (DELETE FROM user_sign_ins WHERE cookie_hash = ANY (ARRAY(
+             SELECT cookie_hash FROM user_sign_ins WHERE user_id = $1 ORDER BY cookie_hash FOR UPDATE)))
+         DELETE FROM user_sessions WHERE cookie_hash = ANY (ARRAY(
+             SELECT cookie_hash FROM user_sessions WHERE user_id = $1 AND cookie_hash <> $2
+             ORDER BY cookie_hash FOR UPDATE))",
         user.uuid(),
+        &sha256(cookie.as_bytes())[..],
     )
     .execute(tx)
     .await?;

@@ -27,6 +27,10 @@ impl Date {
 
     /// Adds days, or subtracts them if negative; `None` outside the years 0000 to 9999.
     #[must_use]
+    pub fn days_until(self, later: Self) -> i64 {
+        i64::from((later.0 - self.0).get_days())
+    }
+
     pub fn plus_days(self, days: i64) -> Option<Self> {
         Self::from_number(self.number().checked_add(days)?)
     }

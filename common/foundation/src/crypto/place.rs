@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use crate::id::AccountId;
-
-/// The column, account and row of a ciphertext, which opens nowhere else.
+/// The column, owner and row of a ciphertext, which opens nowhere else.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// All of them.
@@ -14,9 +12,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// `column` is `table.column`, `row` the prefixed id of the row.
-    pub fn new(column: &str, account: AccountId, row: impl fmt::Display) -> Self {
-        Self { bound: format!("{column} {account} {row}"), row: row.to_string() }
+    /// `column` is `table.column`, `owner` the id of the account or the merchant, `row` the prefixed id of the row.
+    pub fn new(column: &str, owner: impl fmt::Display, row: impl fmt::Display) -> Self {
+        Self { bound: format!("{column} {owner} {row}"), row: row.to_string() }
     }
 }
 

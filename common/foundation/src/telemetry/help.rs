@@ -69,6 +69,7 @@ const METRICS: &[(&str, &str)] = &[
     ("queue_waiting", "Entries not read yet."),
     ("rate_limits_unshared_total", "Rate limit checks that Redis could not perform."),
     ("redis_up", "Whether Redis accepts wake-ups from this process."),
+    ("request_log_dropped_total", "Requests that are missing in the log of merchants."),
     ("scheduler_handed_out_total", "Ids enqueued by the sweep."),
     ("scheduler_tick_seconds", "Duration of a tick."),
     ("scheduler_ticks_total", "Ticks by outcome."),

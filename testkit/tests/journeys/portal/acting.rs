@@ -11,11 +11,7 @@ use crate::support::{Merchant, created, id, merchant, ok, sale};
 async fn act(visitor: &Visitor, object: &str, action: &str, form: &[(&str, &str)]) -> Result<Page> {
     let address = format!("{object}/{action}");
     let page = visitor.open(object).await?;
-    send(visitor, &address, page.nonce(&address)?, form).await
-}
-
-async fn send(visitor: &Visitor, address: &str, nonce: &str, form: &[(&str, &str)]) -> Result<Page> {
-    visitor.post(address, &visitor.url, &[&[("nonce", nonce)][..], form].concat()).await
+    visitor.send(&address, page.nonce(&address)?, form).await
 }
 
 async fn payment(merchant: &Merchant, body: Value) -> Result<String> {
@@ -34,12 +30,12 @@ async fn a_refund_that_is_sent_many_times_is_one_refund() -> Result<()> {
     let (object, address) = (format!("/test/payments/{payment}"), format!("/test/payments/{payment}/refund"));
     let page = visitor.open(&object).await?;
     let (nonce, form) = (page.nonce(&address)?, [("amount", "12.34"), ("reason", "Too late")]);
-    let pages = try_join_all((0..10).map(|_| send(&visitor, &address, nonce, &form))).await?;
+    let pages = try_join_all((0..10).map(|_| visitor.send(&address, nonce, &form))).await?;
     for page in pages {
         assert_eq!((page.status, page.location()), (303, format!("{object}?did={nonce}").as_str()), "{}", page.html);
     }
     merchant.wait_for_status(&payment, "partially_refunded").await?;
-    let other = send(&visitor, &address, nonce, &[("amount", "1.00")]).await?;
+    let other = visitor.send(&address, nonce, &[("amount", "1.00")]).await?;
     assert!(other.status == 422 && other.html.contains("was sent before"), "{}", other.html);
     let shown_page = visitor.open(&format!("{object}?did={nonce}")).await?;
     assert!(shown_page.html.contains("Requested. The outcome follows."), "{}", shown_page.html);
@@ -80,9 +76,9 @@ async fn an_interrupted_form_never_has_two_effects() -> Result<()> {
         let (object, address) = (format!("/test/payments/{payment}"), format!("/test/payments/{payment}/refund"));
         let page = visitor.open(&object).await?;
         let (nonce, form) = (page.nonce(&address)?, [("amount", "10")]);
-        assert_eq!(send(&visitor, &address, nonce, &form).await?.status, 303);
+        assert_eq!(visitor.send(&address, nonce, &form).await?.status, 303);
         interrupt(&merchant, nonce).await?;
-        assert_eq!(send(&visitor, &address, nonce, &form).await?.status, 303, "it is completed");
+        assert_eq!(visitor.send(&address, nonce, &form).await?.status, 303, "it is completed");
         let shown = current(&merchant, &format!("/v1/payments/{payment}")).await?;
         assert_eq!(shown["refunds"].as_array().map(Vec::len), Some(1), "{shown}");
         anyhow::Ok(())
@@ -92,11 +88,11 @@ async fn an_interrupted_form_never_has_two_effects() -> Result<()> {
             (format!("/v1/recurring_invoices/{recurring}"), format!("/test/recurring-invoices/{recurring}"));
         let (page, address) = (visitor.open(&object).await?, format!("{object}/pause"));
         let nonce = page.nonce(&address)?;
-        assert_eq!(send(&visitor, &address, nonce, &[]).await?.status, 303);
+        assert_eq!(visitor.send(&address, nonce, &[]).await?.status, 303);
         assert_eq!(current(&merchant, &path).await?["status"], "paused");
         interrupt(&merchant, nonce).await?;
         ok(&merchant.api.post(&format!("{path}/resume"), json!({})).await?);
-        let page = send(&visitor, &address, nonce, &[]).await?;
+        let page = visitor.send(&address, nonce, &[]).await?;
         assert!(page.status == 422 && page.html.contains("not known what came of it"), "{}", page.html);
         assert_eq!(current(&merchant, &path).await?["status"], "active", "it is not paused again");
         anyhow::Ok(())
@@ -105,7 +101,7 @@ async fn an_interrupted_form_never_has_two_effects() -> Result<()> {
         let (address, nonce) = (format!("{customer}/erase"), "00000000000000000000000000000e5a");
         let nonce = format!("{}{}", &visitor.cookie[..16], &nonce[16..]);
         for _ in 0..2 {
-            let page = send(&visitor, &address, &nonce, &[("confirm", "yes")]).await?;
+            let page = visitor.send(&address, &nonce, &[("confirm", "yes")]).await?;
             assert_eq!((page.status, page.location()), (303, "/test/customers"), "{}", page.html);
             interrupt(&merchant, &nonce).await?;
         }
@@ -122,14 +118,14 @@ async fn a_form_that_is_refused_can_be_corrected() -> Result<()> {
     let page = visitor.open(address).await?;
     let form =
         [("customerId", "cus_unknown"), ("amount", "12.50"), ("currency", "EUR"), ("description", "Two <hours>")];
-    let page = send(&visitor, address, page.nonce(address)?, &form).await?;
+    let page = visitor.send(address, page.nonce(address)?, &form).await?;
     assert_eq!(page.status, 422, "{}", page.html);
     for part in ["role=\"alert\"", "value=\"12.50\"", "value=\"Two &lt;hours&gt;\""] {
         assert!(page.html.contains(part), "{part} in {}", page.html);
     }
     let customer = merchant.customer().await?;
     let form = [("customerId", customer.as_str()), ("amount", "12.50"), ("currency", "EUR")];
-    let page = send(&visitor, address, page.nonce(address)?, &form).await?;
+    let page = visitor.send(address, page.nonce(address)?, &form).await?;
     assert!(page.status == 303 && page.location().starts_with("/test/invoices/inv_"), "{}", page.html);
     Ok(())
 }
@@ -152,8 +148,8 @@ async fn the_days_work_is_done_in_forms() -> Result<()> {
         let address = format!("/test/{list}/new");
         let page = visitor.open(&address).await?;
         let nonce = page.nonce(&address)?;
-        let page = send(&visitor, &address, nonce, form).await?;
-        let again = send(&visitor, &address, nonce, form).await?;
+        let page = visitor.send(&address, nonce, form).await?;
+        let again = visitor.send(&address, nonce, form).await?;
         assert_eq!((page.status, page.location()), (again.status, again.location()), "{}", page.html);
         let object = page.location().split('?').next().context("a location")?.to_owned();
         assert!(visitor.open(page.location()).await?.html.contains("Done."), "{object}");
@@ -185,7 +181,7 @@ async fn the_days_work_is_done_in_forms() -> Result<()> {
     assert!(asked.status == 200 && asked.html.contains("Confirm"), "{}", asked.html);
     assert_eq!(visitor.open(&customer).await?.status, 200, "not yet");
     let address = format!("{customer}/erase");
-    let erased = send(&visitor, &address, asked.nonce(&address)?, &[("confirm", "yes")]).await?;
+    let erased = visitor.send(&address, asked.nonce(&address)?, &[("confirm", "yes")]).await?;
     assert_eq!((erased.status, erased.location()), (303, "/test/customers"));
     assert_eq!(visitor.open(&customer).await?.status, 404);
     let log = visitor.open("/test/activity").await?;
@@ -206,7 +202,7 @@ async fn a_role_does_what_it_includes_and_nothing_else() -> Result<()> {
         let visitor = Visitor::signed_in(&merchant, role).await?;
         let post = async |path: String, end: &str, form: &[(&str, &str)]| {
             let nonce = format!("{}{end}", &visitor.cookie[..31]);
-            let page = send(&visitor, &path, &nonce, form).await?;
+            let page = visitor.send(&path, &nonce, form).await?;
             anyhow::Ok(page.status)
         };
         let refunded = post(format!("/test/payments/{payment}/refund"), "1", &[("amount", "1.00")]).await?;
@@ -219,7 +215,7 @@ async fn a_role_does_what_it_includes_and_nothing_else() -> Result<()> {
     let foreign = Visitor::signed_in(&other, "owner").await?;
     for path in [format!("/test/payments/{payment}/refund"), format!("/test/customers/{customer}/erase")] {
         let nonce = format!("{}{}", &foreign.cookie[..30], path.len());
-        let page = send(&foreign, &path, &nonce, &[("confirm", "yes")]).await?;
+        let page = foreign.send(&path, &nonce, &[("confirm", "yes")]).await?;
         assert_eq!(page.status, 404, "{path}");
     }
     current(&merchant, &format!("/v1/customers/{customer}")).await?;

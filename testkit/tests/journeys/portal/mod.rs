@@ -1,8 +1,12 @@
 //! The portal without a browser: sign-in, sessions, pages, and what no one may see.
 
 mod acting;
+mod developers;
+mod home;
 mod reading;
+mod requests;
 mod sign_in;
+mod team;
 
 use anyhow::{Context, Result};
 use reqwest::header::{COOKIE, LOCATION, ORIGIN, SET_COOKIE};
@@ -32,7 +36,20 @@ impl Page {
 
     /// The value that a new session's cookie has.
     fn cookie(&self) -> Option<&str> {
-        self.headers.get(SET_COOKIE)?.to_str().ok()?.split(';').next()?.strip_prefix("__Host-session=")
+        self.cookie_named("__Host-session")
+    }
+
+    fn cookie_named(&self, name: &str) -> Option<&str> {
+        let set = self.headers.get_all(SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
+        set.filter_map(|cookie| cookie.split(';').next()?.split_once('='))
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| value)
+    }
+
+    /// The text between the first `before` and the next `<`.
+    fn text_after(&self, before: &str) -> Result<&str> {
+        let rest = self.html.split_once(before).with_context(|| format!("{before} in {}", self.html))?.1;
+        Ok(rest.split('<').next().unwrap_or_default())
     }
 }
 
@@ -41,12 +58,14 @@ struct Visitor {
     client: reqwest::Client,
     url: String,
     cookie: String,
+    /// Of a sign-in whose code is awaited.
+    awaiting: String,
 }
 
 impl Visitor {
     async fn new() -> Result<Self> {
         let client = reqwest::Client::builder().redirect(Policy::none()).build()?;
-        Ok(Self { client, url: cluster().await?.portal_url(0), cookie: String::new() })
+        Ok(Self { client, url: cluster().await?.portal_url(0), cookie: String::new(), awaiting: String::new() })
     }
 
     /// The browser of a new user of the merchant.
@@ -60,13 +79,31 @@ impl Visitor {
 
     async fn open(&self, path: &str) -> Result<Page> {
         let request = self.client.get(format!("{}{path}", self.url));
-        read(request.header(COOKIE, format!("__Host-session={}", self.cookie))).await
+        read(request.header(COOKIE, self.cookies())).await
+    }
+
+    fn cookies(&self) -> String {
+        format!("__Host-session={}; __Host-sign-in={}", self.cookie, self.awaiting)
+    }
+
+    /// Sends a form of a page once, and returns the page that it leads to.
+    async fn act(&self, page: &str, address: &str, form: &[(&str, &str)]) -> Result<Page> {
+        let page = self.open(page).await?;
+        let done = self.send(address, page.nonce(address)?, form).await?;
+        match done.status {
+            303 => self.open(done.location()).await,
+            _ => Ok(done),
+        }
+    }
+
+    async fn send(&self, address: &str, nonce: &str, form: &[(&str, &str)]) -> Result<Page> {
+        self.post(address, &self.url, &[&[("nonce", nonce)][..], form].concat()).await
     }
 
     async fn post(&self, path: &str, origin: &str, form: &[(&str, &str)]) -> Result<Page> {
         let body = form.iter().map(|(name, value)| format!("{name}={}", value.replace('+', "%2B"))).collect::<Vec<_>>();
         let request = self.client.post(format!("{}{path}", self.url)).header(ORIGIN, origin).body(body.join("&"));
-        read(request.header(COOKIE, format!("__Host-session={}", self.cookie))).await
+        read(request.header(COOKIE, self.cookies())).await
     }
 
     async fn sign_in(&self, email: &str, password: &str) -> Result<Page> {

@@ -5,16 +5,18 @@ use uuid::Uuid;
 
 use domain::accounts::signing_secret_place;
 use domain::idempotency::response_place;
+use domain::users::totp_place;
 use domain::webhooks::{previous_secret_place, secret_place};
 use foundation::crypto::Place;
 use foundation::error::Result;
-use foundation::id::{AccountId, CreationKeyId, KeyId, ProviderAccountId, WebhookEndpointId};
+use foundation::id::{AccountId, CreationKeyId, KeyId, MerchantId, ProviderAccountId, UserId, WebhookEndpointId};
 use providers::credentials::place as credentials_place;
 
 /// A ciphertext and the id of its row.
 pub(super) struct Sealed {
     pub(super) id: Uuid,
-    pub(super) account_id: AccountId,
+    /// The account or the merchant.
+    pub(super) owner: Uuid,
     pub(super) sealed: Vec<u8>,
     /// Whether it may be needed again.
     pub(super) in_use: bool,
@@ -41,7 +43,7 @@ impl Batch {
 }
 
 macro_rules! columns {
-    ($($(#[doc = $what:literal])+ $column:ident = $table:literal . $sealed:literal, of $id:ident, at $place:path, in_use $in_use:literal;)+) => {
+    ($($(#[doc = $what:literal])+ $column:ident = $table:literal . $sealed:literal, of $id:ident, owned by $owner:ident = $owner_id:literal, at $place:path, in_use $in_use:literal;)+) => {
         /// A column with ciphertexts sealed under the configured encryption key.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Column {
@@ -67,9 +69,9 @@ macro_rules! columns {
             }
 
             /// What the ciphertext in a row is sealed for.
-            pub(super) fn place(self, account: AccountId, id: Uuid) -> Place {
+            pub(super) fn place(self, owner: Uuid, id: Uuid) -> Place {
                 match self {
-                    $(Self::$column => $place(account, $id::from_uuid(id)),)+
+                    $(Self::$column => $place($owner::from_uuid(owner), $id::from_uuid(id)),)+
                 }
             }
 
@@ -78,7 +80,7 @@ macro_rules! columns {
                 Ok(match self {
                     $(Self::$column => sqlx::query_as!(
                         Sealed,
-                        r#"SELECT id AS "id!: Uuid", account_id AS "account_id!: AccountId", "# + $sealed + r#" AS "sealed!", ("# + $in_use + r#") AS "in_use!" FROM "#
+                        r#"SELECT id AS "id!: Uuid", "# + $owner_id + r#" AS "owner!: Uuid", "# + $sealed + r#" AS "sealed!", ("# + $in_use + r#") AS "in_use!" FROM "#
                             + $table + " WHERE " + $sealed + " IS NOT NULL AND id > $1 ORDER BY id LIMIT $2",
                         after,
                         limit,
@@ -115,19 +117,21 @@ macro_rules! columns {
 
 columns! {
     /// Secrets with which clients of live keys sign requests.
-    SigningSecret = "api_keys"."signing_secret", of KeyId, at signing_secret_place,
+    SigningSecret = "api_keys"."signing_secret", of KeyId, owned by AccountId = "account_id", at signing_secret_place,
         in_use "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())";
     /// Secrets that sign webhook deliveries.
-    WebhookSecret = "webhook_endpoints"."secret", of WebhookEndpointId, at secret_place,
+    WebhookSecret = "webhook_endpoints"."secret", of WebhookEndpointId, owned by AccountId = "account_id", at secret_place,
         in_use "deleted_at IS NULL";
     /// Previous secrets, which sign too for a time after a rotation.
-    FormerWebhookSecret = "webhook_endpoints"."previous_secret", of WebhookEndpointId, at previous_secret_place,
+    FormerWebhookSecret = "webhook_endpoints"."previous_secret", of WebhookEndpointId, owned by AccountId = "account_id", at previous_secret_place,
         in_use "deleted_at IS NULL AND previous_secret_until > clock_timestamp()";
     /// Stored responses with a secret, for replays of a creation.
-    StoredResponse = "creation_keys"."sealed_answer", of CreationKeyId, at response_place, in_use "true";
+    StoredResponse = "creation_keys"."sealed_answer", of CreationKeyId, owned by AccountId = "account_id", at response_place, in_use "true";
     /// Credentials of accounts at providers.
-    Credentials = "provider_accounts"."credentials", of ProviderAccountId, at credentials_place,
-        in_use "true";
+    Credentials = "provider_accounts"."credentials", of ProviderAccountId, owned by AccountId = "account_id", at credentials_place, in_use "true";
+    /// Secrets of second factors.
+    Totp = "users"."totp_secret", of UserId, owned by MerchantId = "merchant_id", at totp_place,
+        in_use "removed_at IS NULL";
 }
 
 /// Returns the secrets that a starting process tests its keys with: the newest and the oldest of each kind in use.

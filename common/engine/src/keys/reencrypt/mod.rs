@@ -47,7 +47,7 @@ pub async fn sealed_secrets(db: &PgPool, ring: &KeyRing) -> Result<SealedSecrets
         let mut after = Uuid::nil();
         while let Some(rows) = next(*column, db, &mut after, PAGE).await? {
             for row in rows {
-                match ring.sealed_under(&row.sealed, &column.place(row.account_id, row.id)) {
+                match ring.sealed_under(&row.sealed, &column.place(row.owner, row.id)) {
                     SealedUnder::Current => found.current += 1,
                     SealedUnder::CurrentUnbound(_) => found.unbound += 1,
                     SealedUnder::Other(_) => found.other += 1,
@@ -124,7 +124,7 @@ async fn next(column: Column, db: &PgPool, after: &mut Uuid, limit: i64) -> Resu
 fn reseal(column: Column, ring: &KeyRing, rows: Vec<Sealed>) -> Batch {
     let mut batch = Batch::default();
     for row in rows {
-        let place = column.place(row.account_id, row.id);
+        let place = column.place(row.owner, row.id);
         match ring.sealed_under(&row.sealed, &place) {
             SealedUnder::CurrentUnbound(plain) | SealedUnder::Other(plain) => {
                 batch.push(row, ring.seal(plain.expose(), &place));
@@ -166,9 +166,10 @@ mod tests {
     use super::*;
     use foundation::db;
 
-    /// `bytea` columns without ciphertext have this suffix, or are listed below.
+    /// `bytea` columns without ciphertext have this suffix, or are listed below. A secret of an action lasts 10 minutes.
     const HASH: &str = "_hash";
-    const NOT_SEALED: [&str; 3] = ["api_keys.pepper_id", "user_actions.content", "_sqlx_migrations.checksum"];
+    const OTHERS: [&str; 4] =
+        ["api_keys.pepper_id", "user_actions.content", "user_actions.secret", "_sqlx_migrations.checksum"];
 
     #[tokio::test]
     async fn every_bytea_column_is_reencrypted_or_holds_a_hash() {
@@ -184,7 +185,7 @@ mod tests {
         .fetch_all(&db)
         .await
         .expect("the catalog");
-        let sealed = |column: &&String| !column.ends_with(HASH) && !NOT_SEALED.contains(&column.as_str());
+        let sealed = |column: &&String| !column.ends_with(HASH) && !OTHERS.contains(&column.as_str());
         let mut found: Vec<_> = columns.iter().filter(sealed).map(String::as_str).collect();
         let mut known: Vec<_> = Column::ALL.iter().map(|column| column.name()).collect();
         found.sort_unstable();

@@ -1,0 +1,41 @@
+//! What ends by itself: sessions, sign-ins without a code, and secrets that nobody has looked at.
+
+use sqlx::PgPool;
+
+use foundation::error::Result;
+
+use super::actions::SECRET_LIFETIME;
+use super::sessions::{CODE_LIFETIME, LIFETIME};
+
+/// Deletes what has ended, at most `limit` rows of each kind. Returns the highest number of a kind.
+///
+/// # Errors
+/// Database errors only.
+pub async fn clean_up(db: &PgPool, limit: i64) -> Result<u64> {
+    let secrets = sqlx::query!(
+        "UPDATE user_actions SET secret = NULL WHERE nonce = ANY (ARRAY(
+             SELECT nonce FROM user_actions
+             WHERE secret IS NOT NULL AND began_at < clock_timestamp() - make_interval(secs => $1)
+             ORDER BY began_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+        SECRET_LIFETIME.as_secs_f64(),
+        limit,
+    );
+    let secrets = secrets.execute(db).await?.rows_affected();
+    let sign_ins = sqlx::query!(
+        "DELETE FROM user_sign_ins WHERE cookie_hash = ANY (ARRAY(
+             SELECT cookie_hash FROM user_sign_ins WHERE created_at < clock_timestamp() - make_interval(secs => $1)
+             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+        CODE_LIFETIME.as_secs_f64(),
+        limit,
+    );
+    let sign_ins = sign_ins.execute(db).await?.rows_affected();
+    let sessions = sqlx::query!(
+        "DELETE FROM user_sessions WHERE cookie_hash = ANY (ARRAY(
+             SELECT cookie_hash FROM user_sessions WHERE created_at < clock_timestamp() - make_interval(secs => $1)
+             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+        LIFETIME.as_secs_f64(),
+        limit,
+    );
+    let sessions = sessions.execute(db).await?.rows_affected();
+    Ok(secrets.max(sign_ins).max(sessions))
+}

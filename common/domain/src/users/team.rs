@@ -1,0 +1,221 @@
+//! The people of a merchant: who they are, and invitations.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
+
+use foundation::crypto::{Secret, random_hex, sha256};
+use foundation::db::begin;
+use foundation::email::is_internet_email;
+use foundation::error::{Error, Result};
+use foundation::id::{InvitationId, MerchantId, UserId};
+use foundation::time::Timestamp;
+
+use super::{Role, Session, SignedIn, password, sessions, taken};
+
+/// How long an invitation can be accepted.
+pub const INVITATION_LIFETIME: Duration = Duration::from_secs(7 * 86_400);
+
+/// A user of a merchant.
+#[derive(Debug)]
+pub struct Member {
+    pub id: UserId,
+    pub email: String,
+    pub role: Role,
+    /// Whether the user has a second factor.
+    pub has_factor: bool,
+    /// When the user's latest session was used, to about a minute.
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// An invitation that can be accepted.
+#[derive(Debug)]
+pub struct Invitation {
+    pub id: InvitationId,
+    pub merchant_id: MerchantId,
+    pub email: String,
+    pub role: Role,
+    pub created_at: Timestamp,
+}
+
+/// The users of a merchant, by e-mail address.
+///
+/// # Errors
+/// Database errors only.
+pub async fn members(db: &PgPool, merchant: MerchantId) -> Result<Vec<Member>> {
+    let rows = sqlx::query_as!(
+        Member,
+        r#"SELECT id, email, role, totp_secret IS NOT NULL AS "has_factor!",
+               (SELECT max(last_used_at) FROM user_sessions s WHERE s.user_id = u.id) AS last_used_at
+           FROM users u WHERE merchant_id = $1 AND removed_at IS NULL ORDER BY email"#,
+        merchant.uuid(),
+    );
+    Ok(rows.fetch_all(db).await?)
+}
+
+/// The invitations of a merchant that can be accepted, newest first.
+///
+/// # Errors
+/// Database errors only.
+pub async fn invitations(db: &PgPool, merchant: MerchantId) -> Result<Vec<Invitation>> {
+    let rows = sqlx::query_as!(
+        Invitation,
+        "SELECT v.id, v.merchant_id, v.email, v.role, v.created_at FROM user_invitations v JOIN users i ON i.id = v.invited_by
+         WHERE v.merchant_id = $1 AND v.ended_at IS NULL AND v.created_at > clock_timestamp() - make_interval(secs => $2)
+             AND i.role = 'owner' AND i.removed_at IS NULL
+         ORDER BY v.created_at DESC",
+        merchant.uuid(),
+        INVITATION_LIFETIME.as_secs_f64(),
+    );
+    Ok(rows.fetch_all(db).await?)
+}
+
+/// Invites a person, while the inviting user is an owner. The token in the link is returned only here.
+///
+/// # Errors
+/// 422 `email`; [`Error::Conflict`] if there is a user with this e-mail address.
+pub async fn invite(
+    tx: &mut PgConnection,
+    now: Timestamp,
+    owner: &SignedIn,
+    email: &str,
+    role: Role,
+) -> Result<(InvitationId, Secret<String>)> {
+    let email = email.to_lowercase();
+    if !is_internet_email(&email) {
+        return Err(Error::invalid("email", "must be an e-mail address"));
+    }
+    let exists = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM users WHERE email = $1 AND removed_at IS NULL) AS "exists!""#,
+        email
+    );
+    if exists.fetch_one(&mut *tx).await? {
+        return Err(taken());
+    }
+    let (id, token) = (InvitationId::new(now), random_hex(32));
+    sqlx::query!(
+        "INSERT INTO user_invitations (id, merchant_id, email, role, token_hash, invited_by, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp())",
+        id.uuid(),
+        owner.merchant_id.uuid(),
+        email,
+        role as Role,
+        &sha256(token.as_bytes())[..],
+        owner.id.uuid(),
+    )
+    .execute(tx)
+    .await?;
+    Ok((id, Secret::new(token)))
+}
+
+/// The invitation with this token, if it can be accepted.
+///
+/// # Errors
+/// Database errors only.
+pub async fn find_invitation(db: &PgPool, token: &str) -> Result<Option<Invitation>> {
+    let row = sqlx::query_as!(
+        Invitation,
+        "SELECT v.id, v.merchant_id, v.email, v.role, v.created_at FROM user_invitations v JOIN users i ON i.id = v.invited_by
+         WHERE v.token_hash = $1 AND v.ended_at IS NULL AND v.created_at > clock_timestamp() - make_interval(secs => $2)
+             AND i.role = 'owner' AND i.removed_at IS NULL",
+        &sha256(token.as_bytes())[..],
+        INVITATION_LIFETIME.as_secs_f64(),
+    );
+    Ok(row.fetch_optional(db).await?)
+}
+
+/// Accepts an invitation, once: creates the user with this password, and signs the user in.
+///
+/// # Errors
+/// 422 `password`; [`Error::NotFound`] if the invitation cannot be accepted; [`Error::Conflict`] if there is a user with
+/// this e-mail address.
+pub async fn accept_invitation(
+    db: &PgPool,
+    now: Timestamp,
+    token: &str,
+    password: Secret<String>,
+    user_agent: &str,
+) -> Result<Session> {
+    let hash = password::hash(password).await?;
+    let mut tx = begin(db).await?;
+    let accepted = sqlx::query!(
+        "UPDATE user_invitations SET ended_at = clock_timestamp()
+         WHERE token_hash = $1 AND ended_at IS NULL AND created_at > clock_timestamp() - make_interval(secs => $2)
+             AND EXISTS (SELECT FROM users i WHERE i.id = invited_by AND i.role = 'owner' AND i.removed_at IS NULL)
+         RETURNING merchant_id, email, role",
+        &sha256(token.as_bytes())[..],
+        INVITATION_LIFETIME.as_secs_f64(),
+    );
+    let accepted = accepted.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("invitation", ""))?;
+    let id = super::insert(&mut tx, now, accepted.merchant_id, &accepted.email, accepted.role, &hash).await?;
+    let session = sessions::create(&mut tx, id, user_agent).await?;
+    tx.commit().await?;
+    Ok(session)
+}
+
+/// Revokes an invitation.
+///
+/// # Errors
+/// [`Error::NotFound`] if the merchant has no such invitation that can be accepted.
+pub async fn revoke_invitation(tx: &mut PgConnection, merchant: MerchantId, id: InvitationId) -> Result<()> {
+    let done = sqlx::query!(
+        "UPDATE user_invitations SET ended_at = clock_timestamp() WHERE id = $1 AND merchant_id = $2 AND ended_at IS NULL",
+        id.uuid(),
+        merchant.uuid(),
+    );
+    match done.execute(tx).await?.rows_affected() {
+        0 => Err(Error::no_such("invitation", id)),
+        _ => Ok(()),
+    }
+}
+
+/// Gives a user of the merchant another role.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] if no owner would remain.
+pub async fn set_role(tx: &mut PgConnection, merchant: MerchantId, user: UserId, role: Role) -> Result<()> {
+    if role != Role::Owner {
+        require_another_owner(tx, merchant, user).await?;
+    }
+    let done = sqlx::query!(
+        "UPDATE users SET role = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL",
+        user.uuid(),
+        merchant.uuid(),
+        role as Role,
+    );
+    match done.execute(tx).await?.rows_affected() {
+        0 => Err(Error::no_such("user", user)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a user of the merchant, who stays in the log. The user's sessions end.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Conflict`] if no owner would remain.
+pub async fn remove_member(tx: &mut PgConnection, now: Timestamp, merchant: MerchantId, user: UserId) -> Result<()> {
+    require_another_owner(tx, merchant, user).await?;
+    let removed = sqlx::query_scalar!(
+        "UPDATE users SET removed_at = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL RETURNING id",
+        user.uuid(),
+        merchant.uuid(),
+        now,
+    );
+    removed.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("user", user))?;
+    sessions::delete_all(tx, user).await
+}
+
+/// Changes of a merchant's users wait for each other.
+async fn require_another_owner(tx: &mut PgConnection, merchant: MerchantId, user: UserId) -> Result<()> {
+    sqlx::query!("SELECT FROM merchants WHERE id = $1 FOR NO KEY UPDATE", merchant.uuid()).execute(&mut *tx).await?;
+    let exists = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM users WHERE merchant_id = $1 AND id <> $2 AND role = 'owner' AND removed_at IS NULL)
+               AS "exists!""#,
+        merchant.uuid(),
+        user.uuid(),
+    );
+    match exists.fetch_one(tx).await? {
+        true => Ok(()),
+        false => Err(Error::conflict("an owner must remain")),
+    }
+}

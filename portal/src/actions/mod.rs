@@ -1,0 +1,197 @@
+//! What users can do: each action is a request of /v1 or a change that only the portal makes, with the form for its fields.
+
+mod own;
+mod v1;
+
+use domain::users::Area;
+use providers::capabilities::{Permission, State};
+use serde_json::Value;
+
+use crate::session::Work;
+
+/// What is done to an object, or creates one.
+pub(crate) struct Action {
+    /// In the address.
+    pub(crate) name: &'static str,
+    /// On the button.
+    pub(crate) label: &'static str,
+    /// The path of the page: for an object, of its list.
+    pub(crate) page: &'static str,
+    pub(crate) right: Right,
+    /// Whether it makes sense for an object in this state. Whether it is done is decided elsewhere.
+    pub(crate) applies: fn(&Value) -> bool,
+    pub(crate) request: Request,
+    pub(crate) fields: &'static [Field],
+}
+
+/// What the role must include.
+#[derive(Clone, Copy)]
+pub(crate) enum Right {
+    Operation(Permission),
+    Area(Area),
+}
+
+/// What is requested.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// `POST /v1/{resource}`, with an idempotency key.
+    Create,
+    /// `POST /v1/{resource}/{id}`
+    Update,
+    /// `POST /v1/{resource}/{id}/{name}`
+    Post,
+    /// As [`Self::Post`], with an `externalId` that makes it idempotent.
+    PostOnce,
+    /// `DELETE /v1/{resource}/{id}`
+    Delete,
+    /// `POST /v1/test_clock/advance`
+    Advance,
+    /// A change that only the portal makes, in one transaction with its record.
+    Own(Own),
+}
+
+/// A change that only the portal makes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Own {
+    CreateKey,
+    RotateKey,
+    RevokeKey,
+    SetOrigins,
+    SaveSettings,
+    Invite,
+    RevokeInvitation,
+    SetRole,
+    RemoveMember,
+    ChangePassword,
+    AddFactor,
+    ReplaceRecoveryCodes,
+    RemoveFactor,
+    EndSession,
+}
+
+/// A field of a form.
+pub(crate) struct Field {
+    /// In /v1, or in `metadata` for a reason. A path with dots is that of a nested field.
+    pub(crate) name: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) required: bool,
+}
+
+/// What is entered.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// In major units of the object's currency, or of the one entered.
+    Amount,
+    Currency,
+    Text,
+    Email,
+    Url,
+    /// A date and a time in UTC.
+    Time,
+    Date,
+    /// One of these.
+    Choice(&'static [&'static str]),
+    /// Any of these.
+    Many(fn() -> Vec<&'static str>),
+    /// One value per line.
+    Lines,
+    /// A surcharge, a tax or a tip: a percentage such as 8.25%, or a fixed amount in minor units.
+    Modifier,
+    /// Stored as `reason` in the metadata.
+    Reason,
+    Password,
+    /// Of a second factor.
+    Code,
+    /// Not asked for.
+    Always(i64),
+    /// Not shown, and not in the record of the action.
+    Hidden,
+}
+
+impl Kind {
+    /// Whether what is entered is stored nowhere, not even as a hash.
+    pub(crate) fn is_secret(self) -> bool {
+        matches!(self, Self::Password | Self::Code | Self::Hidden)
+    }
+}
+
+const fn required(name: &'static str, label: &'static str, kind: Kind) -> Field {
+    Field { name, label, kind, required: true }
+}
+
+const fn optional(name: &'static str, label: &'static str, kind: Kind) -> Field {
+    Field { name, label, kind, required: false }
+}
+
+impl Action {
+    /// All actions.
+    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
+        v1::ACTIONS.iter().chain(&own::ACTIONS)
+    }
+
+    pub(crate) fn find(page: &str, name: &str) -> Option<&'static Self> {
+        Self::all().find(|action| action.page == page && action.name == name)
+    }
+
+    /// Whether it changes the object in the address.
+    pub(crate) fn has_object(&self) -> bool {
+        match self.request {
+            Request::Update | Request::Post | Request::PostOnce | Request::Delete => true,
+            Request::Create | Request::Advance => false,
+            Request::Own(own) => match own {
+                Own::RotateKey
+                | Own::RevokeKey
+                | Own::RevokeInvitation
+                | Own::SetRole
+                | Own::RemoveMember
+                | Own::EndSession => true,
+                Own::CreateKey
+                | Own::SetOrigins
+                | Own::SaveSettings
+                | Own::Invite
+                | Own::ChangePassword
+                | Own::AddFactor
+                | Own::ReplaceRecoveryCodes
+                | Own::RemoveFactor => false,
+            },
+        }
+    }
+
+    /// Whether it is asked again before it is done.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        match self.request {
+            Request::Delete => true,
+            Request::Own(own) => matches!(own, Own::RevokeKey | Own::RemoveMember),
+            Request::Create | Request::Update | Request::Post | Request::PostOnce | Request::Advance => false,
+        }
+    }
+
+    pub(crate) fn has_amount(&self) -> bool {
+        self.fields.iter().any(|field| matches!(field.kind, Kind::Amount))
+    }
+
+    /// Whether the role includes it.
+    pub(crate) fn is_allowed(&self, work: &Work) -> bool {
+        match self.right {
+            Right::Operation(permission) => work.caller.require(permission).is_ok(),
+            Right::Area(area) => work.user.role.may(area),
+        }
+    }
+
+    /// Whether it is offered: the role includes it, and the account has it.
+    pub(crate) fn is_offered(&self, work: &Work) -> bool {
+        match self.right {
+            Right::Operation(permission) => work.caller.grants.state(permission) == State::Active,
+            Right::Area(area) => work.user.role.may(area),
+        }
+    }
+
+    /// In the log.
+    pub(crate) fn record_name(&self) -> String {
+        match self.right {
+            Right::Operation(permission) => permission.name().to_owned(),
+            Right::Area(_) => format!("{}.{}", self.page, self.name),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The figures of the first page: sums of today and of 30 days, what is open at present, and charts with their tables.
+
+use std::collections::BTreeMap;
+
+use domain::accounts::Mode;
+use domain::figures::{Figure, Kind, Standing, StandingKind};
+use foundation::calendar::Date;
+use foundation::money::{Currency, Sum};
+use maud::{Markup, html};
+
+use crate::texts::{text, words};
+
+/// The height of a chart, and the widths of a day and of its bar.
+const HEIGHT: i128 = 120;
+const DAY: i64 = 20;
+const BAR: i64 = 14;
+/// Above the highest bar.
+const TOP: i128 = 8;
+/// The days of a chart.
+const DAYS: i64 = 30;
+
+/// Counts and sums of some days in one currency.
+#[derive(Default)]
+struct Sums {
+    approved: i64,
+    declined: i64,
+    volume: i128,
+    refunds: (i64, i128),
+    disputes: (i64, i128),
+    /// Declines by code.
+    reasons: BTreeMap<String, i64>,
+}
+
+impl Sums {
+    fn add(&mut self, figure: &Figure) {
+        let amount = figure.amount.minor();
+        match figure.kind {
+            Kind::Approved => self.approved += figure.count,
+            Kind::Declined => {
+                self.declined += figure.count;
+                *self.reasons.entry(figure.detail.clone()).or_default() += figure.count;
+            }
+            Kind::Captured => self.volume += amount,
+            Kind::Voided => self.volume -= amount,
+            Kind::Refunded => self.refunds = (self.refunds.0 + figure.count, self.refunds.1 + amount),
+            Kind::Disputed => self.disputes = (self.disputes.0 + figure.count, self.disputes.1 + amount),
+        }
+    }
+
+    /// In percent of the decided payments, to one decimal.
+    fn approval_rate(&self) -> String {
+        match self.approved + self.declined {
+            0 => String::new(),
+            decided => {
+                let tenths = (self.approved * 1_000 + decided / 2) / decided;
+                format!("{}.{}%", tenths / 10, tenths % 10)
+            }
+        }
+    }
+}
+
+fn by_currency<'a>(figures: impl Iterator<Item = &'a Figure>) -> BTreeMap<&'static str, (Currency, Sums)> {
+    let mut sums = BTreeMap::new();
+    for figure in figures {
+        let (_, sum) = sums.entry(figure.currency.code()).or_insert_with(|| (figure.currency, Sums::default()));
+        sum.add(figure);
+    }
+    sums
+}
+
+fn money(currency: Currency, minor: i128) -> String {
+    Sum::new(minor).shown(currency)
+}
+
+/// Sums of today and of all days, by currency. Each leads to its list.
+pub(crate) fn sums(mode: Mode, today: Date, days: &[Figure]) -> Markup {
+    let mode = mode.name();
+    let periods = [
+        ("Today", by_currency(days.iter().filter(|figure| figure.day == today))),
+        ("30 days", by_currency(days.iter())),
+    ];
+    html! {
+        @for (title, sums) in &periods {
+            section {
+                h2 { (text(title)) }
+                @if sums.is_empty() { p.empty { (text("Nothing yet.")) } }
+                @for (currency, sums) in sums.values() {
+                    div.figures {
+                        a href={ "/" (mode) "/payments" } { span { (text("Volume")) } strong { (money(*currency, sums.volume)) } }
+                        a href={ "/" (mode) "/payments" } { span { (text("Approved payments")) } strong { (sums.approved) } }
+                        a href={ "/" (mode) "/payments?status=declined" } { span { (text("Approval rate")) } strong { (sums.approval_rate()) } }
+                        a href={ "/" (mode) "/refunds" } { span { (text("Refunds")) " (" (sums.refunds.0) ")" } strong { (money(*currency, sums.refunds.1)) } }
+                        a href={ "/" (mode) "/disputes" } { span { (text("Disputes")) " (" (sums.disputes.0) ")" } strong { (money(*currency, sums.disputes.1)) } }
+                    }
+                    @if !sums.reasons.is_empty() {
+                        p { (text("Declines")) ": "
+                            @for (at, (reason, count)) in sums.reasons.iter().enumerate() {
+                                @if at > 0 { ", " } (words(reason)) " " (count)
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is open at present. Each leads to its list.
+pub(crate) fn standing(mode: Mode, standing: &[Standing]) -> Markup {
+    let mode = mode.name();
+    html! {
+        section {
+            h2 { (text("At present")) }
+            @if standing.is_empty() { p.empty { (text("Nothing is open.")) } }
+            div.figures {
+                @for row in standing {
+                    @let (path, title) = match row.kind {
+                        StandingKind::InvoicesDue => ("invoices?status=open", "Invoices due"),
+                        StandingKind::InvoicesOverdue => ("invoices?status=open", "Invoices overdue"),
+                        StandingKind::Subscriptions => ("subscriptions?status=active", "Active subscriptions, per month"),
+                        StandingKind::Disputes => ("disputes?status=needs_response", "Disputes that need a response"),
+                        StandingKind::FailingEndpoints => ("webhooks", "Failing endpoints"),
+                    };
+                    a href={ "/" (mode) "/" (path) } {
+                        span { (text(title)) " (" (row.count) ")" }
+                        @if let Some(currency) = row.currency { strong { (row.amount.shown(currency)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The volume of each day as bars, and as a table.
+pub(crate) fn by_day(today: Date, days: &[Figure]) -> Markup {
+    let mut currencies: BTreeMap<&str, (Currency, BTreeMap<Date, Sums>)> = BTreeMap::new();
+    for figure in days {
+        let (_, days) = currencies.entry(figure.currency.code()).or_insert_with(|| (figure.currency, BTreeMap::new()));
+        days.entry(figure.day).or_default().add(figure);
+    }
+    html! {
+        @for (code, (currency, days)) in &currencies {
+            section {
+                h2 { (text("Volume by day")) ", " (code) }
+                (bars(today, days))
+                details {
+                    summary { (text("Table")) }
+                    table {
+                        thead { tr { @for heading in ["Day", "Volume", "Approved", "Declined", "Refunds"] { th scope="col" { (text(heading)) } } } }
+                        tbody {
+                            @for (day, sums) in days.iter().rev() {
+                                tr {
+                                    td { (day) }
+                                    td { (money(*currency, sums.volume)) }
+                                    td { (sums.approved) }
+                                    td { (sums.declined) }
+                                    td { (money(*currency, sums.refunds.1)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn bars(today: Date, days: &BTreeMap<Date, Sums>) -> Markup {
+    let highest = days.values().map(|sums| sums.volume).max().unwrap_or(0).max(1);
+    html! {
+        svg.chart viewBox={ "0 0 " (DAYS * DAY) " " (HEIGHT) } role="img" aria-label=(text("Volume by day")) {
+            @for (day, sums) in days {
+                @let ago = day.days_until(today);
+                @let height = sums.volume.max(0) * (HEIGHT - TOP) / highest;
+                rect x=((DAYS - 1 - ago) * DAY) y=(HEIGHT - height) width=(BAR) height=(height) {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_of_decided_payments() {
+        for (approved, declined, rate) in [(0, 0, ""), (1, 0, "100.0%"), (2, 1, "66.7%"), (0, 3, "0.0%")] {
+            assert_eq!(Sums { approved, declined, ..Sums::default() }.approval_rate(), rate);
+        }
+    }
+}

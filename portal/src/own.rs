@@ -1,0 +1,252 @@
+//! The changes that only the portal makes: each is one transaction with its record.
+
+use std::time::Duration;
+
+use domain::accounts::{self, AccountSettings, KeyKind};
+use domain::users::{self, Begun, Change, Confirmed, NewPassword, Outcome, Role};
+use foundation::crypto::{Secret, hex};
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, InvitationId, KeyId, UserId};
+use foundation::web_url::WebOrigin;
+use providers::capabilities::Permission;
+use serde_json::{Map, Value, json};
+
+use crate::actions::{Action, Own};
+use crate::app::App;
+use crate::failure::Failure;
+use crate::session::Work;
+use crate::texts::text;
+
+/// How long a key that is rotated stays valid.
+const GRACE: Duration = Duration::from_secs(86_400);
+
+/// What came of a change: the object, and what is shown once.
+#[derive(Default)]
+struct Made {
+    object: Option<String>,
+    secret: Option<Secret<String>>,
+}
+
+impl Made {
+    fn object(id: impl ToString) -> Self {
+        Self { object: Some(id.to_string()), secret: None }
+    }
+
+    fn secret(self, shown: &Value) -> Self {
+        Self { secret: Some(Secret::new(shown.to_string())), ..self }
+    }
+}
+
+/// The body as it goes into the hash of the record: of what is secret, only a keyed hash, which no dump opens.
+pub(crate) fn hashed(app: &App, action: &Action, nonce: &str, body: &Value) -> Value {
+    let mut hashed = body.clone();
+    for field in action.fields.iter().filter(|field| field.kind.is_secret()) {
+        let text = format!("portal form {nonce} {}", string(body, field.name));
+        hashed[field.name] = hex(&app.api.peppers().current().hash(&text)).into();
+    }
+    hashed
+}
+
+/// What was checked and computed before the transaction, because it takes some time of a processor.
+#[derive(Default)]
+struct Prepared {
+    confirmed: Option<Confirmed>,
+    password: Option<NewPassword>,
+}
+
+async fn prepare(app: &App, work: &Work, own: Own, body: &Value) -> Result<Prepared> {
+    if !matches!(own, Own::ChangePassword | Own::ReplaceRecoveryCodes | Own::RemoveFactor) {
+        return Ok(Prepared::default());
+    }
+    if !app.may_confirm(work.user.id).await {
+        return Err(Error::invalid("current", text("There were too many attempts. Please try again in some minutes.")));
+    }
+    let secret = |name: &str| Secret::new(string(body, name).to_owned());
+    let confirmed = users::confirm(app.api.pool(), work.user.id, secret("current")).await?;
+    app.confirmed(work.user.id).await;
+    let password = match own == Own::ChangePassword {
+        true => Some(NewPassword::hash(secret("password")).await?),
+        false => None,
+    };
+    Ok(Prepared { confirmed: Some(confirmed), password })
+}
+
+/// Makes the change, unless another request with this nonce has.
+pub(crate) async fn once(
+    app: &App,
+    work: &Work,
+    own: Own,
+    id: Option<&str>,
+    body: &Value,
+    record: users::Action,
+) -> Result<Outcome, Failure> {
+    let (object, db) = (record.object.clone(), app.api.pool());
+    let (user, nonce) = (record.user, record.nonce.clone());
+    let prepared = match prepare(app, work, own, body).await {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            // The password that is confirmed may be the former one by now.
+            let known = users::find_action(db, user, &nonce).await.map_err(Failure::internal)?;
+            return known.map_or_else(|| refused(object, error), Ok);
+        }
+    };
+    let mut change = match record.begin_change(db).await.map_err(Failure::internal)? {
+        Begun::First(change) => change,
+        Begun::Again(Some(outcome)) => return Ok(outcome),
+        Begun::Again(None) => return Err(Failure::internal("an action without an outcome")),
+        Begun::Other => {
+            return Ok(Outcome::refused(object, text("This form was sent before. Please use the new one.")));
+        }
+    };
+    match make(app, work, own, (id.unwrap_or_default(), body, prepared), &mut change).await {
+        Ok(Made { object, secret }) => {
+            change.commit(app.api.encryption(), object, secret).await.map_err(Failure::internal)
+        }
+        Err(error) => {
+            change.rollback().await.map_err(Failure::internal)?;
+            refused(object, error)
+        }
+    }
+}
+
+fn refused(object: Option<String>, error: Error) -> Result<Outcome, Failure> {
+    if let Error::NotFound(_) = error {
+        Err(Failure::NotFound)
+    } else if let Error::Invalid { .. } | Error::Conflict(_) = error {
+        Ok(Outcome::refused(object, &error.to_string()))
+    } else {
+        Err(Failure::internal(error))
+    }
+}
+
+async fn make(
+    app: &App,
+    work: &Work,
+    own: Own,
+    (id, body, prepared): (&str, &Value, Prepared),
+    tx: &mut Change,
+) -> Result<Made> {
+    let (now, merchant, account) = (app.clock.now(), work.user.merchant_id, work.caller.account_id);
+    let confirmed = || prepared.confirmed.as_ref().ok_or_else(|| Error::internal("no password was confirmed"));
+    match own {
+        Own::CreateKey => create_key(app, account, body, tx).await,
+        Own::RotateKey => {
+            let key = (Some(account), KeyId::from_request(id)?);
+            let rotated = accounts::rotate(tx, app.api.peppers(), app.api.encryption(), now, key, GRACE).await?;
+            Ok(issued(&rotated.1))
+        }
+        Own::RevokeKey => {
+            accounts::revoke(&mut **tx, Some(account), KeyId::from_request(id)?, now).await?;
+            Ok(Made::default())
+        }
+        Own::SetOrigins => {
+            let origins = strings(body, "origins").into_iter().map(origin).collect::<Result<Vec<_>>>()?;
+            let settings = AccountSettings { allowed_origins: Some(origins), ..AccountSettings::default() };
+            accounts::set(tx, now, account, &settings).await?;
+            Ok(Made::object(account))
+        }
+        Own::SaveSettings => {
+            accounts::set(tx, now, account, &settings(body)).await?;
+            Ok(Made::object(account))
+        }
+        Own::Invite => {
+            let (id, token) = users::invite(tx, now, &work.user, string(body, "email"), role(body)?).await?;
+            Ok(Made::object(id).secret(&json!({"link": format!("{}/invitations/{}", app.origin, token.expose())})))
+        }
+        Own::RevokeInvitation => {
+            users::revoke_invitation(tx, merchant, InvitationId::from_request(id)?).await?;
+            Ok(Made::default())
+        }
+        Own::SetRole => {
+            users::set_role(tx, merchant, UserId::from_request(id)?, role(body)?).await?;
+            Ok(Made::default())
+        }
+        Own::RemoveMember => {
+            users::remove_member(tx, now, merchant, UserId::from_request(id)?).await?;
+            Ok(Made::default())
+        }
+        Own::ChangePassword => {
+            let confirmed = confirmed()?;
+            let new = prepared.password.ok_or_else(|| Error::internal("no password was hashed"))?;
+            users::change_password(tx, confirmed, work.cookie.expose(), new).await?;
+            Ok(Made::object(work.user.id))
+        }
+        Own::AddFactor => {
+            let (secret, code) = (Secret::new(string(body, "secret").to_owned()), string(body, "code"));
+            let session = (work.user.id, work.cookie.expose().as_str());
+            Ok(recovery(work, &users::add_factor(tx, app.api.encryption(), session, secret, code).await?))
+        }
+        Own::ReplaceRecoveryCodes => Ok(recovery(work, &users::replace_recovery_codes(tx, confirmed()?).await?)),
+        Own::RemoveFactor => {
+            users::remove_factor(tx, confirmed()?).await?;
+            Ok(Made::object(work.user.id))
+        }
+        Own::EndSession => {
+            users::end_session(tx, work.user.id, id).await?;
+            Ok(Made::default())
+        }
+    }
+}
+
+async fn create_key(app: &App, account: AccountId, body: &Value, tx: &mut Change) -> Result<Made> {
+    let entitlements = strings(body, "entitlements").into_iter().map(entitlement).collect::<Result<Vec<_>>>()?;
+    let only = Some(entitlements.as_slice()).filter(|list| !list.is_empty());
+    let (now, peppers) = (app.clock.now(), app.api.peppers());
+    let kind = match string(body, "kind") {
+        "secret" => KeyKind::Secret,
+        "publishable" => KeyKind::Publishable,
+        _ => return Err(Error::invalid("kind", "must be secret or publishable")),
+    };
+    let key = match kind {
+        KeyKind::Secret => accounts::issue_secret(tx, peppers, app.api.encryption(), now, account, only).await?,
+        KeyKind::Publishable => accounts::issue_publishable(tx, peppers, now, account, only).await?,
+    };
+    Ok(issued(&key))
+}
+
+fn issued(key: &accounts::IssuedKey) -> Made {
+    let mut shown = json!({"key": key.key.expose()});
+    if let Some(secret) = &key.signing_secret {
+        shown["signingSecret"] = secret.expose().as_str().into();
+    }
+    Made::object(key.id).secret(&shown)
+}
+
+fn recovery(work: &Work, codes: &[String]) -> Made {
+    Made::object(work.user.id).secret(&json!({"recoveryCodes": codes.join(" ")}))
+}
+
+fn settings(body: &Value) -> AccountSettings {
+    let modifiers: Map<String, Value> = ["tax", "surcharge", "tip"]
+        .into_iter()
+        .filter_map(|name| body.get(name).map(|modifier| (name.to_owned(), modifier.clone())))
+        .collect();
+    AccountSettings {
+        name: Some(string(body, "name").to_owned()),
+        timezone: Some(string(body, "timezone").to_owned()),
+        support_contact: Some(string(body, "supportContact").to_owned()),
+        modifiers: Some(Value::Object(modifiers)),
+        ..AccountSettings::default()
+    }
+}
+
+fn string<'a>(body: &'a Value, name: &str) -> &'a str {
+    body[name].as_str().unwrap_or_default()
+}
+
+fn strings<'a>(body: &'a Value, name: &str) -> Vec<&'a str> {
+    body[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn entitlement(text: &str) -> Result<Permission> {
+    text.parse().map_err(|_| Error::invalid("entitlements", format!("{text} is not an operation")))
+}
+
+fn origin(text: &str) -> Result<WebOrigin> {
+    text.parse().map_err(|error| Error::invalid("origins", format!("{text}: {error}")))
+}
+
+fn role(body: &Value) -> Result<Role> {
+    let named = Role::ALL.into_iter().find(|role| role.name() == string(body, "role"));
+    named.ok_or_else(|| Error::invalid("role", "must be owner, developer, support or viewer"))
+}

@@ -1,0 +1,44 @@
+//! What users did.
+
+use axum::response::Html;
+use domain::users::latest_actions;
+use maud::html;
+
+use super::table;
+use crate::address::of_object;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::time;
+use crate::layout::page;
+use crate::session::Work;
+use crate::texts::{text, words};
+
+pub(super) async fn show(app: &App, work: &Work) -> Result<Html<String>, Failure> {
+    let entries = latest_actions(app.api.pool(), work.user.merchant_id).await.map_err(Failure::internal)?;
+    let rows = html! {
+        @for entry in &entries {
+            @let object = entry.object.as_deref().unwrap_or_default();
+            tr {
+                td { (time(&entry.began_at.to_string().into())) }
+                td { (entry.email) }
+                td { (words(&entry.action)) }
+                td { a href=[of_object(entry.mode, object)] { (object) } }
+                td { (words(entry.mode.name())) }
+                td {
+                    @match entry.status {
+                        Some(202) => (text("Requested")),
+                        Some(..300) => (text("Done")),
+                        Some(_) => (text("Refused")),
+                        None => (text("Not known")),
+                    }
+                }
+            }
+        }
+    };
+    let content = html! {
+        h1 { (text("Activity")) }
+        @if entries.is_empty() { p.empty { (text("Nothing was changed in the portal yet.")) } }
+        (table("Activity", &["Time", "User", "Action", "Object", "Data", "Result"], &rows))
+    };
+    Ok(page(work, "activity", text("Activity"), &content))
+}

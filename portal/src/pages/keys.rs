@@ -1,0 +1,73 @@
+//! API keys, and the origins that may use the publishable ones.
+
+use axum::response::Html;
+use domain::accounts::{self, KeyKind, KeyRow};
+use foundation::time::Timestamp;
+use maud::{Markup, html};
+use serde_json::json;
+
+use super::{own_form, table};
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::{status, time};
+use crate::layout::page;
+use crate::notice::{Notice, copy};
+use crate::session::Work;
+use crate::texts::text;
+
+/// Keys on the page.
+const KEYS: i64 = 200;
+
+pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
+    let (db, account, now) = (app.api.pool(), work.caller.account_id, app.clock.now());
+    let keys = accounts::newest_keys(db, account, KEYS).await.map_err(Failure::internal)?;
+    let origins = accounts::retrieve(db, account).await.map_err(Failure::internal)?.allowed_origins;
+    let rows = html! { @for key in &keys { (row(work, key, now, notice)) } };
+    let origins = json!({"origins": origins});
+    let content = html! {
+        h1 { (text("API keys")) }
+        (notice.markup())
+        section.panel {
+            h2 { (text("New key")) }
+            (own_form(work, ("keys", "new"), None, &json!({}), notice))
+        }
+        (table("API keys", &["Kind", "Status", "Key", "Actions", "Last used", "Entitlements", "Created", "ID"], &rows))
+        section.panel {
+            h2 { (text("Origins")) }
+            p { (text("Web sites that may use the publishable keys, such as https://shop.example.")) }
+            ul { @for origin in origins["origins"].as_array().into_iter().flatten() { li { (origin.as_str().unwrap_or_default()) } } }
+            (own_form(work, ("keys", "origins"), None, &origins, notice))
+        }
+    };
+    Ok(page(work, "keys", text("API keys"), &content))
+}
+
+fn row(work: &Work, key: &KeyRow, now: Timestamp, notice: &Notice) -> Markup {
+    let state = match (key.revoked_at, key.expires_at) {
+        (Some(_), _) => "revoked",
+        (None, Some(expiry)) if expiry <= now => "expired",
+        (None, Some(_)) => "expiring",
+        (None, None) => "active",
+    };
+    let (id, object) = (key.id.to_string(), json!({"status": state}));
+    html! {
+        tr {
+            td { @match key.kind { KeyKind::Secret => (text("Secret")), KeyKind::Publishable => (text("Publishable")) } }
+            td { (status(&object["status"])) }
+            td.full { @if let Some(key) = &key.key_text { code { (key) } " " (copy(key)) } @else { (text("Shown once, when it was created")) } }
+            td {
+                (own_form(work, ("keys", "rotate"), Some(&id), &object, notice))
+                @if state != "expired" { (own_form(work, ("keys", "revoke"), Some(&id), &object, notice)) }
+            }
+            td { @if let Some(used) = key.last_used_at { (time(&used.to_string().into())) } @else { (text("Never")) } }
+            td {
+                @match &key.entitlements {
+                    None => (text("All")),
+                    Some(list) => details { summary { (list.len()) } ul { @for name in list { li { (name) } } } },
+                }
+            }
+            td { (time(&key.created_at.to_string().into())) }
+            td { (id) }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The pages that are not lists of /v1.
+
+mod activity;
+mod clock;
+mod developers;
+mod keys;
+mod requests;
+mod security;
+mod settings;
+mod team;
+
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{Html, IntoResponse as _, Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::actions::Action;
+use crate::app::App;
+use crate::catalog::List;
+use crate::failure::Failure;
+use crate::form::form;
+use crate::lists;
+use crate::notice::Notice;
+use crate::object;
+use crate::session::{User, Work};
+use crate::texts::text;
+
+/// A list, its CSV file, or another page.
+pub(crate) async fn page(
+    State(app): State<App>,
+    user: User,
+    Path((mode, path)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    let work = Work::begin(&app, user, &mode).await?;
+    let query = query.unwrap_or_default();
+    let (name, is_csv) = path.strip_suffix(".csv").map_or((path.as_str(), false), |name| (name, true));
+    if path == "requests" {
+        return Ok(requests::show(&app, &work, &query).await?.into_response());
+    }
+    if let Some(list) = List::find(name) {
+        return lists::show(&app, &work, list, &query, is_csv).await;
+    }
+    let notice = Notice::of_query(&app, &work, &query, None).await?;
+    Ok(show(&app, &work, &path, &notice).await?.into_response())
+}
+
+/// The page of a request, or of an object of a list.
+pub(crate) async fn object(
+    State(app): State<App>,
+    user: User,
+    Path((mode, path, id)): Path<(String, String, String)>,
+    RawQuery(query): RawQuery,
+) -> Result<Html<String>, Failure> {
+    let work = Work::begin(&app, user, &mode).await?;
+    if path == "requests" {
+        return requests::show_one(&app, &work, &id).await;
+    }
+    let list = List::find(&path).ok_or(Failure::NotFound)?;
+    let notice = Notice::of_query(&app, &work, query.as_deref().unwrap_or_default(), Some(&id)).await?;
+    object::show(&app, &work, list, &id, &notice).await
+}
+
+/// The page with this path, with a notice at its beginning.
+pub(crate) async fn show(app: &App, work: &Work, path: &str, notice: &Notice) -> Result<Html<String>, Failure> {
+    match path {
+        "activity" => activity::show(app, work).await,
+        "clock" => clock::show(app, work, notice).await,
+        "developers" => developers::show(app, work).await,
+        "keys" => keys::show(app, work, notice).await,
+        "security" => security::show(app, work, notice).await,
+        "settings" => settings::show(app, work, notice).await,
+        "team" => team::show(app, work, notice).await,
+        _ => Err(Failure::NotFound),
+    }
+}
+
+/// The form of an action of this page, if the role includes it and it makes sense for the object.
+fn own_form(work: &Work, (page, name): (&str, &str), id: Option<&str>, object: &Value, notice: &Notice) -> Markup {
+    let action = Action::find(page, name).filter(|action| action.is_offered(work) && (action.applies)(object));
+    let Some(action) = action else { return html! {} };
+    let object_part = id.map(|id| format!("/{id}")).unwrap_or_default();
+    let address = format!("/{}/{page}{object_part}/{name}", work.mode.name());
+    form(action, &address, &notice.entered(action, id, object))
+}
+
+/// A table that scrolls on a phone.
+fn table(title: &'static str, headings: &[&'static str], rows: &Markup) -> Markup {
+    html! {
+        div.scroll role="region" aria-label=(text(title)) tabindex="0" {
+            table {
+                thead { tr { @for heading in headings { th scope="col" { (text(heading)) } } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The requests of the merchant's programs.
+
+use axum::response::Html;
+use domain::requests::{Entry, RETENTION_DAYS, find, list};
+use foundation::id::RequestId;
+use maud::{Markup, html};
+use url::form_urlencoded;
+
+use super::table;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::time;
+use crate::layout::page;
+use crate::session::Work;
+use crate::texts::{text, words};
+
+/// Requests on a page.
+const PAGE: i64 = 50;
+
+pub(super) async fn show(app: &App, work: &Work, query: &str) -> Result<Html<String>, Failure> {
+    let asked = |name: &str| {
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        pairs.find(|(own, _)| own == name).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+    };
+    let (searched, refused) = (asked("q"), !asked("refused").is_empty());
+    let (db, account) = (app.api.pool(), work.caller.account_id);
+    let entries = match (searched.is_empty(), searched.parse()) {
+        (true, _) => list(db, account, asked("before").parse().ok(), refused, PAGE).await,
+        (false, Ok(id)) => find(db, account, id).await.map(|entry| entry.into_iter().collect()),
+        (false, Err(_)) => Ok(Vec::new()),
+    };
+    let entries = entries.map_err(Failure::internal)?;
+    let address = format!("/{}/requests", work.mode.name());
+    let rows = html! { @for entry in &entries { (row(&address, entry)) } };
+    let is_full = i64::try_from(entries.len()).is_ok_and(|count| count == PAGE);
+    let content = html! {
+        h1 { (text("Requests")) }
+        p { (text("Requests of your API keys in the last days")) " (" (RETENTION_DAYS) "). " (text("New ones are here within seconds.")) }
+        form.filters method="get" action=(address) role="search" {
+            label for="q" { (text("Request-Id")) }
+            input #q type="search" name="q" value=(searched) maxlength="40";
+            label { input type="checkbox" name="refused" value="yes" checked[refused]; (text("Refused only")) }
+            button { (text("Apply")) }
+        }
+        @if entries.is_empty() { p.empty { (text("Nothing found.")) } }
+        @else { (table("Requests", &["Time", "Request", "Status", "Error", "Duration", "ID"], &rows)) }
+        @if let Some(last) = entries.last().filter(|_| is_full) {
+            p.pages { a href={ (address) "?before=" (last.id) @if refused { "&refused=yes" } } { (text("Next page")) } }
+        }
+    };
+    Ok(page(work, "requests", text("Requests"), &content))
+}
+
+pub(super) async fn show_one(app: &App, work: &Work, id: &str) -> Result<Html<String>, Failure> {
+    let id: RequestId = id.parse().map_err(|_| Failure::NotFound)?;
+    let found = find(app.api.pool(), work.caller.account_id, id).await.map_err(Failure::internal)?;
+    let entry = &found.ok_or(Failure::NotFound)?;
+    let content = html! {
+        p.kind { (text("Request")) }
+        h1 { (entry.method) " " (entry.path) }
+        dl {
+            dt { (text("ID")) } dd { (entry.id) }
+            dt { (text("Time")) } dd { (when(entry)) }
+            dt { (text("Status")) } dd { (state(entry)) }
+            @if let Some(code) = &entry.code { dt { (text("Error")) } dd { (code) } }
+            dt { (text("Duration")) } dd { (entry.duration_ms) " ms" }
+            dt { (text("API key")) } dd { (entry.key) }
+        }
+    };
+    Ok(page(work, "requests", text("Request"), &content))
+}
+
+fn row(address: &str, entry: &Entry) -> Markup {
+    let link = format!("{address}/{}", entry.id);
+    html! {
+        tr {
+            td { a href=(link) { (when(entry)) } }
+            td { (entry.method) " " (entry.path) }
+            td { (state(entry)) }
+            td { (words(entry.code.as_deref().unwrap_or_default())) }
+            td { (entry.duration_ms) " ms" }
+            td { a href=(link) { (entry.id) } }
+        }
+    }
+}
+
+fn when(entry: &Entry) -> Markup {
+    html! { @if let Some(at) = entry.id.time() { (time(&at.to_string().into())) } }
+}
+
+fn state(entry: &Entry) -> Markup {
+    let kind = if entry.status < 400 { "good" } else { "bad" };
+    html! { span class={ "badge " (kind) } { (entry.status) } }
+}

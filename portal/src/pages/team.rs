@@ -1,0 +1,60 @@
+//! The merchant's people.
+
+use axum::response::Html;
+use domain::users::{INVITATION_LIFETIME, invitations, members};
+use maud::html;
+use serde_json::json;
+
+use super::{own_form, table};
+use crate::app::App;
+use crate::failure::Failure;
+use crate::fields::time;
+use crate::layout::page;
+use crate::notice::Notice;
+use crate::session::Work;
+use crate::texts::{text, words};
+
+pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
+    let (db, merchant) = (app.api.pool(), work.user.merchant_id);
+    let members = members(db, merchant).await.map_err(Failure::internal)?;
+    let open = invitations(db, merchant).await.map_err(Failure::internal)?;
+    let users = html! {
+        @for member in &members {
+            @let (id, object) = (member.id.to_string(), json!({"object": "user", "role": member.role.name()}));
+            tr {
+                td { (member.email) }
+                td { (words(member.role.name())) }
+                td { @if member.has_factor { (text("On")) } @else { (text("Off")) } }
+                td { @if let Some(used) = member.last_used_at { (time(&used.to_string().into())) } }
+                td {
+                    (own_form(work, ("team", "save"), Some(&id), &object, notice))
+                    (own_form(work, ("team", "remove"), Some(&id), &object, notice))
+                }
+            }
+        }
+    };
+    let invited = html! {
+        @for invitation in &open {
+            @let (id, object) = (invitation.id.to_string(), json!({"object": "invitation"}));
+            tr {
+                td { (invitation.email) }
+                td { (words(invitation.role.name())) }
+                td { (time(&invitation.created_at.to_string().into())) }
+                td { (own_form(work, ("team", "revoke"), Some(&id), &object, notice)) }
+            }
+        }
+    };
+    let content = html! {
+        h1 { (text("Team")) }
+        (notice.markup())
+        (table("Team", &["E-mail", "Role", "Second factor", "Last active", "Actions"], &users))
+        section {
+            h2 { (text("Invitations")) }
+            @if open.is_empty() { p.empty { (text("None.")) } }
+            @else { (table("Invitations", &["E-mail", "Role", "Created", "Actions"], &invited)) }
+            p { (text("An invitation is a link that works once. It lasts")) " " (INVITATION_LIFETIME.as_secs() / 86_400) " " (text("days.")) }
+            div.panel { (own_form(work, ("team", "new"), None, &json!({}), notice)) }
+        }
+    };
+    Ok(page(work, "team", text("Team"), &content))
+}

@@ -1,0 +1,44 @@
+//! The log of requests.
+
+use anyhow::{Context, Result};
+
+use super::Visitor;
+use crate::support::{created, eventually, merchant, sale};
+
+#[tokio::test]
+async fn requests_are_found_by_their_id_also_refused_ones() -> Result<()> {
+    let (merchant, other) = (merchant().await?, merchant().await?);
+    let paid = merchant.api.post("/v1/payments", sale(700)).await?;
+    created(&paid);
+    let refused = merchant.api.post("/v1/payments?x=ada@shop.example", sale(-1)).await?;
+    assert_eq!(refused.status, 422);
+    let ids = [&paid, &refused].map(|response| response.header("request-id").unwrap_or_default().to_owned());
+    let by_address = merchant.api.get("/v1/customers/ada@shop.example").await?;
+    assert_eq!(by_address.status, 404);
+    let visitor = Visitor::signed_in(&merchant, "viewer").await?;
+    let is_shown = async || {
+        let page = visitor.open("/test/requests").await?;
+        Ok(ids.iter().all(|id| page.html.contains(&format!("/test/requests/{id}"))).then_some(page))
+    };
+    let page = eventually("both requests are in the log", is_shown).await?;
+    assert!(!page.html.contains("ada@shop.example"), "{}", page.html);
+    assert!(!page.html.contains("/v1/events"), "pages are no requests: {}", page.html);
+    assert!(page.html.contains("GET /v1/customers/{id}<"), "{}", page.html);
+    let page = visitor.open("/test/requests?refused=yes").await?;
+    assert!(page.html.contains(&ids[1]) && !page.html.contains(&ids[0]), "{}", page.html);
+    let page = visitor.open(&format!("/test/requests?q={}", ids[0])).await?;
+    assert!(page.html.contains(&ids[0]) && !page.html.contains(&ids[1]), "{}", page.html);
+    let page = visitor.open(&format!("/test/requests/{}", ids[1])).await?;
+    for part in ["POST /v1/payments<", "422", &merchant.account.secret_key_id] {
+        assert!(page.html.contains(part), "{part} in {}", page.html);
+    }
+    let foreign = Visitor::signed_in(&other, "owner").await?;
+    assert_eq!(foreign.open(&format!("/test/requests/{}", ids[1])).await?.status, 404);
+    let first = merchant.account.secret_key.get(..20).context("a key")?;
+    let leaked: i64 = sqlx::query_scalar("SELECT count(*) FROM requests r WHERE position($1 IN r::text) > 0")
+        .bind(first)
+        .fetch_one(&merchant.books.db)
+        .await?;
+    assert_eq!(leaked, 0);
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! The merchant's people, and what protects each of them.
+
+use anyhow::{Context, Result};
+use totp_rs::{Builder, Secret};
+
+use super::{Page, Visitor};
+use crate::support::{Merchant, merchant};
+
+/// What an authenticator app shows now, or some steps later.
+fn code(secret: &str, steps: u64) -> Result<String> {
+    let totp = Builder::new().with_secret(Secret::try_from_base32(secret)?).build()?;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
+    Ok(totp.generate(now + steps * 30).to_string())
+}
+
+/// Invites a person and accepts the invitation with this password.
+async fn join(owner: &Visitor, email: &str, role: &str, password: &str) -> Result<(String, Page)> {
+    let page = owner.act("/test/team", "/test/team/new", &[("email", email), ("role", role)]).await?;
+    let link = page.text_after("<dt>Link</dt><dd><code>")?;
+    let path = link.strip_prefix(&owner.url).context("a link to the portal")?.to_owned();
+    let visitor = Visitor::new().await?;
+    let page = visitor.open(&path).await?;
+    assert!(page.status == 200 && page.html.contains(email), "{}", page.html);
+    let short = visitor.post(&path, &visitor.url, &[("password", "short")]).await?;
+    assert!(short.status == 422 && short.html.contains("12 to 128"), "{}", short.html);
+    let page = visitor.post(&path, &visitor.url, &[("password", password)]).await?;
+    Ok((path, page))
+}
+
+fn email(merchant: &Merchant, name: &str) -> String {
+    format!("{name}-{}@shop.example", merchant.account.id.to_lowercase())
+}
+
+#[tokio::test]
+async fn an_invitation_makes_one_user() -> Result<()> {
+    let merchant = merchant().await?;
+    let owner = Visitor::signed_in(&merchant, "owner").await?;
+    let (bea, password) = (email(&merchant, "bea"), "a long password");
+    let (path, page) = join(&owner, &bea, "support", password).await?;
+    assert_eq!((page.status, page.location()), (303, "/"), "{}", page.html);
+    let mut visitor = Visitor::new().await?;
+    page.cookie().context("a session")?.clone_into(&mut visitor.cookie);
+    assert!(visitor.open("/test").await?.html.contains("(support)"));
+    assert_eq!(visitor.open(&path).await?.status, 404, "it works once");
+    assert_eq!(visitor.post(&path, &visitor.url, &[("password", password)]).await?.status, 404);
+    assert_eq!(visitor.sign_in(&bea, password).await?.status, 303);
+    let page = owner.act("/test/team", "/test/team/new", &[("email", &bea), ("role", "viewer")]).await?;
+    assert!(page.status == 422 && page.html.contains("there is a user"), "{}", page.html);
+
+    let page =
+        owner.act("/test/team", "/test/team/new", &[("email", &email(&merchant, "cy")), ("role", "viewer")]).await?;
+    let link = page.text_after("<dt>Link</dt><dd><code>")?.replace(&owner.url, "");
+    let revoke = page.html.split("action=\"").find(|part| part.contains("uinv_")).context("a form")?;
+    let revoke = revoke.split('"').next().context("an address")?;
+    assert_eq!(owner.send(revoke, page.nonce(revoke)?, &[]).await?.status, 303);
+    assert_eq!(visitor.open(&link).await?.status, 404, "it is revoked");
+    let log = owner.open("/test/activity").await?;
+    assert!(log.html.contains("Team new") && log.html.contains("Team revoke"), "{}", log.html);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_owner_remains() -> Result<()> {
+    let merchant = merchant().await?;
+    let owner = Visitor::signed_in(&merchant, "owner").await?;
+    let (_, page) = join(&owner, &email(&merchant, "bea"), "developer", "a long password").await?;
+    let mut bea = Visitor::new().await?;
+    page.cookie().context("a session")?.clone_into(&mut bea.cookie);
+    let page = owner.open("/test/team").await?;
+    let mut forms =
+        page.html.split("action=\"").filter(|part| part.contains("/save\"")).filter_map(|part| part.split('"').next());
+    let (first, second) = (forms.next().context("a user")?, forms.next().context("two users")?);
+    let is_bea = |address: &str| -> Result<bool> {
+        let row = page.html.split("<tr>").find(|row| row.contains(address)).context("a row")?;
+        Ok(row.contains("bea-"))
+    };
+    let (own, of_bea) = if is_bea(first)? { (second, first) } else { (first, second) };
+    let refused = owner.act("/test/team", own, &[("role", "viewer")]).await?;
+    assert!(refused.status == 422 && refused.html.contains("an owner must remain"), "{}", refused.html);
+    let remove = own.replace("/save", "/remove");
+    let asked = owner.act("/test/team", &remove, &[]).await?;
+    let refused = owner.send(&remove, asked.nonce(&remove)?, &[("confirm", "yes")]).await?;
+    assert!(refused.status == 422 && refused.html.contains("an owner must remain"), "{}", refused.html);
+    assert_eq!(bea.send(own, &format!("{}00", &bea.cookie[..30]), &[("role", "viewer")]).await?.status, 403);
+
+    let changed = owner.act("/test/team", of_bea, &[("role", "viewer")]).await?;
+    assert!(changed.html.contains("Done."), "{}", changed.html);
+    assert!(bea.open("/test").await?.html.contains("(viewer)"), "at once");
+    let remove = of_bea.replace("/save", "/remove");
+    let asked = owner.act("/test/team", &remove, &[]).await?;
+    assert_eq!(owner.send(&remove, asked.nonce(&remove)?, &[("confirm", "yes")]).await?.status, 303);
+    assert_eq!(bea.open("/test").await?.location(), "/sign-in", "the session has ended");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_factor_is_asked_for() -> Result<()> {
+    let merchant = merchant().await?;
+    let user = super::user(&merchant, "viewer").await?;
+    let mut visitor = Visitor::new().await?;
+    let page = visitor.sign_in(&user.email, &user.password).await?;
+    page.cookie().context("a session")?.clone_into(&mut visitor.cookie);
+    let page = visitor.open("/test/security").await?;
+    assert!(page.html.contains("<svg"), "{}", page.html);
+    let secret = page.text_after("Secret: <code>")?.to_owned();
+    let address = "/test/security/factor";
+    let refused = visitor.act("/test/security", address, &[("code", "000000"), ("secret", &secret)]).await?;
+    assert!(refused.status == 422 && refused.html.contains("the code is wrong"), "{}", refused.html);
+    assert_eq!(refused.text_after("Secret: <code>")?, secret, "the secret stays the one that was scanned");
+    let first = code(&secret, 0)?;
+    let on = visitor.act("/test/security", address, &[("code", &first), ("secret", &secret)]).await?;
+    let codes: Vec<String> =
+        on.text_after("<dt>Recovery codes</dt><dd><code>")?.split(' ').map(str::to_owned).collect();
+    assert_eq!(codes.len(), 10, "{codes:?}");
+    let stored: (bool, i64) = sqlx::query_as(
+        "SELECT bool_and(position($2 IN u::text) = 0), count(*) FROM users u WHERE email = $1 AND totp_secret IS NOT NULL",
+    )
+    .bind(&user.email)
+    .bind(&secret)
+    .fetch_one(&merchant.books.db)
+    .await?;
+    assert_eq!(stored, (true, 1), "the secret is sealed");
+
+    let mut second = Visitor::new().await?;
+    let page = second.sign_in(&user.email, &user.password).await?;
+    assert_eq!((page.location(), page.cookie()), ("/sign-in/code", None), "the password alone opens nothing");
+    page.cookie_named("__Host-sign-in").context("a cookie")?.clone_into(&mut second.awaiting);
+    second.cookie.clone_from(&second.awaiting);
+    assert_eq!(second.open("/test").await?.location(), "/sign-in", "it is no session");
+    second.cookie.clear();
+    let send =
+        async |visitor: &Visitor, code: &str| visitor.post("/sign-in/code", &visitor.url, &[("code", code)]).await;
+    for wrong in ["000000", "", &first] {
+        let page = send(&second, wrong).await?;
+        assert!(page.status == 422 && page.cookie().is_none(), "{wrong}: {}", page.html);
+    }
+    let page = send(&second, &codes[0]).await?;
+    assert_eq!((page.status, page.location()), (303, "/"), "{}", page.html);
+    assert!(page.cookie().is_some());
+    assert_eq!(send(&second, &codes[1]).await?.location(), "/sign-in", "the sign-in is complete");
+    let page = second.sign_in(&user.email, &user.password).await?;
+    page.cookie_named("__Host-sign-in").context("a cookie")?.clone_into(&mut second.awaiting);
+    assert_eq!(send(&second, &codes[0]).await?.status, 422, "a recovery code is accepted once");
+    // The next time step, which the clock of a device may have reached.
+    let page = send(&second, &code(&secret, 1)?).await?;
+    assert_eq!((page.status, page.location()), (303, "/"), "{}", page.html);
+
+    let off = "/test/security/remove-factor";
+    let refused = visitor.act("/test/security", off, &[("current", "wrong password")]).await?;
+    assert!(refused.status == 422 && refused.html.contains("the current password is wrong"), "{}", refused.html);
+    let done = visitor.act("/test/security", off, &[("current", &user.password)]).await?;
+    assert!(done.html.contains("Done."), "{}", done.html);
+    assert_eq!(Visitor::new().await?.sign_in(&user.email, &user.password).await?.location(), "/");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_new_password_ends_the_other_sessions() -> Result<()> {
+    let merchant = merchant().await?;
+    let user = super::user(&merchant, "viewer").await?;
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        let mut visitor = Visitor::new().await?;
+        let page = visitor.sign_in(&user.email, &user.password).await?;
+        page.cookie().context("a session")?.clone_into(&mut visitor.cookie);
+        sessions.push(visitor);
+    }
+    let [own, second, third] = &sessions[..] else { anyhow::bail!("three sessions") };
+    let page = own.open("/test/security").await?;
+    assert_eq!(page.html.matches("/end\"").count(), 2, "{}", page.html);
+    let end = page.html.split("action=\"").find(|part| part.contains("/end\"")).context("a form")?;
+    let end = end.split('"').next().context("an address")?;
+    assert_eq!(own.send(end, page.nonce(end)?, &[]).await?.status, 303);
+    let left = [second.open("/test").await?.status, third.open("/test").await?.status];
+    assert!(left.contains(&200) && left.contains(&303), "one has ended: {left:?}");
+
+    let change = async |current: &str, new: &str| {
+        let form = [("current", current), ("password", new)];
+        own.act("/test/security", "/test/security/password", &form).await
+    };
+    let refused = change("wrong password", "another password").await?;
+    assert!(refused.status == 422 && refused.html.contains("the current password is wrong"), "{}", refused.html);
+    assert!(!refused.html.contains("another password"), "{}", refused.html);
+    assert!(change(&user.password, "short").await?.html.contains("12 to 128"));
+    assert!(change(&user.password, "another password").await?.html.contains("Done."));
+    for other in [second, third] {
+        assert_eq!(other.open("/test").await?.status, 303, "the other sessions have ended");
+    }
+    let visitor = Visitor::new().await?;
+    assert_eq!(visitor.sign_in(&user.email, &user.password).await?.status, 422);
+    assert_eq!(visitor.sign_in(&user.email, "another password").await?.status, 303);
+    let kept: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM user_actions WHERE action = 'security.password' AND content = sha256($1)",
+    )
+    .bind(format!("/password {{\"current\":\"{}\",\"password\":\"another password\"}}", user.password).as_bytes())
+    .fetch_one(&merchant.books.db)
+    .await?;
+    assert_eq!(kept, 0, "no hash of a password is in the log");
+    Ok(())
+}
