@@ -81,7 +81,7 @@ pub(crate) async fn respond<L: Listed>(
 ) -> ApiResult {
     let livemode = caller.livemode();
     match request.format {
-        Format::Csv => csv::respond(app, caller, request).await,
+        Format::Csv(units) => csv::respond(app, caller, request, units).await,
         Format::Json(page) => {
             let source = Source { app: &app, caller: &caller, filter: &request.filter, parent: &request.parent };
             let rows = L::read(&source, page).await?;

@@ -11,6 +11,7 @@ use axum::response::IntoResponse;
 use csv::{Terminator, Writer, WriterBuilder};
 use domain::accounts::Caller;
 use foundation::error::{Error, Result};
+use foundation::money::{Currency, Money};
 use foundation::page::PageRequest;
 use futures_util::StreamExt as _;
 use futures_util::stream::{once, try_unfold};
@@ -19,7 +20,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{Ref, RefOr};
 
-use super::request::ListRequest;
+use super::request::{ListRequest, Units};
 use super::{Listed, Source};
 use crate::app::App;
 use crate::error::ApiResult;
@@ -35,17 +36,23 @@ struct Export<L: Listed> {
     app: App,
     caller: Arc<Caller>,
     request: ListRequest<L>,
+    units: Units,
     columns: Vec<Column>,
     /// The last row that was read; `None` if no row follows.
     last: Option<L::Id>,
 }
 
 /// Responds when the first rows are read: until then, errors are those of a page.
-pub(super) async fn respond<L: Listed>(app: App, caller: Arc<Caller>, request: ListRequest<L>) -> ApiResult {
+pub(super) async fn respond<L: Listed>(
+    app: App,
+    caller: Arc<Caller>,
+    request: ListRequest<L>,
+    units: Units,
+) -> ApiResult {
     let columns = columns::<L::View<'static>>();
     let mut header = writer();
     header.write_record(columns.iter().map(|column| column.join("."))).map_err(failed)?;
-    let mut export = Export { app, caller, request, columns, last: None };
+    let mut export = Export { app, caller, request, units, columns, last: None };
     let first = export.rows(None, header).await?;
     let rest = try_unfold(export, async |mut export: Export<L>| {
         let Some(last) = export.last.take() else { return Ok::<_, Error>(None) };
@@ -68,12 +75,12 @@ fn writer() -> Writer<Vec<u8>> {
 impl<L: Listed> Export<L> {
     /// Writes the next rows.
     async fn rows(&mut self, after: Option<L::Id>, mut writer: Writer<Vec<u8>>) -> Result<Bytes> {
-        let Self { app, caller, request, columns, .. } = &*self;
+        let Self { app, caller, request, columns, units, .. } = &*self;
         let source = Source { app, caller, filter: &request.filter, parent: &request.parent };
         let rows = L::read(&source, PageRequest::chunk(after)).await?;
         for row in &rows.data {
             let row = serde_json::to_value(L::view(row, caller.livemode())).map_err(failed)?;
-            writer.write_record(columns.iter().map(|column| cell(&row, column))).map_err(failed)?;
+            writer.write_record(columns.iter().map(|column| cell(&row, column, *units))).map_err(failed)?;
         }
         let bytes = writer.into_inner().map_err(failed)?;
         self.last = rows.data.last().filter(|_| rows.has_more).map(L::id);
@@ -86,13 +93,22 @@ fn failed(error: impl Display) -> Error {
 }
 
 /// The text of a field; empty if the row does not have it.
-fn cell(row: &Value, column: &[String]) -> String {
+fn cell(row: &Value, column: &[String], units: Units) -> String {
     let text = match column.iter().try_fold(row, |value, name| value.get(name)) {
         None | Some(Value::Null) => String::new(),
+        Some(Value::Number(number)) if units == Units::Major && is_amount(column) => {
+            let currency = row["currency"].as_str().and_then(|code| code.parse::<Currency>().ok());
+            let money = number.as_i64().zip(currency).map(|(minor, currency)| Money { minor, currency });
+            return money.map_or_else(|| number.to_string(), Money::to_decimal);
+        }
         Some(Value::String(text)) => text.clone(),
         Some(value) => value.to_string(),
     };
     if text.starts_with(FORMULA) { format!("'{text}") } else { text }
+}
+
+fn is_amount(column: &[String]) -> bool {
+    matches!(column, [name] if name.starts_with("amount"))
 }
 
 /// The fields of a view in their order. Those of nested objects have the path to them, lists and free objects are one
@@ -148,9 +164,26 @@ mod tests {
     }
 
     #[test]
+    fn amounts_are_in_the_units_that_are_asked_for() {
+        let row = json!({"amount": 123_450, "amountTax": -5, "amountPaid": 0, "currency": "USD", "version": 7});
+        let yen = json!({"amount": 500, "currency": "JPY"});
+        let cell = |row: &Value, name: &str, units| super::cell(row, &[name.to_owned()], units);
+        assert_eq!(cell(&row, "amount", Units::Minor), "123450");
+        for (row, name, shown) in [
+            (&row, "amount", "1234.50"),
+            (&row, "amountTax", "-0.05"),
+            (&row, "amountPaid", "0.00"),
+            (&row, "version", "7"),
+            (&yen, "amount", "500"),
+        ] {
+            assert_eq!(cell(row, name, Units::Major), shown, "{name}");
+        }
+    }
+
+    #[test]
     fn cells_that_a_spreadsheet_would_execute_are_prefixed() {
         let row = json!({"a": "=1+1", "b": {"c": "\t1"}, "d": -5, "e": ["=1"], "f": "x=1", "g": true});
-        let text = |path: &str| cell(&row, &path.split('.').map(str::to_owned).collect::<Vec<_>>());
+        let text = |path: &str| cell(&row, &path.split('.').map(str::to_owned).collect::<Vec<_>>(), Units::Minor);
         assert_eq!(
             ["a", "b.c", "d", "e", "f", "g", "h", "b.z"].map(text),
             ["'=1+1", "'\t1", "'-5", "[\"=1\"]", "x=1", "true", "", ""]

@@ -29,7 +29,16 @@ pub(crate) enum Format<Id> {
     /// One page.
     Json(PageRequest<Id>),
     /// All rows.
-    Csv,
+    Csv(Units),
+}
+
+/// How CSV shows amounts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Units {
+    /// As JSON does.
+    Minor,
+    /// As decimal numbers in the row's currency: `Accept: text/csv; amounts=major`.
+    Major,
 }
 
 impl<L: Listed, S: Send + Sync> FromRequestParts<S> for ListRequest<L> {
@@ -41,15 +50,15 @@ impl<L: Listed, S: Send + Sync> FromRequestParts<S> for ListRequest<L> {
         let parent = path.and_then(|path| path.iter().next().map(|(_, value)| value.to_owned())).unwrap_or_default();
         let query = parts.uri.query().unwrap_or_default();
         let (filter, limit, starting_after) = parse::<L>(query)?;
-        let format = if !wants_csv(&parts.headers) {
-            Format::Json(PageRequest::parse(limit.as_deref(), starting_after.as_deref())?)
-        } else if let Some(name) = [("limit", limit), ("startingAfter", starting_after)]
-            .iter()
-            .find_map(|(name, value)| value.is_some().then_some(*name))
-        {
-            return Err(Error::invalid(name, format!("{name} must not be sent with Accept: text/csv")).into());
-        } else {
-            Format::Csv
+        let format = match preferred_csv(&parts.headers) {
+            None => Format::Json(PageRequest::parse(limit.as_deref(), starting_after.as_deref())?),
+            Some(units) => {
+                let sent = [("limit", limit), ("startingAfter", starting_after)];
+                if let Some((name, _)) = sent.iter().find(|(_, value)| value.is_some()) {
+                    return Err(Error::invalid(*name, format!("{name} must not be sent with Accept: text/csv")).into());
+                }
+                Format::Csv(units)
+            }
         };
         Ok(Self { filter, parent, format, _list: PhantomData })
     }
@@ -84,18 +93,21 @@ fn parse<L: Listed>(query: &str) -> Result<Parsed<L::Filter>, Error> {
     Ok((filter, limit, starting_after))
 }
 
-/// Whether the client prefers CSV to JSON: `text/csv` has the highest quality, or is the first of those with it
-/// (RFC 9110 §12.5.1).
-fn wants_csv(headers: &HeaderMap) -> bool {
+/// The CSV that the client prefers to JSON, if it does: `text/csv` has the highest quality, or is the first of those with
+/// it (RFC 9110 §12.5.1).
+fn preferred_csv(headers: &HeaderMap) -> Option<Units> {
     let lines = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut preferred = (0.0, false);
+    let mut preferred = (0.0, None);
     for entry in lines.flat_map(|line| line.split(',')) {
         let mut parts = entry.split(';').map(str::trim);
         let is_csv = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("text/csv"));
-        let quality = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
-        let quality = quality.map_or(1.0, |text| text.parse().unwrap_or(0.0));
+        let parts: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
+        let value =
+            |wanted: &str| parts.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| *value);
+        let quality = value("q").map_or(1.0, |text| text.parse().unwrap_or(0.0));
+        let units = if value("amounts") == Some("major") { Units::Major } else { Units::Minor };
         if quality > preferred.0 {
-            preferred = (quality, is_csv);
+            preferred = (quality, is_csv.then_some(units));
         }
     }
     preferred.1
@@ -114,16 +126,19 @@ mod tests {
     #[test]
     fn csv_is_sent_to_clients_that_prefer_it() {
         let wants = |accept: &str| {
-            wants_csv(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).expect("a header"))]))
+            preferred_csv(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).expect("a header"))]))
         };
+        for accept in ["text/csv; amounts=major", "text/csv;q=0.9;Amounts=major, application/json;q=0.5"] {
+            assert_eq!(wants(accept), Some(Units::Major), "{accept}");
+        }
         for accept in ["text/csv", "TEXT/CSV; charset=utf-8", "text/csv, */*;q=0.1", "application/json;q=0.5,text/csv"]
         {
-            assert!(wants(accept), "{accept}");
+            assert_eq!(wants(accept), Some(Units::Minor), "{accept}");
         }
         for accept in
             ["", "*/*", "application/json", "application/json, text/csv", "text/csv;q=0.5, */*", "text/csv;q=0"]
         {
-            assert!(!wants(accept), "{accept}");
+            assert_eq!(wants(accept), None, "{accept}");
         }
     }
 

@@ -360,6 +360,24 @@ impl FilterValue for EmailAddress {
     }
 }
 
+/// Words of a name, compared without case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Words(pub String);
+
+impl FilterValue for Words {
+    fn expected() -> Cow<'static, str> {
+        OwnId::expected()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        OwnId::parse(text).map(|text| Self(text.0))
+    }
+
+    fn schema() -> Object {
+        OwnId::schema()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -89,6 +89,9 @@ async fn invalid_filters_are_named() -> Result<()> {
         ("subscriptions", "planId=x", "planId"),
         ("recurring_invoices", "status=", "status"),
         ("payment_links", "status=late", "status"),
+        ("invoices", "number=2", "number"),
+        ("invoices", "number=INV-2", "number"),
+        ("customers", "name=", "name"),
         ("customers", "email=", "email"),
         ("customers", "externalId=", "externalId"),
         ("refunds", "paymentId=x", "paymentId"),
@@ -116,11 +119,31 @@ async fn a_cursor_that_has_left_the_filter_goes_on_from_its_place() -> Result<()
 #[tokio::test]
 async fn other_lists_are_filtered_by_their_fields() -> Result<()> {
     let merchant = merchant().await?;
-    let (ada, bob) = (json!({"email": "Ada@Example.com", "externalId": "u-1"}), json!({"email": "bob@example.com"}));
+    let (ada, bob) = (
+        json!({"email": "Ada@Example.com", "name": "Ada Lovelace", "externalId": "u-1"}),
+        json!({"email": "bob@example.com"}),
+    );
     let customer = id(created(&merchant.api.post("/v1/customers", ada).await?))?;
     let other = id(created(&merchant.api.post("/v1/customers", bob).await?))?;
     assert_finds(&merchant, "customers", "email=ADA@example.COM", "id", &json!(customer)).await?;
     assert_finds(&merchant, "customers", "externalId=u-1&email=ada@example.com", "id", &json!(customer)).await?;
+    let body = json!({"customerId": customer, "currency": "USD", "amount": 500});
+    created(&merchant.api.post("/v1/invoices", body.clone()).await?);
+    created(&merchant.api.post("/v1/invoices", body).await?);
+    assert_finds(&merchant, "invoices", "number=inv-000002", "number", &json!("INV-000002")).await?;
+    assert!(ids(&merchant.api.get("/v1/invoices?number=INV-000003").await?).is_empty());
+    for name in
+        ["ada", "LOVE", "lovelace%20ada", "Ada%20Lovelace&externalId=u-1", "ada&email=ADA@example.com", "%27ada%3A*"]
+    {
+        assert_finds(&merchant, "customers", &format!("name={name}"), "id", &json!(customer)).await?;
+    }
+    for name in
+        ["da", "ada%20bob", "%27", "ada%20%26%20bob", "ada&externalId=u-2", "ada&createdTo=2020-01-01T00:00:00Z"]
+    {
+        assert!(ids(&merchant.api.get(&format!("/v1/customers?name={name}")).await?).is_empty(), "{name}");
+    }
+    let foreign = crate::support::merchant().await?;
+    assert!(ids(&foreign.api.get("/v1/customers?name=ada").await?).is_empty());
 
     created(&merchant.save_card(&customer, "tok_ok").await?);
     let plan = json!({"name": "Pro", "amount": 4900, "currency": "USD", "interval": "month"});

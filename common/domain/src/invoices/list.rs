@@ -3,7 +3,7 @@
 use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
-use super::{Invoice, Status, find, select_invoices};
+use super::{Invoice, Number, Status, find, select_invoices};
 use foundation::db;
 use foundation::error::Result;
 use foundation::filter::{Filters as _, OwnId};
@@ -18,6 +18,8 @@ foundation::filters! {
     pub struct Filter {
         /// Your own id, matched exactly.
         external_id("externalId"): Option<OwnId>,
+        /// The number on the invoice, such as `INV-000001`.
+        number("number"): Option<Number>,
         /// Only invoices in one of these statuses.
         status("status"): Vec<Status>,
         /// Only invoices of this customer.
@@ -87,7 +89,8 @@ async fn filtered(
            AND ($6::uuid IS NULL OR i.subscription_id = $6)
            AND ($7::uuid IS NULL OR i.recurring_invoice_id = $7)
            AND ($8::text IS NULL OR i.external_id = $8)
-         ORDER BY i.account_id DESC, i.id DESC LIMIT $9",
+           AND ($9::bigint IS NULL OR i.number = $9)
+         ORDER BY i.account_id DESC, i.id DESC LIMIT $10",
         account.uuid(),
         from,
         below,
@@ -96,6 +99,7 @@ async fn filtered(
         filter.subscription_id.map(SubscriptionId::uuid),
         filter.recurring_invoice_id.map(RecurringInvoiceId::uuid),
         filter.external_id.as_deref(),
+        filter.number as Option<Number>,
         page.fetch(),
     );
     Ok(query.fetch_all(db).await?)

@@ -1,9 +1,12 @@
 //! Invoice numbers: consecutive per account, starting at 1, without gaps.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
+use utoipa::openapi::Object;
 
+use foundation::filter::FilterValue;
 use foundation::schema;
 
 /// A number, displayed as `INV-000001`; at least six digits.
@@ -20,6 +23,21 @@ impl fmt::Display for Number {
 impl Serialize for Number {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl FilterValue for Number {
+    fn expected() -> Cow<'static, str> {
+        "the number of an invoice, such as INV-000001".into()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let number = Self(text.get(4..)?.parse().ok()?);
+        number.to_string().eq_ignore_ascii_case(text).then_some(number)
+    }
+
+    fn schema() -> Object {
+        schema::text("^INV-[0-9]{6,}$", "INV-000001")
     }
 }
 

@@ -13,6 +13,9 @@ use foundation::id::{AccountId, EventId, WebhookDeliveryId, WebhookEndpointId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
 
+/// Deliveries that [`of_events`] returns.
+const MAX_OF_EVENTS: i64 = 1_000;
+
 /// A delivery with the payload of its event.
 #[derive(Debug)]
 pub struct Delivery {
@@ -50,6 +53,8 @@ foundation::filters! {
     pub struct Filter {
         /// Only deliveries to this endpoint, which may be deleted.
         endpoint_id("endpointId"): Option<Reference<WebhookEndpointId>>,
+        /// Only deliveries of this event, which may be past its retention period.
+        event_id("eventId"): Option<EventId>,
         /// Only deliveries in this status.
         status("status"): Option<DeliveryStatus>,
     }
@@ -122,12 +127,42 @@ pub async fn list(
     }
     if let Some(cursor) = page.starting_after {
         let delivery = find(db, account, cursor).await?.ok_or_else(unknown_cursor)?;
-        let of_endpoint = endpoint.is_none_or(|endpoint| delivery.endpoint_id == endpoint);
-        if !of_endpoint || !filter.status.is_none_or(|status| delivery.status.has_been(status)) {
+        let is_in_list = endpoint.is_none_or(|endpoint| delivery.endpoint_id == endpoint)
+            && filter.event_id.is_none_or(|event| delivery.event_id == event)
+            && filter.status.is_none_or(|status| delivery.status.has_been(status));
+        if !is_in_list {
             return Err(unknown_cursor());
         }
     }
+    if let Some(event) = filter.event_id {
+        let mut rows = of_events(db, account, &[event]).await?;
+        rows.retain(|delivery| {
+            endpoint.is_none_or(|endpoint| delivery.endpoint_id == endpoint)
+                && filter.status.is_none_or(|status| delivery.status == status)
+                && page.starting_after.is_none_or(|cursor| delivery.id.uuid() < cursor.uuid())
+        });
+        rows.truncate(usize::try_from(page.fetch()).unwrap_or(usize::MAX));
+        return Ok(page.page(rows));
+    }
     Ok(page.page(newest(db, account, (endpoint, filter.status), page.starting_after, page.fetch()).await?))
+}
+
+/// The deliveries of these events, newest first, but at most [`MAX_OF_EVENTS`]: one per endpoint and attempt, and the
+/// replays.
+///
+/// # Errors
+/// Database errors only.
+pub async fn of_events(db: &PgPool, account: AccountId, events: &[EventId]) -> Result<Vec<Delivery>> {
+    let events: Vec<Uuid> = events.iter().map(|event| event.uuid()).collect();
+    // The limit also keeps the account out of the choice of the index.
+    let query = select_deliveries!(
+        ["event_id = ANY ($2) LIMIT $3"],
+        ["event_id = ANY ($2) LIMIT $3"],
+        account.uuid(),
+        &events,
+        MAX_OF_EVENTS,
+    );
+    Ok(query.fetch_all(db).await?)
 }
 
 /// The newest deliveries before a cursor. Each combination of filters has its own statement: a common one would get a

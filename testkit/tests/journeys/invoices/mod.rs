@@ -35,7 +35,7 @@ async fn invoice(merchant: &Merchant, customer: &str) -> Result<Value> {
 }
 
 /// The id of a draft, inserted directly: no route creates drafts yet.
-async fn draft(merchant: &Merchant, customer: &str, terms: &str) -> Result<String> {
+pub(crate) async fn draft(merchant: &Merchant, customer: &str, terms: &str) -> Result<String> {
     let id: Uuid = sqlx::query_scalar(
         "INSERT INTO invoices (id, account_id, customer_id, currency, amount, payment_terms, page_token, created_at)
          VALUES (new_ulid(clock_timestamp()), $1, $2, 'USD', 500, $3::payment_terms, gen_random_uuid()::text,

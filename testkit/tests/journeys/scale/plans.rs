@@ -36,7 +36,7 @@ const TABLES: [(&str, &str); 18] = [
     ("disputes", "'payment_id', new_ulid(now()), 'provider_ref', 'copy-' || n"),
     ("operations", "'payment_id', new_ulid(now()), 'reference', 'copy-' || n, 'kind', 'sale', 'refund_id', null"),
     ("webhook_endpoints", ""),
-    ("webhook_pending", ""),
+    ("webhook_pending", "'event_id', new_ulid(now())"),
     ("webhook_deliveries", "'event_id', new_ulid(now())"),
     ("events", ""),
     ("audit_log", ""),

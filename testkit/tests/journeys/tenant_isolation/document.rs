@@ -60,6 +60,8 @@ const NOT_ID_PARAMETERS: &[&str] = &[
     "status",
     "type",
     "email",
+    "name",
+    "number",
     "currency",
     "last4",
     "amountFrom",

@@ -116,6 +116,8 @@ async fn pages_list_each_delivery_once_in_every_status() -> Result<()> {
             let endpoint = endpoint.map(|id| format!("endpointId={id}&")).unwrap_or_default();
             let status = status.map(|status| format!("status={status}&")).unwrap_or_default();
             assert_listed(&merchant.api, &format!("{DELIVERIES}?{endpoint}{status}"), &expected).await?;
+            let of_event = format!("{DELIVERIES}?{endpoint}{status}eventId={}&", api_id("evt_", event.id));
+            assert_listed(&merchant.api, &of_event, &expected).await?;
         }
     }
     Ok(())
