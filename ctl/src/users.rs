@@ -88,7 +88,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         }
         Command::Remove { id } => {
             let mut tx = ctl.begin().await?;
-            users::remove(&mut tx, ctl.clock.now(), id).await?;
+            users::remove(&mut tx, ctl.clock.now(), None, id).await?;
             tx.commit(&entry("users.remove", id)).await?;
             Ok(Output::new(vec![("id", json!(id)), ("removed", json!(true))]))
         }

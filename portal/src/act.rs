@@ -1,25 +1,26 @@
 //! Does what a form asks for, once, however often it is sent.
 
-use std::fmt::Display;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use domain::users::{self, Begun, Outcome};
 use foundation::crypto::{Secret, sha256};
-use maud::html;
+use maud::{Markup, html};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::actions::{Action, Request};
-use crate::address::is_id;
+use crate::actions::{Action, Kind, Request};
+use crate::address::{is_id, of_object};
 use crate::app::App;
 use crate::catalog::List;
 use crate::failure::Failure;
-use crate::form::{Entered, confirmed_form, form};
+use crate::fields::amount;
+use crate::form::{Entered, confirmed_form, form, most};
 use crate::layout::page;
+use crate::lists;
 use crate::notice::Notice;
 use crate::object;
 use crate::own;
@@ -69,24 +70,26 @@ impl Task {
     }
 
     /// The page with the form of this task.
-    async fn page(&self, app: &App, notice: Notice) -> Result<Html<String>, Failure> {
+    async fn page(&self, app: &App, notice: Notice) -> Result<Response, Failure> {
         let Self { work, action, id } = self;
-        match (List::find(action.page), id) {
-            (Some(list), Some(id)) => object::show(app, work, list, id, &notice).await,
-            (Some(list), None) => Ok(creation(work, list, action, &notice)),
-            (None, _) => pages::show(app, work, action.page, &notice).await,
-        }
+        Ok(match (List::find(action.page), id) {
+            (Some(list), Some(id)) => object::show(app, work, list, id, &notice).await?,
+            (Some(list), None) => creation(app, work, list, action, &notice).await?.into_response(),
+            (None, _) => pages::show(app, work, action.page, &notice).await?.into_response(),
+        })
     }
 }
 
-/// The page with the form for a new object.
+/// The page with the form for a new object. The query has what is known already.
 pub(crate) async fn creating(
     State(app): State<App>,
     user: User,
     Path((mode, page)): Path<(String, String)>,
-) -> Result<Html<String>, Failure> {
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
     let task = Task::new(&app, user, &mode, (&page, "new"), None).await?;
-    task.page(&app, Notice::default()).await
+    let known = Entered::parse(query.unwrap_or_default().as_bytes());
+    task.page(&app, Notice::known(task.action, known)).await
 }
 
 pub(crate) async fn create(
@@ -120,23 +123,39 @@ pub(crate) async fn on_object(
     act(app, task, &body).await
 }
 
+/// The page on which an action is confirmed.
+pub(crate) async fn confirming(
+    State(app): State<App>,
+    user: User,
+    Path((mode, page, id, name)): Path<(String, String, String, String)>,
+) -> Result<Html<String>, Failure> {
+    let task = Task::new(&app, user, &mode, (&page, &name), Some(id)).await?;
+    let consequence = task.action.consequence().ok_or(Failure::NotFound)?;
+    confirmation(&app, &task, consequence).await
+}
+
 async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
-    let (action, entered) = (task.action, Entered::parse(form));
+    let (action, mut entered) = (task.action, Entered::parse(form));
     let nonce = entered.nonce().ok_or_else(|| Failure::Invalid(text("The form is incomplete.").to_owned()))?.to_owned();
-    if action.is_confirmed() && entered.get("confirm").is_empty() {
-        return Ok(confirmation(&task).into_response());
+    if action.consequence().is_some() && entered.get("confirm").is_empty() {
+        let address = format!("{}/{}/{}", task.address_of_page(), task.id.as_deref().unwrap_or_default(), action.name);
+        return Ok(Redirect::to(&address).into_response());
     }
-    let currency = match &task.id {
-        Some(id) if action.has_amount() => {
-            let object = app.get(&task.work.caller, &format!("/v1/{}/{id}", task.resource())).await?;
-            object["currency"].as_str().map(str::to_owned)
+    if let Some(field) = action.fields.iter().find(|field| matches!(field.kind, Kind::Suggested("customers"))) {
+        match customer(&app, &task.work, entered.get(field.name)).await? {
+            Ok(id) => entered = entered.with(field.name, id),
+            Err(problem) => return refused(&app, &task, entered, &format!("{}: {problem}", text(field.label))).await,
         }
-        Some(_) | None => None,
+    }
+    let object = match &task.id {
+        Some(id) if action.has_amount() => app.get(&task.work.caller, &format!("/v1/{}/{id}", task.resource())).await?,
+        Some(_) | None => Value::Null,
     };
-    let body = match entered.body(action, currency.as_deref()) {
+    let body = match entered.body(action, object["currency"].as_str()) {
         Ok(body) => body,
         Err(problem) => return refused(&app, &task, entered, &problem).await,
     };
+    let too_much = too_much(action, &object, &body);
     // Browsers close the connection of a form that is sent again; what has begun goes on.
     #[expect(clippy::disallowed_methods, reason = "what it does is a row before it begins, and /v1 stores the rest")]
     let doing = tokio::spawn({
@@ -148,9 +167,14 @@ async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
     match outcome.object.as_deref() {
         _ if action.has_object() && outcome.status == 404 => Err(Failure::NotFound),
         _ if outcome.status >= 300 => {
-            refused(&app, &task, entered, outcome.message.as_deref().unwrap_or_default()).await
+            let problem = too_much.or(outcome.message).unwrap_or_default();
+            refused(&app, &task, entered, &problem).await
         }
-        _ if action.request == Request::Delete => Ok(Redirect::to(&address).into_response()),
+        // Cards have no list of their own.
+        _ if action.page == "cards" && action.request == Request::Delete => {
+            Ok(Redirect::to(&format!("/{}/customers?did={nonce}", task.work.mode.name())).into_response())
+        }
+        _ if action.request == Request::Delete => Ok(Redirect::to(&format!("{address}?did={nonce}")).into_response()),
         Some(object) if has_page => Ok(Redirect::to(&format!("{address}/{object}?did={nonce}")).into_response()),
         Some(_) | None => Ok(Redirect::to(&format!("{address}?did={nonce}")).into_response()),
     }
@@ -180,28 +204,22 @@ async fn once(app: &App, task: &Task, nonce: String, body: Value) -> Result<Outc
 async fn once_at_v1(app: &App, task: &Task, record: users::Action, body: Value) -> Result<Outcome, Failure> {
     let (db, request) = (app.api.pool(), task.action.request);
     let refuse = |message: &'static str| Outcome::refused(task.id.clone(), text(message));
-    let mut is_repeated = false;
-    match record.begin(db).await.map_err(Failure::internal)? {
-        Begun::First(()) => {}
-        Begun::Other => return Ok(refuse("This form was sent before. Please use the new one.")),
-        Begun::Again(mut known) => {
-            let end = Instant::now() + WAIT;
-            while known.is_none() && Instant::now() < end {
-                sleep(POLL_INTERVAL).await;
-                known = users::find_action(db, record.user, &record.nonce).await.map_err(Failure::internal)?;
-            }
-            if let Some(outcome) = known {
-                return Ok(outcome);
-            }
+    let end = Instant::now() + WAIT;
+    let is_repeated = loop {
+        match record.begin(db).await.map_err(Failure::internal)? {
+            Begun::First(()) => break false,
+            Begun::Other => return Ok(refuse("This form was sent before. Please use the new one.")),
+            Begun::Again(Some(outcome)) => return Ok(outcome),
+            Begun::Again(None) if Instant::now() < end => sleep(POLL_INTERVAL).await,
             // The first request was interrupted. What is not idempotent is not sent again.
-            if matches!(request, Request::Post | Request::Update | Request::Advance) {
+            Begun::Again(None) if matches!(request, Request::Post | Request::Update | Request::Advance) => {
                 return Ok(refuse(
                     "This form was sent before, and it is not known what came of it. Please look at the current state.",
                 ));
             }
-            is_repeated = true;
+            Begun::Again(None) => break true,
         }
-    }
+    };
     let (status, response) = send(app, task, &record.nonce, body).await?;
     let deleted_before = is_repeated && request == Request::Delete && status == StatusCode::NOT_FOUND;
     match status {
@@ -230,12 +248,8 @@ async fn once_at_v1(app: &App, task: &Task, record: users::Action, body: Value) 
         message: response["error"]["message"].as_str().filter(|_| !status.is_success()).map(str::to_owned),
     };
     let secret = response["secret"].as_str().map(|secret| Secret::new(json!({"secret": secret}).to_string()));
-    let unknown = |error: &dyn Display| {
-        tracing::error!(%error, "the outcome of an action could not be stored");
-        Failure::Unknown
-    };
-    let mut connection = db.acquire().await.map_err(|error| unknown(&error))?;
-    record.finish(&mut connection, app.api.encryption(), outcome, secret).await.map_err(|error| unknown(&error))
+    let mut connection = db.acquire().await.map_err(Failure::unknown)?;
+    record.finish(&mut connection, app.api.encryption(), outcome, secret).await.map_err(Failure::unknown)
 }
 
 /// The response of /v1. It has one effect for a nonce, except for those that are not sent again.
@@ -265,30 +279,99 @@ async fn refused(app: &App, task: &Task, entered: Entered, problem: &str) -> Res
     Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response())
 }
 
-/// Asks again before something that cannot be undone.
-fn confirmation(task: &Task) -> Html<String> {
-    let Task { work, action, id } = task;
-    let address = task.address_of_page();
-    let (back, action_address) = match id {
-        Some(id) if List::find(action.page).is_some() => (format!("{address}/{id}"), format!("{address}/{id}")),
-        Some(id) => (address.clone(), format!("{address}/{id}")),
-        None => (address.clone(), address.clone()),
-    };
-    let content = html! {
-        h1 { (text(action.label)) " " (id.as_deref().unwrap_or_default()) }
-        p { (text("This cannot be undone.")) }
-        (confirmed_form(action, &format!("{action_address}/{}", action.name)))
-        p { a href=(back) { (text("Back")) } }
-    };
-    page(work, action.page, text(action.label), &content)
+/// In the words of the form, why /v1 refuses this amount; what it does depends on when the form was first sent.
+fn too_much(action: &Action, object: &Value, body: &Value) -> Option<String> {
+    let most = most(action, object)?;
+    let field = action.fields.iter().find(|field| field.name == "amount")?;
+    (body["amount"].as_i64()? > most.minor).then(|| format!("{}: {} {most}", text(field.label), text("at most")))
 }
 
-fn creation(work: &Work, list: &List, action: &Action, notice: &Notice) -> Html<String> {
+/// The customer with this id, or the only one with this name, e-mail address or reference.
+async fn customer(app: &App, work: &Work, entered: &str) -> Result<Result<String, String>, Failure> {
+    if entered.is_empty() || of_object(work.mode, entered).is_some() {
+        return Ok(Ok(entered.to_owned()));
+    }
+    let mut found = lists::customers(app, work, entered).await?;
+    if let Some(found) = found.as_array_mut() {
+        let is_it = |customer: &Value, field: &str| {
+            customer[field].as_str().is_some_and(|own| own.to_lowercase() == entered.to_lowercase())
+        };
+        found.retain(|customer| ["name", "email", "externalId"].iter().any(|field| is_it(customer, field)));
+    }
+    Ok(match found.as_array().map(Vec::as_slice) {
+        Some([only]) => Ok(only["id"].as_str().unwrap_or_default().to_owned()),
+        Some([_, ..]) => Err(text("several customers match; enter the ID").to_owned()),
+        Some([]) | None => Err(text("no customer has this ID, name or e-mail address").to_owned()),
+    })
+}
+
+/// Asks again before something that cannot be undone.
+async fn confirmation(app: &App, task: &Task, consequence: &'static str) -> Result<Html<String>, Failure> {
+    let Task { work, action, id } = task;
+    let (page_address, id) = (task.address_of_page(), id.as_deref().unwrap_or_default());
+    let list = List::find(action.page);
+    let singular = list.map_or("", |list| text(list.singular));
+    let object = match list {
+        Some(list) => app.get(&work.caller, &format!("/v1/{}/{id}", list.resource)).await?,
+        None => Value::Null,
+    };
+    let back = if object.is_null() { page_address.clone() } else { format!("{page_address}/{id}") };
+    let known = ["name", "email", "number", "last4"].iter().filter_map(|field| object[*field].as_str());
+    let known: Vec<_> = Some(amount(&object, "amount"))
+        .into_iter()
+        .filter(|amount| !amount.is_empty())
+        .chain(known.map(str::to_owned))
+        .collect();
+    let content = html! {
+        h1 { (text(action.label)) "?" }
+        p { (singular) " " strong { (known.join(", ")) } " " code { (id) } }
+        @if object.is_null() || (action.applies)(&object) {
+            p { (text(consequence)) " " (text("This cannot be undone.")) }
+            (confirmed_form(action, &format!("{page_address}/{id}/{}", action.name)))
+        } @else {
+            p.problem role="alert" { (text("This is not possible in the present state.")) }
+        }
+        p { a href=(back) { (text("Back")) } }
+    };
+    Ok(page(work, action.page, text(action.label), &content))
+}
+
+async fn creation(
+    app: &App,
+    work: &Work,
+    list: &List,
+    action: &Action,
+    notice: &Notice,
+) -> Result<Html<String>, Failure> {
     let address = format!("/{}/{}/new", work.mode.name(), list.path);
     let content = html! {
         h1 { (text(action.label)) }
         (notice.markup())
-        section.panel { (form(action, &address, &notice.entered(action, None, &Value::Null))) }
+        section.panel { (form(action, &address, &notice.entered(action, None, &Value::Null), &Value::Null)) }
+        (suggestions(app, work, action).await?)
     };
-    page(work, list.path, text(action.label), &content)
+    Ok(page(work, list.path, text(action.label), &content))
+}
+
+/// The latest customers and plans, for the fields that have one of them.
+async fn suggestions(app: &App, work: &Work, action: &Action) -> Result<Markup, Failure> {
+    let mut lists = Vec::new();
+    for field in action.fields {
+        if let Kind::Suggested(id) = field.kind {
+            lists.push((id, app.get(&work.caller, &format!("/v1/{id}?limit=100")).await?));
+        }
+    }
+    let label = |object: &Value| match (object["name"].as_str().unwrap_or_default(), object["email"].as_str()) {
+        (name, Some(email)) => format!("{name}, {email}"),
+        (name, None) => format!("{name}, {}", amount(object, "amount")),
+    };
+    Ok(html! {
+        @for (id, found) in &lists {
+            datalist id=(id) {
+                @for object in found["data"].as_array().into_iter().flatten() {
+                    option value=(object["id"].as_str().unwrap_or_default()) { (label(object)) }
+                }
+            }
+        }
+    })
 }

@@ -20,9 +20,16 @@ use url::Url;
 
 use crate::failure::Failure;
 
-/// Wrong passwords for one e-mail address at once, from all networks and from one; then one a minute.
+/// Wrong passwords for one e-mail address at once, from all networks, and from one network or a browser that has signed in
+/// before; then one a minute.
 const PASSWORDS: u32 = 50;
 const PASSWORDS_OF_NETWORK: u32 = 10;
+/// Wrong codes of one user at once, and then per hour: who has the password guesses a code in centuries.
+const CODES: u32 = 20;
+const CODES_PER_HOUR: u32 = 2;
+/// Pages and forms of a user at once, and per second.
+const PAGES: u32 = 300;
+const PAGES_PER_SECOND: u32 = 50;
 /// Sign-ins from one address at once, in seconds of its rate.
 const ADDRESS_BURST: u32 = 4;
 /// The longest response of /v1 for a page: a hundred objects.
@@ -93,17 +100,31 @@ impl App {
         Ok(self.api.call(Arc::clone(caller), request).await)
     }
 
-    /// Whether this address may try to sign in with this e-mail address.
-    pub(crate) async fn may_sign_in(&self, address: IpAddr, email: &str) -> bool {
+    /// Whether this address may try to sign in with this e-mail address. `device` is the name of a known one.
+    pub(crate) async fn may_sign_in(&self, address: IpAddr, email: &str, device: Option<&str>) -> bool {
         let burst = self.address_rate.saturating_mul(ADDRESS_BURST);
         let mut buckets = Bucket::of_address("sign-in", address, self.address_rate, burst);
-        buckets.extend(of_user(address, email));
-        matches!(self.limits.acquire(&buckets).await, Acquisition::Allowed { .. })
+        buckets.extend(of_user(address, email, device));
+        self.acquire(&buckets).await
+    }
+
+    /// Whether a code of this user may be tried.
+    pub(crate) async fn may_try_code(&self, user: UserId) -> bool {
+        self.acquire(&of_codes(user)).await
+    }
+
+    /// Whether this user may open a page or send a form.
+    pub(crate) async fn may_open(&self, user: UserId) -> bool {
+        self.acquire(&[Bucket::per_second(format!("portal:{user}"), PAGES_PER_SECOND, PAGES)]).await
+    }
+
+    async fn acquire(&self, buckets: &[Bucket]) -> bool {
+        matches!(self.limits.acquire(buckets).await, Acquisition::Allowed { .. })
     }
 
     /// Whether this user may try to confirm the password.
     pub(crate) async fn may_confirm(&self, user: UserId) -> bool {
-        matches!(self.limits.acquire(&of_confirmation(user)).await, Acquisition::Allowed { .. })
+        self.acquire(&of_confirmation(user)).await
     }
 
     /// It was right, so the attempt does not count.
@@ -111,9 +132,14 @@ impl App {
         self.limits.restore(&of_confirmation(user)).await;
     }
 
-    /// The password was right, so the attempt does not count.
-    pub(crate) async fn signed_in(&self, address: IpAddr, email: &str) {
-        self.limits.restore(&of_user(address, email)).await;
+    /// The password and the code were right, so the attempt does not count.
+    pub(crate) async fn signed_in(&self, address: IpAddr, email: &str, device: Option<&str>) {
+        self.limits.restore(&of_user(address, email, device)).await;
+    }
+
+    /// The code was right, so the attempt does not count.
+    pub(crate) async fn code_accepted(&self, user: UserId) {
+        self.limits.restore(&of_codes(user)).await;
     }
 }
 
@@ -128,11 +154,17 @@ fn of_confirmation(user: UserId) -> [Bucket; 1] {
     [Bucket::per_minute(format!("confirm:{user}"), 1, PASSWORDS_OF_NETWORK)]
 }
 
-/// By a hash, because Redis gets no personal data. Who guesses from one network does not lock out the user in another.
-fn of_user(address: IpAddr, email: &str) -> [Bucket; 2] {
+fn of_codes(user: UserId) -> [Bucket; 1] {
+    [Bucket::per_hour(format!("code:{user}"), CODES_PER_HOUR, CODES)]
+}
+
+/// By a hash, because Redis gets no personal data. Who guesses from one network does not lock out the user in another, and
+/// who guesses from many does not lock out the user's own browser.
+fn of_user(address: IpAddr, email: &str, device: Option<&str>) -> Vec<Bucket> {
     let (user, network) = (hex(&sha256(email.to_lowercase().as_bytes())), client_network(address));
-    [
-        Bucket::per_minute(format!("password:{user}"), 1, PASSWORDS),
-        Bucket::per_minute(format!("password:{user}:{network}"), 1, PASSWORDS_OF_NETWORK),
-    ]
+    let of = |part: &str| Bucket::per_minute(format!("password:{user}:{part}"), 1, PASSWORDS_OF_NETWORK);
+    match device {
+        Some(device) => vec![of(device)],
+        None => vec![Bucket::per_minute(format!("password:{user}"), 1, PASSWORDS), of(&network.to_string())],
+    }
 }

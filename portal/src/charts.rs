@@ -76,20 +76,21 @@ fn money(currency: Currency, minor: i128) -> String {
 pub(crate) fn sums(mode: Mode, today: Date, days: &[Figure]) -> Markup {
     let mode = mode.name();
     let periods = [
-        ("Today", by_currency(days.iter().filter(|figure| figure.day == today))),
-        ("30 days", by_currency(days.iter())),
+        ("Today", today, by_currency(days.iter().filter(|figure| figure.day == today))),
+        ("30 days", first_day(today), by_currency(days.iter())),
     ];
     html! {
-        @for (title, sums) in &periods {
+        @for (title, from, sums) in &periods {
             section {
                 h2 { (text(title)) }
                 @if sums.is_empty() { p.empty { (text("Nothing yet.")) } }
                 @for (currency, sums) in sums.values() {
+                    @let payments = format!("/{mode}/payments?currency={}&from={from}", currency.code());
                     div.figures {
-                        a href={ "/" (mode) "/payments" } { span { (text("Volume")) } strong { (money(*currency, sums.volume)) } }
-                        a href={ "/" (mode) "/payments" } { span { (text("Approved payments")) } strong { (sums.approved) } }
-                        a href={ "/" (mode) "/payments?status=declined" } { span { (text("Approval rate")) } strong { (sums.approval_rate()) } }
-                        a href={ "/" (mode) "/refunds" } { span { (text("Refunds")) " (" (sums.refunds.0) ")" } strong { (money(*currency, sums.refunds.1)) } }
+                        a href=(payments) { span { (text("Volume")) } strong { (money(*currency, sums.volume)) } }
+                        a href=(payments) { span { (text("Approved payments")) } strong { (sums.approved) } }
+                        a href={ (payments) "&status=declined" } { span { (text("Approval rate")) } strong { (sums.approval_rate()) } }
+                        a href={ "/" (mode) "/refunds?from=" (from) } { span { (text("Refunds")) " (" (sums.refunds.0) ")" } strong { (money(*currency, sums.refunds.1)) } }
                         a href={ "/" (mode) "/disputes" } { span { (text("Disputes")) " (" (sums.disputes.0) ")" } strong { (money(*currency, sums.disputes.1)) } }
                     }
                     @if !sums.reasons.is_empty() {
@@ -142,7 +143,8 @@ pub(crate) fn by_day(today: Date, days: &[Figure]) -> Markup {
         @for (code, (currency, days)) in &currencies {
             section {
                 h2 { (text("Volume by day")) ", " (code) }
-                (bars(today, days))
+                (bars(today, *currency, days))
+                p.hint { (first_day(today)) " – " (today) }
                 details {
                     summary { (text("Table")) }
                     table {
@@ -165,14 +167,21 @@ pub(crate) fn by_day(today: Date, days: &[Figure]) -> Markup {
     }
 }
 
-fn bars(today: Date, days: &BTreeMap<Date, Sums>) -> Markup {
+/// The first day of a chart that ends today.
+fn first_day(today: Date) -> Date {
+    today.plus_days(1 - DAYS).unwrap_or(today)
+}
+
+fn bars(today: Date, currency: Currency, days: &BTreeMap<Date, Sums>) -> Markup {
     let highest = days.values().map(|sums| sums.volume).max().unwrap_or(0).max(1);
     html! {
         svg.chart viewBox={ "0 0 " (DAYS * DAY) " " (HEIGHT) } role="img" aria-label=(text("Volume by day")) {
             @for (day, sums) in days {
                 @let ago = day.days_until(today);
                 @let height = sums.volume.max(0) * (HEIGHT - TOP) / highest;
-                rect x=((DAYS - 1 - ago) * DAY) y=(HEIGHT - height) width=(BAR) height=(height) {}
+                rect x=((DAYS - 1 - ago) * DAY) y=(HEIGHT - height) width=(BAR) height=(height) {
+                    title { (day) ": " (money(currency, sums.volume)) }
+                }
             }
         }
     }

@@ -33,6 +33,11 @@ impl Failure {
         tracing::error!(%error, "a page could not be made");
         Self::Internal
     }
+
+    pub(crate) fn unknown(error: impl Display) -> Self {
+        tracing::error!(%error, "the outcome of an action could not be stored");
+        Self::Unknown
+    }
 }
 
 impl IntoResponse for Failure {

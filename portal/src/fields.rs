@@ -82,6 +82,7 @@ fn field(mode: Mode, name: &str, value: &Value, context: &Value) -> Markup {
         }
         Value::Bool(value) => html! { (if *value { text("Yes") } else { text("No") }) },
         Value::String(_) if name == "status" => status(value),
+        Value::String(body) if name == "payload" => html! { code { (indented(body)) } },
         Value::String(_) if name.ends_with("At") || name.ends_with("Start") || name.ends_with("End") => time(value),
         Value::String(whole) => match of_object(mode, whole) {
             Some(address) if name != "id" => html! { a href=(address) { (whole) } },
@@ -90,6 +91,12 @@ fn field(mode: Mode, name: &str, value: &Value, context: &Value) -> Markup {
         },
         Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => html! { (value) },
     }
+}
+
+/// JSON with a line for each field; other texts as they are.
+fn indented(body: &str) -> String {
+    let value: Option<Value> = serde_json::from_str(body).ok();
+    value.and_then(|value| serde_json::to_string_pretty(&value).ok()).unwrap_or_else(|| body.to_owned())
 }
 
 #[cfg(test)]

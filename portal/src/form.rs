@@ -61,8 +61,11 @@ impl Entered {
     /// What is wrong, for the user.
     pub(crate) fn body(&self, action: &Action, currency: Option<&str>) -> Result<Value, String> {
         let chosen = action.fields.iter().find(|field| matches!(field.kind, Kind::Currency));
-        let chosen = chosen.map_or("", |field| self.get(field.name));
-        let code = currency.map_or_else(|| chosen.to_uppercase(), str::to_owned);
+        let code = match (currency, chosen) {
+            (Some(currency), _) => currency.to_owned(),
+            (None, Some(field)) => self.currency(field)?,
+            (None, None) => String::new(),
+        };
         let mut body = Value::Object(Map::new());
         for field in action.fields {
             let entered = self.get(field.name);
@@ -77,14 +80,42 @@ impl Entered {
             let name = if matches!(field.kind, Kind::Reason) { "metadata" } else { field.name };
             insert(&mut body, name, value);
         }
+        if let Some(lines) = body["items"].as_array_mut() {
+            lines.retain(Value::is_object);
+            for line in lines.iter_mut().filter(|line| line["quantity"].is_null()) {
+                line["quantity"] = 1.into();
+            }
+        } else if let Some(fields) = body.as_object_mut() {
+            fields.remove("items");
+        }
         Ok(body)
+    }
+
+    /// The currency that was entered, which amounts depend on.
+    fn currency(&self, field: &Field) -> Result<String, String> {
+        let code = self.get(field.name).to_uppercase();
+        match code.parse::<Currency>() {
+            Ok(_) => Ok(code),
+            Err(_) => Err(format!("{}: {}", text(field.label), text("enter a currency such as EUR"))),
+        }
+    }
+
+    /// The same, with another value of a field.
+    pub(crate) fn with(mut self, name: &str, value: String) -> Self {
+        self.0.retain(|(own, _)| own != name);
+        self.0.push((name.to_owned(), value));
+        self
     }
 
     /// What is sent for a field.
     fn value(&self, field: &Field, code: &str) -> Result<Value, String> {
         let entered = self.get(field.name);
         Ok(match field.kind {
-            Kind::Amount => minor_units(entered, code)?.into(),
+            Kind::Amount => match minor_units(entered, code)? {
+                0 => return Err(text("enter more than 0").to_owned()),
+                minor => minor.into(),
+            },
+            Kind::Whole => entered.parse::<u32>().map_err(|_| text("enter a whole number").to_owned())?.into(),
             Kind::Currency => code.into(),
             Kind::Modifier => modifier(entered)?,
             // Browsers send no seconds.
@@ -95,6 +126,7 @@ impl Entered {
             Kind::Lines => entered.lines().map(str::trim).filter(|line| !line.is_empty()).collect(),
             Kind::Always(value) => value.into(),
             Kind::Text
+            | Kind::Suggested(_)
             | Kind::Email
             | Kind::Url
             | Kind::Date
@@ -150,30 +182,58 @@ fn shown_modifier(modifier: &Value) -> String {
     }
 }
 
-/// An amount in major units, such as 12.34 or 12, in minor units.
-fn minor_units(entered: &str, currency: &str) -> Result<i64, String> {
+/// An amount in major units, such as 12.34, 12,34 or 12, in minor units.
+pub(crate) fn minor_units(entered: &str, currency: &str) -> Result<i64, String> {
     let currency: Currency = currency.parse().map_err(|_| text("the currency is not known").to_owned())?;
     let decimals = usize::from(currency.exponent());
-    let (whole, part) = entered.split_once('.').unwrap_or((entered, ""));
-    let is_complete = part.len() <= decimals && (part.is_empty() != entered.contains('.'));
+    // A comma before three digits may separate thousands.
+    let (whole, part) = match entered.split_once(',') {
+        Some((whole, part)) if part.len() < 3 && part.len() <= decimals => (whole, part),
+        _ => entered.split_once('.').unwrap_or((entered, "")),
+    };
+    let is_complete = part.len() <= decimals && (part.is_empty() != entered.contains(['.', ',']));
     let decimal = match decimals {
         0 => whole.to_owned(),
         _ => format!("{whole}.{part:0<decimals$}"),
     };
-    let money = Money::from_decimal(&decimal, currency).filter(|_| is_complete);
-    let example = Money { minor: 1_234, currency }.to_decimal();
-    money.map(|money| money.minor).ok_or_else(|| format!("{} {example}", text("enter an amount such as")))
+    let is_number =
+        !whole.is_empty() && [whole, part].iter().all(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    match Money::from_decimal(&decimal, currency).filter(|_| is_complete) {
+        Some(money) => Ok(money.minor),
+        None if is_complete && is_number => Err(text("the amount is too large").to_owned()),
+        None => Err(format!("{} {}", text("enter an amount such as"), Money { minor: 1_234, currency }.to_decimal())),
+    }
 }
 
-/// The form of an action, with a new nonce.
-pub(crate) fn form(action: &Action, address: &str, entered: &Entered) -> Markup {
+/// The form of an action on this object, with a new nonce; for an action that is confirmed, the way to its confirmation.
+pub(crate) fn form(action: &Action, address: &str, entered: &Entered, object: &Value) -> Markup {
+    if action.consequence().is_some() {
+        return html! {
+            form.action method="get" action=(address) { button.danger { (text(action.label)) } }
+        };
+    }
+    let (lines, fields): (Vec<_>, Vec<_>) = action.fields.iter().partition(|field| field.name.starts_with("items."));
+    let has_lines = lines.iter().any(|field| !entered.get(field.name).is_empty());
     html! {
         form.action method="post" action=(address) autocomplete="off" {
             input type="hidden" name="nonce" value=(random_hex(NONCE));
-            @for field in action.fields { (control(address, field, entered)) }
+            @for field in fields { (control(address, field, entered)) }
+            @if let Some(most) = most(action, object) { p.hint { (text("At most")) " " (most) } }
+            @if !lines.is_empty() {
+                details open[has_lines] {
+                    summary { (text("Lines")) }
+                    @for field in lines { (control(address, field, entered)) }
+                }
+            }
             button { (text(action.label)) }
         }
     }
+}
+
+/// The most that can be entered as the amount.
+pub(crate) fn most(action: &Action, object: &Value) -> Option<Money> {
+    let currency = object["currency"].as_str()?.parse().ok()?;
+    action.most(object).map(|minor| Money { minor, currency })
 }
 
 /// The form that confirms an action, with a new nonce.
@@ -181,7 +241,7 @@ pub(crate) fn confirmed_form(action: &Action, address: &str) -> Markup {
     html! {
         form.action method="post" action=(address) {
             input type="hidden" name="nonce" value=(random_hex(NONCE));
-            button name="confirm" value="yes" { (text("Confirm")) ": " (text(action.label)) }
+            button.danger name="confirm" value="yes" { (text("Confirm")) ": " (text(action.label)) }
         }
     }
 }
@@ -190,15 +250,18 @@ pub(crate) fn confirmed_form(action: &Action, address: &str) -> Markup {
 fn control(address: &str, field: &Field, entered: &Entered) -> Markup {
     let (id, value) = (format!("{address}/{}", field.name), entered.get(field.name));
     let input = |kind: &str, limit: u16, mode: Option<&str>, completion: Option<&str>| {
+        let list = if let Kind::Suggested(list) = field.kind { Some(list) } else { None };
         html! {
             label for=(id) { (text(field.label)) }
             input id=(id) type=(kind) name=(field.name) value=(value) required[field.required] maxlength=(limit)
-                inputmode=[mode] autocomplete=[completion];
+                inputmode=[mode] autocomplete=[completion] list=[list];
         }
     };
-    match field.kind {
+    let control = match field.kind {
         Kind::Amount => input("text", 20, Some("decimal"), None),
-        Kind::Currency => input("text", 3, None, None),
+        Kind::Currency => input("text", 20, None, None),
+        Kind::Whole => input("text", 9, Some("numeric"), None),
+        Kind::Suggested(_) => input("text", 254, None, None),
         Kind::Text => input("text", 500, None, None),
         Kind::Reason => input("text", 200, None, None),
         Kind::Modifier => input("text", 20, None, None),
@@ -214,8 +277,8 @@ fn control(address: &str, field: &Field, entered: &Entered) -> Markup {
                 input id=(id) type="password" name=(field.name) required maxlength="128" autocomplete=(completion);
             }
         }
-        Kind::Hidden => html! { input type="hidden" name=(field.name) value=(value); },
-        Kind::Always(_) => html! {},
+        Kind::Hidden => return html! { input type="hidden" name=(field.name) value=(value); },
+        Kind::Always(_) => return html! {},
         Kind::Choice(choices) => html! {
             label for=(id) { (text(field.label)) }
             select id=(id) name=(field.name) {
@@ -227,7 +290,8 @@ fn control(address: &str, field: &Field, entered: &Entered) -> Markup {
             textarea id=(id) name=(field.name) rows="4" maxlength="4000" { (value) }
         },
         Kind::Many(choices) => many(field, &choices(), &entered.all(field.name)),
-    }
+    };
+    html! { div.field { (control) } }
 }
 
 fn many(field: &Field, choices: &[&str], chosen: &[&str]) -> Markup {
@@ -261,7 +325,13 @@ mod tests {
             ("1.234", "BHD", Some(1_234)),
             ("12.345", "USD", None),
             ("12.", "USD", None),
-            ("12,34", "USD", None),
+            ("12,34", "USD", Some(1_234)),
+            ("12,3", "USD", Some(1_230)),
+            ("1,234", "USD", None),
+            ("1,234", "BHD", None),
+            ("1,2", "JPY", None),
+            ("1,234.50", "USD", None),
+            ("0", "USD", Some(0)),
             ("-1", "USD", None),
             ("1.5", "JPY", None),
             ("1", "XXX", None),
@@ -279,13 +349,17 @@ mod tests {
             body("amount=1.50&reason=Too+late&x=y"),
             Ok(json!({"amount": 150, "metadata": {"reason": "Too late"}}))
         );
-        assert_eq!(body("amount=&reason="), Ok(json!({})));
+        assert_eq!(body("amount=&reason="), Err("Amount to refund: is missing".to_owned()));
+        assert_eq!(body("amount=0"), Err("Amount to refund: enter more than 0".to_owned()));
+        assert_eq!(body("amount=999999999999999999"), Err("Amount to refund: the amount is too large".to_owned()));
         assert_eq!(body("amount=x"), Err("Amount to refund: enter an amount such as 12.34".to_owned()));
         let plan = Action::find("plans", "new").expect("an action");
         let entered = Entered::parse(b"name=Gold&amount=8&currency=usd&interval=month");
         let expected = json!({"name": "Gold", "amount": 800, "currency": "USD", "interval": "month"});
         assert_eq!(entered.body(plan, None), Ok(expected));
-        assert_eq!(Entered::parse(b"amount=8").body(plan, None), Err("Name: is missing".to_owned()));
+        assert_eq!(Entered::parse(b"amount=8&currency=EUR").body(plan, None), Err("Name: is missing".to_owned()));
+        let problem = Err("Currency: enter a currency such as EUR".to_owned());
+        assert_eq!(Entered::parse(b"amount=8&currency=dollars").body(plan, None), problem);
     }
 
     #[test]
@@ -313,6 +387,18 @@ mod tests {
                 "items": [{"description": "Rent", "quantity": 1, "unitAmount": 950}]},
         });
         assert_eq!(entered.body(recurring, None), Ok(expected));
+    }
+
+    #[test]
+    fn an_invoice_has_the_lines_that_were_entered() {
+        let invoice = Action::find("invoices", "new").expect("an action");
+        let entered = Entered::parse(
+            b"customerId=cus_1&currency=eur&items.0.description=Rent&items.0.unitAmount=9.50&items.2.quantity=3",
+        );
+        let items = json!([{"description": "Rent", "unitAmount": 950, "quantity": 1}, {"quantity": 3}]);
+        assert_eq!(entered.body(invoice, None).map(|body| body["items"].clone()), Ok(items));
+        let plain = Entered::parse(b"customerId=cus_1&currency=eur&amount=5").body(invoice, None);
+        assert_eq!(plain, Ok(json!({"customerId": "cus_1", "amount": 500, "currency": "EUR"})));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) async fn home(
         (charts::by_day(today, &days))
         section {
             h2 { (text("Latest payments")) }
-            @if rows.is_empty() { p.empty { (text("None.")) } } @else { (table(&work, list, rows)) }
+            @if rows.is_empty() { p.empty { (text("None.")) } } @else { (table(&work, list.title, list.columns, rows)) }
         }
     };
     Ok(page(&work, "", text("Home"), &content))

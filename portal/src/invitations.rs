@@ -32,13 +32,13 @@ pub(crate) async fn accept(
 ) -> Result<Response, Failure> {
     let found = users::find_invitation(app.api.pool(), &token).await.map_err(Failure::internal)?;
     let found = found.ok_or(Failure::NotFound)?;
-    if !app.may_sign_in(client.ip(), &found.email).await {
+    if !app.may_sign_in(client.ip(), &found.email, None).await {
         return Err(Failure::TooMany);
     }
     let password = Secret::new(Entered::parse(&body).get("password").to_owned());
     let agent = sign_in::user_agent(&headers);
     match users::accept_invitation(app.api.pool(), app.clock.now(), &token, password, agent).await {
-        Ok(session) => sign_in::begin(&app, &headers, &session).await,
+        Ok(session) => sign_in::begin(&app, &headers, &session, &found.email).await,
         Err(Error::NotFound(_)) => Err(Failure::NotFound),
         Err(error @ (Error::Invalid { .. } | Error::Conflict(_))) => {
             let page = page(&found, &token, Some(&error.to_string()));

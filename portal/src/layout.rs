@@ -18,7 +18,8 @@ struct Link {
 
 fn links(mode: Mode) -> Vec<Link> {
     let link = |path, title| Link { path, title, menu: Vec::new() };
-    let (developers, main): (Vec<_>, Vec<_>) = LISTS.iter().partition(|list| list.is_for_developers());
+    let (developers, main): (Vec<_>, Vec<_>) =
+        LISTS.iter().filter(|list| list.is_in_navigation()).partition(|list| list.is_for_developers());
     let mut links = vec![link("", "Home")];
     links.extend(main.into_iter().map(|list| link(list.path, list.title)));
     let mut menu = vec![("keys", "API keys")];

@@ -9,9 +9,11 @@ mod app;
 mod assets;
 mod catalog;
 mod charts;
+mod device;
 mod document;
 mod failure;
 mod fields;
+mod filters;
 mod form;
 mod home;
 mod invitations;
@@ -23,9 +25,11 @@ mod own;
 mod pages;
 mod protection;
 mod qr;
+mod related;
 mod session;
 mod sign_in;
 mod texts;
+mod timeline;
 
 use anyhow::Result;
 use api::{InProcess, Listener};
@@ -63,7 +67,7 @@ fn router(app: App) -> Router {
         .route("/{mode}/{page}", get(pages::page))
         .route("/{mode}/{page}/new", get(act::creating).post(act::create))
         .route("/{mode}/{page}/{name}", get(pages::object).post(act::on_page))
-        .route("/{mode}/{page}/{id}/{action}", post(act::on_object))
+        .route("/{mode}/{page}/{id}/{action}", get(act::confirming).post(act::on_object))
         .fallback(async || Failure::NotFound)
         .layer(from_fn_with_state(app.clone(), protection::protect))
         .with_state(app)

@@ -23,6 +23,8 @@ struct Refused {
 #[derive(Default)]
 pub(crate) struct Notice {
     shown: Markup,
+    /// Whether the action was requested, and its outcome followed.
+    is_requested: bool,
     /// What was entered in the form that was refused.
     refused: Option<Refused>,
 }
@@ -31,7 +33,12 @@ impl Notice {
     /// Of a form that was refused, for this reason.
     pub(crate) fn refused(action: &'static Action, id: Option<String>, entered: Entered, problem: &str) -> Self {
         let shown = html! { p.problem role="alert" { (text(action.label)) ": " (problem) } };
-        Self { shown, refused: Some(Refused { action, id, entered }) }
+        Self { shown, refused: Some(Refused { action, id, entered }), ..Self::default() }
+    }
+
+    /// Nothing has happened yet, but something is known of what will be entered.
+    pub(crate) fn known(action: &'static Action, entered: Entered) -> Self {
+        Self { refused: Some(Refused { action, id: None, entered }), ..Self::default() }
     }
 
     /// Of the action whose nonce is in the query, if it was one on this object.
@@ -49,13 +56,28 @@ impl Notice {
         };
         let secret = take_secret(db, app.api.encryption(), user, nonce).await.map_err(Failure::internal)?;
         let secrets = secret.and_then(|secret| serde_json::from_str::<Map<String, Value>>(secret.expose()).ok());
+        let is_requested = outcome.status == 202;
         let shown = html! {
-            p.done role="status" {
-                @if outcome.status == 202 { (text("Requested. The outcome follows.")) } @else { (text("Done.")) }
-            }
+            @if !is_requested { p.done role="status" { (text("Done.")) } }
             @if let Some(secrets) = secrets { (once(&secrets)) }
         };
-        Ok(Self { shown, refused: None })
+        Ok(Self { shown, is_requested, refused: None })
+    }
+
+    /// Whether the outcome of an action on this object is not known yet.
+    pub(crate) fn is_awaited(&self, object: &Value) -> bool {
+        let refunds = object["refunds"].as_array().into_iter().flatten();
+        let is_pending = object["pendingOperation"].is_string() || object["pending"] == true;
+        self.is_requested && (is_pending || refunds.into_iter().any(|refund| refund["status"] == "pending"))
+    }
+
+    /// What came of an action on this object.
+    pub(crate) fn outcome(&self, object: &Value) -> Markup {
+        html! {
+            @if self.is_awaited(object) { p.done role="status" { (text("Requested. The outcome follows.")) } }
+            @else if self.is_requested { p.done role="status" { (text("Done.")) } }
+            (self.shown)
+        }
     }
 
     pub(crate) fn markup(&self) -> &Markup {

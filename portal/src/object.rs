@@ -1,6 +1,8 @@
 //! The page of an object: its fields, what happened to it, and what belongs to it.
 
-use axum::response::Html;
+use axum::http::HeaderName;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::future::try_join;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
@@ -9,63 +11,67 @@ use crate::address::is_id;
 use crate::app::App;
 use crate::catalog::List;
 use crate::failure::Failure;
-use crate::fields::{amount, fields, status, time};
+use crate::fields::{amount, fields, status};
 use crate::form::form;
 use crate::layout::page;
 use crate::notice::{Notice, copy};
 use crate::qr::qr;
+use crate::related::related;
 use crate::session::Work;
-use crate::texts::{text, words};
+use crate::texts::text;
+use crate::timeline::timeline;
 
-/// Events on the page.
-const EVENTS: &str = "50";
+/// Has the browser load the page again after some seconds.
+const REFRESH: HeaderName = HeaderName::from_static("refresh");
 
-/// Per list, the other lists that have a filter for its objects.
-const RELATED: [(&str, &[(&str, &str)]); 7] = [
-    ("payments", &[("refunds", "paymentId"), ("disputes", "paymentId")]),
-    (
-        "customers",
-        &[
-            ("payments", "customerId"),
-            ("invoices", "customerId"),
-            ("subscriptions", "customerId"),
-            ("recurring-invoices", "customerId"),
-        ],
-    ),
-    ("invoices", &[("payments", "invoiceId")]),
-    ("recurring-invoices", &[("invoices", "recurringInvoiceId")]),
-    ("subscriptions", &[("invoices", "subscriptionId"), ("payments", "subscriptionId")]),
-    ("plans", &[("subscriptions", "planId")]),
-    ("webhooks", &[("deliveries", "endpointId")]),
+/// What can be created for an object, and the field of the form that has its id.
+const CREATIONS: [(&str, &str, &str); 4] = [
+    ("customers", "invoices", "customerId"),
+    ("customers", "recurring-invoices", "customerId"),
+    ("customers", "subscriptions", "customerId"),
+    ("plans", "subscriptions", "planId"),
 ];
 
 /// The page, with a notice at its beginning.
-pub(crate) async fn show(
-    app: &App,
-    work: &Work,
-    list: &List,
-    id: &str,
-    notice: &Notice,
-) -> Result<Html<String>, Failure> {
+pub(crate) async fn show(app: &App, work: &Work, list: &List, id: &str, notice: &Notice) -> Result<Response, Failure> {
     if !is_id(id) {
         return Err(Failure::NotFound);
     }
     let found = app.get(&work.caller, &format!("/v1/{}/{id}", list.resource)).await?;
-    let events = match list.resource {
-        "events" | "webhook_endpoints" | "webhook_deliveries" => Value::Null,
-        _ => app.get(&work.caller, &format!("/v1/events?objectId={id}&limit={EVENTS}")).await?,
-    };
+    let (related, timeline) = try_join(related(app, work, list, id), timeline(app, work, list, id)).await?;
     let title = format!("{} {id}", text(list.singular));
-    let link = payers_page(list, &found)?;
-    Ok(page(work, list.path, &title, &content(work, list, (&found, &events), notice, &link)))
+    let link = match list.path {
+        "payments" => receipt(app, work, &found).await?,
+        _ => payers_page(list, &found)?,
+    };
+    let after = html! { (related) (timeline) };
+    let page = page(work, list.path, &title, &content(work, list, &found, notice, (&link, &after)));
+    let refresh = notice.is_awaited(&found).then_some([(REFRESH, "2")]);
+    Ok((refresh, page).into_response())
+}
+
+/// The receipt of a payment, if it has paid an invoice or a link.
+async fn receipt(app: &App, work: &Work, payment: &Value) -> Result<Markup, Failure> {
+    let parent = |field: &str, resource: &str| payment[field].as_str().map(|id| format!("/v1/{resource}/{id}"));
+    let Some(parent) = parent("invoiceId", "invoices").or_else(|| parent("paymentLinkId", "payment_links")) else {
+        return Ok(html! {});
+    };
+    let parent = app.get(&work.caller, &parent).await?;
+    Ok(html! { @if let Some(url) = receipt_url(&parent, &payment["id"]) { p { a href=(url) { (text("Receipt")) } } } })
+}
+
+/// Where the receipt of the payment that paid this is.
+fn receipt_url(parent: &Value, payment: &Value) -> Option<String> {
+    let is_paid = parent["status"] == "paid" && parent["paymentId"] == *payment;
+    Some(format!("{}?payment={}", parent["url"].as_str()?, payment.as_str()?)).filter(|_| is_paid)
 }
 
 /// The page that payers open, to be sent to them.
 fn payers_page(list: &List, found: &Value) -> Result<Markup, Failure> {
     let has_page = matches!(list.path, "payment-links" | "invoices");
     let Some(url) = found["url"].as_str().filter(|_| has_page) else { return Ok(html! {}) };
-    let (is_paid, is_open) = (found["status"] == "paid", found["status"] == "open");
-    let code = if is_open {
+    let receipt = receipt_url(found, &found["paymentId"]);
+    let code = if found["status"] == "open" {
         qr(url)?
     } else {
         html! {}
@@ -74,65 +80,40 @@ fn payers_page(list: &List, found: &Value) -> Result<Markup, Failure> {
         section.panel {
             h2 { (text("Page for the payer")) }
             p {
-                a href=(url) { @if is_paid { (text("Receipt")) } @else { (text("Payment page")) } }
-                " " (copy(url))
+                a href=(url) { (text("Payment page")) } " " (copy(url))
+                @if let Some(receipt) = &receipt { " " a href=(receipt) { (text("Receipt")) } }
             }
             (code)
         }
     })
 }
 
-fn content(work: &Work, list: &List, (found, events): (&Value, &Value), notice: &Notice, link: &Markup) -> Markup {
+fn content(work: &Work, list: &List, found: &Value, notice: &Notice, (link, after): (&Markup, &Markup)) -> Markup {
     let (mode, id) = (work.mode.name(), found["id"].as_str().unwrap_or_default());
     let heading = match amount(found, "amount") {
         amount if amount.is_empty() => id.to_owned(),
         amount => amount,
     };
-    let related = RELATED.iter().find(|(own, _)| *own == list.path).map_or(&[] as &[_], |(_, related)| *related);
-    let events = events["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
     let actions = Action::all().filter(|action| {
         action.page == list.path && action.has_object() && (action.applies)(found) && action.is_offered(work)
     });
     let address = |action: &Action| format!("/{mode}/{}/{id}/{}", list.path, action.name);
     html! {
-        (notice.markup())
+        (notice.outcome(found))
         p.kind { (text(list.singular)) }
         h1 { (heading) " " (status(&found["status"])) }
         div.actions {
+            @for (_, page, field) in CREATIONS.iter().filter(|(own, ..)| *own == list.path) {
+                @if let Some(action) = Action::find(page, "new").filter(|action| action.is_offered(work)) {
+                    a.button href={ "/" (mode) "/" (page) "/new?" (field) "=" (id) } { (text(action.label)) }
+                }
+            }
             @for action in actions {
-                (form(action, &address(action), &notice.entered(action, Some(id), found)))
+                (form(action, &address(action), &notice.entered(action, Some(id), found), found))
             }
         }
         (link)
         (fields(work.mode, found.as_object().unwrap_or(&Map::new()), found))
-        @if !related.is_empty() {
-            section {
-                h2 { (text("Related")) }
-                ul.related {
-                    @for (path, filter) in related {
-                        li {
-                            a href={ "/" (mode) "/" (path) "?" (filter) "=" (id) } {
-                                (List::find(path).map_or("", |list| text(list.title)))
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        @if !events.is_empty() {
-            section {
-                h2 { (text("Timeline")) }
-                ol.timeline {
-                    @for event in events {
-                        li {
-                            (time(&event["createdAt"])) " "
-                            a href={ "/" (mode) "/events/" (event["id"].as_str().unwrap_or_default()) } {
-                                (words(event["type"].as_str().unwrap_or_default()))
-                            }
-                        }
-                    }
-                }
-            }
-        }
+        (after)
     }
 }

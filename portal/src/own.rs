@@ -100,7 +100,7 @@ pub(crate) async fn once(
     };
     match make(app, work, own, (id.unwrap_or_default(), body, prepared), &mut change).await {
         Ok(Made { object, secret }) => {
-            change.commit(app.api.encryption(), object, secret).await.map_err(Failure::internal)
+            change.commit(app.api.encryption(), object, secret).await.map_err(Failure::unknown)
         }
         Err(error) => {
             change.rollback().await.map_err(Failure::internal)?;
@@ -162,7 +162,7 @@ async fn make(
             Ok(Made::default())
         }
         Own::RemoveMember => {
-            users::remove_member(tx, now, merchant, UserId::from_request(id)?).await?;
+            users::remove(tx, now, Some(merchant), UserId::from_request(id)?).await?;
             Ok(Made::default())
         }
         Own::ChangePassword => {
@@ -189,8 +189,18 @@ async fn make(
 }
 
 async fn create_key(app: &App, account: AccountId, body: &Value, tx: &mut Change) -> Result<Made> {
-    let entitlements = strings(body, "entitlements").into_iter().map(entitlement).collect::<Result<Vec<_>>>()?;
-    let only = Some(entitlements.as_slice()).filter(|list| !list.is_empty());
+    let selected = strings(body, "entitlements").into_iter().map(entitlement).collect::<Result<Vec<_>>>()?;
+    let is_read = |operation: &Permission| Role::Viewer.allows(*operation);
+    let only = match string(body, "rights") {
+        "read only" if !selected.is_empty() => {
+            return Err(Error::invalid("rights", "choose selected for the rights that are ticked"));
+        }
+        _ if !selected.is_empty() => Some(selected),
+        "read only" => Some(Permission::ALL.iter().copied().filter(is_read).collect()),
+        "selected" => return Err(Error::invalid("entitlements", "select at least one right")),
+        _ => None,
+    };
+    let only = only.as_deref();
     let (now, peppers) = (app.clock.now(), app.api.peppers());
     let kind = match string(body, "kind") {
         "secret" => KeyKind::Secret,
@@ -213,7 +223,7 @@ fn issued(key: &accounts::IssuedKey) -> Made {
 }
 
 fn recovery(work: &Work, codes: &[String]) -> Made {
-    Made::object(work.user.id).secret(&json!({"recoveryCodes": codes.join(" ")}))
+    Made::object(work.user.id).secret(&json!({"recoveryCodes": codes.join("\n")}))
 }
 
 fn settings(body: &Value) -> AccountSettings {

@@ -40,6 +40,7 @@ impl FromRequestParts<App> for User {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
         let cookie = cookie(&parts.headers).unwrap_or_default();
         match users::find_session(app.api.pool(), cookie).await {
+            Ok(Some(signed_in)) if !app.may_open(signed_in.id).await => Err(Failure::TooMany.into_response()),
             Ok(Some(signed_in)) => Ok(Self { signed_in, cookie: Secret::new(cookie.to_owned()) }),
             Ok(None) => Err(Redirect::to("/sign-in").into_response()),
             Err(error) => Err(Failure::internal(error).into_response()),

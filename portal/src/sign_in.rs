@@ -12,6 +12,7 @@ use foundation::crypto::Secret;
 use maud::html;
 
 use crate::app::App;
+use crate::device;
 use crate::document::document;
 use crate::failure::Failure;
 use crate::form::Entered;
@@ -34,7 +35,8 @@ pub(crate) async fn submit(
 ) -> Result<Response, Failure> {
     let entered = Entered::parse(&body);
     let (email, password) = (entered.get("email"), Secret::new(entered.get("password").to_owned()));
-    if !app.may_sign_in(client.ip(), email).await {
+    let device = device::known(&app, &headers, email);
+    if !app.may_sign_in(client.ip(), email, device).await {
         return Ok((StatusCode::TOO_MANY_REQUESTS, page(email, Some(text(TOO_MANY)))).into_response());
     }
     let passed = users::sign_in(app.api.pool(), email, password, user_agent(&headers)).await;
@@ -49,8 +51,8 @@ pub(crate) async fn submit(
             Ok((AppendHeaders([(SET_COOKIE, cookie)]), Redirect::to("/sign-in/code")).into_response())
         }
         Some(Passed::In(session)) => {
-            app.signed_in(client.ip(), email).await;
-            begin(&app, &headers, &session).await
+            app.signed_in(client.ip(), email, device).await;
+            begin(&app, &headers, &session, email).await
         }
     }
 }
@@ -74,8 +76,8 @@ pub(crate) async fn submit_code(
     let Some((user, email)) = users::awaited_user(db, cookie).await.map_err(Failure::internal)? else {
         return Ok(Redirect::to("/sign-in").into_response());
     };
-    // Together with passwords, so that who knows the password cannot guess codes.
-    if !app.may_sign_in(client.ip(), &email).await {
+    let device = device::known(&app, &headers, &email);
+    if !app.may_sign_in(client.ip(), &email, device).await || !app.may_try_code(user).await {
         return Ok((StatusCode::TOO_MANY_REQUESTS, code_page(Some(text(TOO_MANY)))).into_response());
     }
     let entered = Entered::parse(&body);
@@ -85,18 +87,20 @@ pub(crate) async fn submit_code(
         tracing::warn!(client = %client.ip(), %user, "a code was refused");
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, code_page(Some(text("The code is wrong.")))).into_response());
     };
-    app.signed_in(client.ip(), &email).await;
-    begin(&app, &headers, &session).await
+    app.signed_in(client.ip(), &email, device).await;
+    app.code_accepted(user).await;
+    begin(&app, &headers, &session, &email).await
 }
 
 /// Signs the browser in: with a cookie that it did not have before.
-pub(crate) async fn begin(app: &App, headers: &HeaderMap, session: &Session) -> Result<Response, Failure> {
+pub(crate) async fn begin(app: &App, headers: &HeaderMap, session: &Session, email: &str) -> Result<Response, Failure> {
     if let Some(former) = cookie(headers) {
         users::delete_session(app.api.pool(), former).await.map_err(Failure::internal)?;
     }
     tracing::info!(user = %session.user, "a user has signed in");
-    let cookies = [set_cookie(NAME, session.cookie.expose(), LIFETIME.as_secs()), set_cookie(AWAITING, "", 0)]
-        .map(|cookie| (SET_COOKIE, cookie));
+    let device = set_cookie(device::NAME, &device::new(app, email), device::LIFETIME);
+    let session = set_cookie(NAME, session.cookie.expose(), LIFETIME.as_secs());
+    let cookies = [session, set_cookie(AWAITING, "", 0), device].map(|cookie| (SET_COOKIE, cookie));
     Ok((AppendHeaders(cookies), Redirect::to("/")).into_response())
 }
 
@@ -122,8 +126,8 @@ fn code_page(problem: Option<&str>) -> Html<String> {
             @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
             form method="post" action="/sign-in/code" {
                 label for="code" { (text("Code")) }
-                input #code type="text" name="code" inputmode="numeric" autocomplete="one-time-code" required maxlength="20";
-                p { (text("Of your authenticator app, or a recovery code.")) }
+                input #code type="text" name="code" inputmode="numeric" autocomplete="one-time-code" required maxlength="20" autofocus;
+                p { (text("Enter the code that your authenticator app shows, or a recovery code.")) }
                 button { (text("Sign in")) }
             }
             p { a href="/sign-in" { (text("Back")) } }
@@ -139,7 +143,7 @@ fn page(email: &str, problem: Option<&str>) -> Html<String> {
             @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
             form method="post" action="/sign-in" {
                 label for="email" { (text("E-mail")) }
-                input #email type="email" name="email" value=(email) autocomplete="username" required maxlength="254";
+                input #email type="email" name="email" value=(email) autocomplete="username" required maxlength="254" autofocus[email.is_empty()];
                 label for="password" { (text("Password")) }
                 input #password type="password" name="password" autocomplete="current-password" required maxlength="128";
                 button { (text("Sign in")) }

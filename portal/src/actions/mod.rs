@@ -84,6 +84,10 @@ pub(crate) enum Kind {
     /// In major units of the object's currency, or of the one entered.
     Amount,
     Currency,
+    /// The id of an object of this resource, of which the latest are suggested. A customer is found by name or e-mail address
+    /// as well.
+    Suggested(&'static str),
+    Whole,
     Text,
     Email,
     Url,
@@ -158,12 +162,35 @@ impl Action {
         }
     }
 
-    /// Whether it is asked again before it is done.
-    pub(crate) fn is_confirmed(&self) -> bool {
-        match self.request {
-            Request::Delete => true,
-            Request::Own(own) => matches!(own, Own::RevokeKey | Own::RemoveMember),
-            Request::Create | Request::Update | Request::Post | Request::PostOnce | Request::Advance => false,
+    /// What follows from an action that cannot be undone. It is confirmed on a page of its own, and has no fields.
+    pub(crate) fn consequence(&self) -> Option<&'static str> {
+        Some(match (self.page, self.name) {
+            ("payments", "void") => "The payment is cancelled, and the card is not charged.",
+            ("invoices", "void") => "The invoice can no longer be paid.",
+            ("customers", "erase") => {
+                "Name, e-mail address, phone number, addresses and saved cards are erased, in earlier events too. Payments \
+                 and invoices remain, with their amounts."
+            }
+            ("subscriptions", "cancel") => {
+                "No further invoices are created. An open invoice can still be paid; void it if it should not be."
+            }
+            ("recurring-invoices", "cancel") => "No further invoices are created. Those that exist remain.",
+            ("payment-links", "cancel") => "The link can no longer be paid.",
+            ("cards", "remove") => "The card can no longer be charged.",
+            ("webhooks", "remove") => "No further events are sent to this endpoint.",
+            ("keys", "revoke") => "Requests with this key are refused from now on.",
+            ("team", "remove") => "The user is signed out and can no longer sign in.",
+            _ => return None,
+        })
+    }
+
+    /// The most that can be entered as its amount, in minor units of the object's currency.
+    pub(crate) fn most(&self, object: &Value) -> Option<i64> {
+        let amount = |field: &str| object[field].as_i64();
+        match (self.page, self.name) {
+            ("payments", "refund") => Some(amount("amountCaptured")? - amount("amountRefunded")?),
+            ("payments", "capture") => amount("amount"),
+            _ => None,
         }
     }
 

@@ -23,7 +23,8 @@ pub(super) const ACTIONS: [Action; 14] = [
         request: Request::Own(Own::CreateKey),
         fields: &[
             required("kind", "Kind", Kind::Choice(&["secret", "publishable"])),
-            optional("entitlements", "Entitlements (none: all)", Kind::Many(operations)),
+            optional("rights", "Rights", Kind::Choice(&["everything", "read only", "selected"])),
+            optional("entitlements", "Selected rights (if any is ticked, only these)", Kind::Many(operations)),
         ],
     },
     Action {

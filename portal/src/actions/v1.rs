@@ -10,7 +10,7 @@ use super::{Action, Field, Kind, Request, optional, required};
 const AMOUNT: Field = required("amount", "Amount", Kind::Amount);
 const CURRENCY: Field = required("currency", "Currency", Kind::Currency);
 const DESCRIPTION: Field = optional("description", "Description", Kind::Text);
-const CUSTOMER: Field = required("customerId", "Customer ID", Kind::Text);
+const CUSTOMER: Field = required("customerId", "Customer (ID, name or e-mail)", Kind::Suggested("customers"));
 
 const EVENTS: Field = optional("enabledEvents", "Events (none: all)", Kind::Many(event_names));
 
@@ -22,7 +22,7 @@ fn has_status(object: &Value, list: &[&str]) -> bool {
     object["status"].as_str().is_some_and(|status| list.contains(&status))
 }
 
-pub(super) const ACTIONS: [Action; 28] = [
+pub(super) const ACTIONS: [Action; 30] = [
     Action {
         name: "capture",
         label: "Capture",
@@ -30,7 +30,7 @@ pub(super) const ACTIONS: [Action; 28] = [
         right: Operation(Permission::PaymentsCapture),
         applies: |payment| has_status(payment, &["authorized", "partially_authorized"]),
         request: Request::Post,
-        fields: &[optional("amount", "Amount to capture", Kind::Amount)],
+        fields: &[optional("amount", "Amount to capture (empty: all)", Kind::Amount)],
     },
     Action {
         name: "void",
@@ -48,7 +48,7 @@ pub(super) const ACTIONS: [Action; 28] = [
         right: Operation(Permission::PaymentsRefund),
         applies: |payment| has_status(payment, &["pending_settlement", "settled", "partially_refunded"]),
         request: Request::PostOnce,
-        fields: &[optional("amount", "Amount to refund", Kind::Amount), optional("reason", "Reason", Kind::Reason)],
+        fields: &[required("amount", "Amount to refund", Kind::Amount), optional("reason", "Reason", Kind::Reason)],
     },
     Action {
         name: "new",
@@ -79,7 +79,25 @@ pub(super) const ACTIONS: [Action; 28] = [
         right: Operation(Permission::InvoicesCreate),
         applies: |_| false,
         request: Request::Create,
-        fields: &[CUSTOMER, AMOUNT, CURRENCY, DESCRIPTION, optional("dueAt", "Due (UTC)", Kind::Time)],
+        fields: &[
+            CUSTOMER,
+            optional("amount", "Amount (without lines)", Kind::Amount),
+            CURRENCY,
+            DESCRIPTION,
+            optional("dueAt", "Due (UTC)", Kind::Time),
+            optional("items.0.description", "Description of line 1", Kind::Text),
+            optional("items.0.quantity", "Quantity of line 1", Kind::Whole),
+            optional("items.0.unitAmount", "Unit amount of line 1", Kind::Amount),
+            optional("items.1.description", "Description of line 2", Kind::Text),
+            optional("items.1.quantity", "Quantity of line 2", Kind::Whole),
+            optional("items.1.unitAmount", "Unit amount of line 2", Kind::Amount),
+            optional("items.2.description", "Description of line 3", Kind::Text),
+            optional("items.2.quantity", "Quantity of line 3", Kind::Whole),
+            optional("items.2.unitAmount", "Unit amount of line 3", Kind::Amount),
+            optional("items.3.description", "Description of line 4", Kind::Text),
+            optional("items.3.quantity", "Quantity of line 4", Kind::Whole),
+            optional("items.3.unitAmount", "Unit amount of line 4", Kind::Amount),
+        ],
     },
     Action {
         name: "issue",
@@ -151,7 +169,7 @@ pub(super) const ACTIONS: [Action; 28] = [
         right: Operation(Permission::SubscriptionsCreate),
         applies: |_| false,
         request: Request::Create,
-        fields: &[CUSTOMER, required("planId", "Plan ID", Kind::Text), DESCRIPTION],
+        fields: &[CUSTOMER, required("planId", "Plan ID", Kind::Suggested("plans")), DESCRIPTION],
     },
     Action {
         name: "cancel",
@@ -202,6 +220,24 @@ pub(super) const ACTIONS: [Action; 28] = [
         applies: |_| true,
         request: Request::Update,
         fields: &[optional("email", "E-mail", Kind::Email), optional("name", "Name", Kind::Text)],
+    },
+    Action {
+        name: "default",
+        label: "Make default",
+        page: "cards",
+        right: Operation(Permission::PaymentMethodsDefault),
+        applies: |card| card["isDefault"] == false,
+        request: Request::Post,
+        fields: &[],
+    },
+    Action {
+        name: "remove",
+        label: "Remove",
+        page: "cards",
+        right: Operation(Permission::PaymentMethodsDelete),
+        applies: |_| true,
+        request: Request::Delete,
+        fields: &[],
     },
     Action {
         name: "save",

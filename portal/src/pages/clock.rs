@@ -20,7 +20,7 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
     let clock = app.get(&work.caller, "/v1/test_clock").await?;
     let content = html! {
         h1 { (text("Test clock")) }
-        (notice.markup())
+        (notice.outcome(&clock))
         p { (text("The time of the test data is")) " " strong { (time(&clock["now"])) } "." }
         @if clock["pending"] == true { p { (text("It is being advanced.")) } }
         p { (text("All that falls due until the new time is done: invoices are created and collected, and events are sent.")) }

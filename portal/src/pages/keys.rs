@@ -2,6 +2,7 @@
 
 use axum::response::Html;
 use domain::accounts::{self, KeyKind, KeyRow};
+use domain::users::Area;
 use foundation::time::Timestamp;
 use maud::{Markup, html};
 use serde_json::json;
@@ -27,9 +28,11 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
     let content = html! {
         h1 { (text("API keys")) }
         (notice.markup())
-        section.panel {
-            h2 { (text("New key")) }
-            (own_form(work, ("keys", "new"), None, &json!({}), notice))
+        @if work.user.role.may(Area::Keys) {
+            section.panel {
+                h2 { (text("New key")) }
+                (own_form(work, ("keys", "new"), None, &json!({}), notice))
+            }
         }
         (table("API keys", &["Kind", "Status", "Key", "Actions", "Last used", "Entitlements", "Created", "ID"], &rows))
         section.panel {

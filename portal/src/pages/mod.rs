@@ -51,10 +51,10 @@ pub(crate) async fn object(
     user: User,
     Path((mode, path, id)): Path<(String, String, String)>,
     RawQuery(query): RawQuery,
-) -> Result<Html<String>, Failure> {
+) -> Result<Response, Failure> {
     let work = Work::begin(&app, user, &mode).await?;
     if path == "requests" {
-        return requests::show_one(&app, &work, &id).await;
+        return Ok(requests::show_one(&app, &work, &id).await?.into_response());
     }
     let list = List::find(&path).ok_or(Failure::NotFound)?;
     let notice = Notice::of_query(&app, &work, query.as_deref().unwrap_or_default(), Some(&id)).await?;
@@ -81,7 +81,7 @@ fn own_form(work: &Work, (page, name): (&str, &str), id: Option<&str>, object: &
     let Some(action) = action else { return html! {} };
     let object_part = id.map(|id| format!("/{id}")).unwrap_or_default();
     let address = format!("/{}/{page}{object_part}/{name}", work.mode.name());
-    form(action, &address, &notice.entered(action, id, object))
+    form(action, &address, &notice.entered(action, id, object), object)
 }
 
 /// A table that scrolls on a phone.

@@ -35,7 +35,7 @@ pub(super) async fn show(app: &App, work: &Work, query: &str) -> Result<Html<Str
     let is_full = i64::try_from(entries.len()).is_ok_and(|count| count == PAGE);
     let content = html! {
         h1 { (text("Requests")) }
-        p { (text("Requests of your API keys in the last days")) " (" (RETENTION_DAYS) "). " (text("New ones are here within seconds.")) }
+        p { (text("Requests of your API keys, for")) " " (RETENTION_DAYS) " " (text("days. New ones are here within seconds.")) }
         form.filters method="get" action=(address) role="search" {
             label for="q" { (text("Request-Id")) }
             input #q type="search" name="q" value=(searched) maxlength="40";

@@ -2,6 +2,7 @@
 
 use axum::response::Html;
 use domain::accounts;
+use domain::users::Area;
 use maud::html;
 use serde_json::json;
 
@@ -36,11 +37,11 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
             dt { (text("Support contact")) } dd { (contact) }
             dt { (text("Time zone of invoices")) } dd { (account.timezone) }
         }
-        section.panel {
+        @if work.user.role.may(Area::Settings) { section.panel {
             h2 { (text("Change")) }
             p { (text("Cardholders see the name and the support contact on payment pages and receipts. Tax, surcharge and tip are added there: a percentage such as 8.25%, or a fixed amount in minor units.")) }
             (own_form(work, ("settings", "save"), None, &settings, notice))
-        }
+        } }
     };
     Ok(page(work, "settings", text("Settings"), &content))
 }

@@ -1,7 +1,7 @@
 //! The merchant's people.
 
 use axum::response::Html;
-use domain::users::{INVITATION_LIFETIME, invitations, members};
+use domain::users::{Area, INVITATION_LIFETIME, Role, invitations, members};
 use maud::html;
 use serde_json::json;
 
@@ -13,6 +13,17 @@ use crate::layout::page;
 use crate::notice::Notice;
 use crate::session::Work;
 use crate::texts::{text, words};
+
+/// What each role may do.
+const ROLES: [(Role, &str); 4] = [
+    (Role::Viewer, "Reads everything, except secrets."),
+    (
+        Role::Support,
+        "Also payments, refunds, customers, invoices, links, subscriptions and plans, and erasing customers.",
+    ),
+    (Role::Developer, "As support, without erasing customers; also API keys, webhooks and the test clock."),
+    (Role::Owner, "Everything, with settings and team."),
+];
 
 pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
     let (db, merchant) = (app.api.pool(), work.user.merchant_id);
@@ -52,8 +63,13 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
             h2 { (text("Invitations")) }
             @if open.is_empty() { p.empty { (text("None.")) } }
             @else { (table("Invitations", &["E-mail", "Role", "Created", "Actions"], &invited)) }
-            p { (text("An invitation is a link that works once. It lasts")) " " (INVITATION_LIFETIME.as_secs() / 86_400) " " (text("days.")) }
-            div.panel { (own_form(work, ("team", "new"), None, &json!({}), notice)) }
+            @if work.user.role.may(Area::Settings) {
+                p { (text("An invitation is a link that works once; send it to the person, no e-mail is sent. It lasts")) " " (INVITATION_LIFETIME.as_secs() / 86_400) " " (text("days.")) }
+                dl {
+                    @for (role, rights) in ROLES { dt { (words(role.name())) } dd { (text(rights)) } }
+                }
+                div.panel { (own_form(work, ("team", "new"), None, &json!({}), notice)) }
+            }
         }
     };
     Ok(page(work, "team", text("Team"), &content))

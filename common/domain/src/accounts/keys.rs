@@ -14,6 +14,8 @@ use providers::capabilities::Permission;
 
 const SECRET_BYTES: usize = 32;
 const ULID_CHARS: usize = 26;
+/// Valid keys of an account.
+const MAX_KEYS: i64 = 200;
 
 fn prefix(kind: KeyKind, mode: Mode) -> String {
     let kind = match kind {
@@ -71,6 +73,19 @@ async fn mode_of(db: &mut PgConnection, account: AccountId) -> Result<Mode> {
         .ok_or_else(|| Error::no_such("account", account))
 }
 
+/// The mode of an account that may have another key.
+async fn mode_for_new(db: &mut PgConnection, account: AccountId) -> Result<Mode> {
+    let keys = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "keys!" FROM api_keys WHERE account_id = $1 AND user_id IS NULL AND revoked_at IS NULL
+               AND (expires_at IS NULL OR expires_at > clock_timestamp())"#,
+        account.uuid(),
+    );
+    match keys.fetch_one(&mut *db).await? < MAX_KEYS {
+        true => mode_of(db, account).await,
+        false => Err(Error::conflict(format!("an account can have at most {MAX_KEYS} valid keys: revoke some"))),
+    }
+}
+
 fn entitlement_names(entitlements: Option<&[Permission]>) -> Option<Vec<String>> {
     entitlements.map(|list| list.iter().map(|operation| operation.name().to_owned()).collect())
 }
@@ -83,7 +98,7 @@ pub fn signing_secret_place(account: AccountId, key: KeyId) -> Place {
 /// Issues a secret key. For a live account it has a signing secret.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown account.
+/// [`Error::NotFound`] for an unknown account; [`Error::Conflict`] if it has too many keys.
 pub async fn issue_secret(
     db: &mut PgConnection,
     peppers: &Peppers,
@@ -92,7 +107,7 @@ pub async fn issue_secret(
     account: AccountId,
     entitlements: Option<&[Permission]>,
 ) -> Result<IssuedKey> {
-    let mode = mode_of(db, account).await?;
+    let mode = mode_for_new(db, account).await?;
     let (id, key) = generate(now, KeyKind::Secret, mode);
     let signing_secret = (mode == Mode::Live).then(|| format!("svc_ss_{}", random_hex(SECRET_BYTES)));
     let (pepper, entitlements) = (peppers.current(), entitlement_names(entitlements));
@@ -116,7 +131,7 @@ pub async fn issue_secret(
 /// Issues a publishable key. Its text is stored, because it may be displayed again.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown account.
+/// [`Error::NotFound`] for an unknown account; [`Error::Conflict`] if it has too many keys.
 pub async fn issue_publishable(
     db: &mut PgConnection,
     peppers: &Peppers,
@@ -124,7 +139,7 @@ pub async fn issue_publishable(
     account: AccountId,
     entitlements: Option<&[Permission]>,
 ) -> Result<IssuedKey> {
-    let (id, key) = generate(now, KeyKind::Publishable, mode_of(db, account).await?);
+    let (id, key) = generate(now, KeyKind::Publishable, mode_for_new(db, account).await?);
     let (pepper, entitlements) = (peppers.current(), entitlement_names(entitlements));
     sqlx::query!(
         "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, key_text, entitlements, created_at)

@@ -1,4 +1,5 @@
-//! Operations as operators see them. Only the operator's command line calls these functions.
+//! Operations as operators see them. Only the operator's command line calls these functions, and the portal for the history
+//! of a payment.
 
 use std::time::Duration;
 

@@ -17,11 +17,12 @@ pub use sessions::{
     sessions,
 };
 pub use team::{
-    INVITATION_LIFETIME, Invitation, Member, accept_invitation, find_invitation, invitations, invite, members,
-    remove_member, revoke_invitation, set_role,
+    INVITATION_LIFETIME, Invitation, Member, accept_invitation, find_invitation, invitations, invite, members, remove,
+    revoke_invitation, set_role,
 };
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
 
 use foundation::crypto::{KeyRing, Secret, random_hex};
 use foundation::db::begin;
@@ -108,20 +109,6 @@ pub async fn list(db: impl PgExecutor<'_>, merchant: Option<MerchantId>) -> Resu
         merchant.map(MerchantId::uuid),
     );
     Ok(query.fetch_all(db).await?)
-}
-
-/// Removes a user, who stays in the log. The user's sessions end.
-///
-/// # Errors
-/// [`Error::NotFound`] for an unknown user.
-pub async fn remove(tx: &mut PgConnection, now: Timestamp, user: UserId) -> Result<()> {
-    let query = sqlx::query_scalar!(
-        "UPDATE users SET removed_at = coalesce(removed_at, $2) WHERE id = $1 RETURNING id",
-        user.uuid(),
-        now,
-    );
-    query.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("user", user))?;
-    sessions::delete_all(tx, user).await
 }
 
 /// Sets another password and takes the second factor away, for a user who has lost either. The user's sessions end.
@@ -260,6 +247,21 @@ pub async fn sign_in_with_code(
         true => sessions::complete(db, user, cookie, user_agent).await,
         false => Ok(None),
     }
+}
+
+/// The e-mail addresses of the users who act as these keys. Other keys are left out.
+///
+/// # Errors
+/// Database errors only.
+pub async fn of_keys(db: &PgPool, merchant: MerchantId, keys: &[KeyId]) -> Result<Vec<(KeyId, String)>> {
+    let keys: Vec<Uuid> = keys.iter().map(|key| key.uuid()).collect();
+    let found = sqlx::query!(
+        r#"SELECT k.id, u.email FROM api_keys k JOIN users u ON u.id = k.user_id
+           WHERE k.id = ANY ($1) AND u.merchant_id = $2"#,
+        &keys,
+        merchant.uuid(),
+    );
+    Ok(found.fetch_all(db).await?.into_iter().map(|row| (row.id, row.email)).collect())
 }
 
 /// An account in which a user works, and the key as which the user acts there.

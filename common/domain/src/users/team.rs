@@ -15,6 +15,8 @@ use super::{Role, Session, SignedIn, password, sessions, taken};
 
 /// How long an invitation can be accepted.
 pub const INVITATION_LIFETIME: Duration = Duration::from_secs(7 * 86_400);
+/// Open invitations of a merchant.
+const MAX_INVITATIONS: i64 = 100;
 
 /// A user of a merchant.
 #[derive(Debug)]
@@ -73,7 +75,7 @@ pub async fn invitations(db: &PgPool, merchant: MerchantId) -> Result<Vec<Invita
 /// Invites a person, while the inviting user is an owner. The token in the link is returned only here.
 ///
 /// # Errors
-/// 422 `email`; [`Error::Conflict`] if there is a user with this e-mail address.
+/// 422 `email`; [`Error::Conflict`] if there is a user with this e-mail address, or there are too many invitations.
 pub async fn invite(
     tx: &mut PgConnection,
     now: Timestamp,
@@ -84,6 +86,15 @@ pub async fn invite(
     let email = email.to_lowercase();
     if !is_internet_email(&email) {
         return Err(Error::invalid("email", "must be an e-mail address"));
+    }
+    let open = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM user_invitations
+           WHERE merchant_id = $1 AND ended_at IS NULL AND created_at > clock_timestamp() - make_interval(secs => $2)"#,
+        owner.merchant_id.uuid(),
+        INVITATION_LIFETIME.as_secs_f64(),
+    );
+    if open.fetch_one(&mut *tx).await? >= MAX_INVITATIONS {
+        return Err(Error::conflict(format!("at most {MAX_INVITATIONS} invitations can be open: revoke some")));
     }
     let exists = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM users WHERE email = $1 AND removed_at IS NULL) AS "exists!""#,
@@ -189,27 +200,33 @@ pub async fn set_role(tx: &mut PgConnection, merchant: MerchantId, user: UserId,
     }
 }
 
-/// Removes a user of the merchant, who stays in the log. The user's sessions end.
+/// Removes a user, of this merchant if one is given. The user stays in the log, and the sessions end.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] if no owner would remain.
-pub async fn remove_member(tx: &mut PgConnection, now: Timestamp, merchant: MerchantId, user: UserId) -> Result<()> {
+pub async fn remove(tx: &mut PgConnection, now: Timestamp, merchant: Option<MerchantId>, user: UserId) -> Result<()> {
+    let unknown = || Error::no_such("user", user);
+    let found = sqlx::query_scalar!(
+        "SELECT merchant_id FROM users WHERE id = $1 AND ($2::uuid IS NULL OR merchant_id = $2)",
+        user.uuid(),
+        merchant.map(MerchantId::uuid),
+    );
+    let merchant = found.fetch_optional(&mut *tx).await?.ok_or_else(unknown)?;
     require_another_owner(tx, merchant, user).await?;
     let removed = sqlx::query_scalar!(
-        "UPDATE users SET removed_at = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL RETURNING id",
+        "UPDATE users SET removed_at = $2 WHERE id = $1 AND removed_at IS NULL RETURNING id",
         user.uuid(),
-        merchant.uuid(),
         now,
     );
-    removed.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("user", user))?;
+    removed.fetch_optional(&mut *tx).await?.ok_or_else(unknown)?;
     sessions::delete_all(tx, user).await
 }
 
-/// Changes of a merchant's users wait for each other.
+/// Unless the user is no owner. Changes of a merchant's users wait for each other.
 async fn require_another_owner(tx: &mut PgConnection, merchant: MerchantId, user: UserId) -> Result<()> {
     sqlx::query!("SELECT FROM merchants WHERE id = $1 FOR NO KEY UPDATE", merchant.uuid()).execute(&mut *tx).await?;
     let exists = sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT FROM users WHERE merchant_id = $1 AND id <> $2 AND role = 'owner' AND removed_at IS NULL)
+        r#"SELECT EXISTS (SELECT FROM users WHERE merchant_id = $1 AND removed_at IS NULL AND (role = 'owner') = (id <> $2))
                AS "exists!""#,
         merchant.uuid(),
         user.uuid(),

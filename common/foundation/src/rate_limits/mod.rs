@@ -39,6 +39,11 @@ impl Bucket {
         Self::with_period(name, 60_000_000, rate, burst)
     }
 
+    /// A bucket that fills at this rate per hour.
+    pub fn per_hour(name: String, rate: u32, burst: u32) -> Self {
+        Self::with_period(name, 3_600_000_000, rate, burst)
+    }
+
     fn with_period(name: String, us: u64, rate: u32, burst: u32) -> Self {
         Self { name, step_us: (us / u64::from(rate.max(1))).max(1), burst: burst.max(1) }
     }

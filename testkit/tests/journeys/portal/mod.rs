@@ -2,6 +2,7 @@
 
 mod acting;
 mod developers;
+mod forms;
 mod home;
 mod reading;
 mod requests;
@@ -60,12 +61,20 @@ struct Visitor {
     cookie: String,
     /// Of a sign-in whose code is awaited.
     awaiting: String,
+    /// Of an earlier sign-in.
+    device: String,
 }
 
 impl Visitor {
     async fn new() -> Result<Self> {
         let client = reqwest::Client::builder().redirect(Policy::none()).build()?;
-        Ok(Self { client, url: cluster().await?.portal_url(0), cookie: String::new(), awaiting: String::new() })
+        Ok(Self {
+            client,
+            url: cluster().await?.portal_url(0),
+            cookie: String::new(),
+            awaiting: String::new(),
+            device: String::new(),
+        })
     }
 
     /// The browser of a new user of the merchant.
@@ -83,7 +92,7 @@ impl Visitor {
     }
 
     fn cookies(&self) -> String {
-        format!("__Host-session={}; __Host-sign-in={}", self.cookie, self.awaiting)
+        format!("__Host-session={}; __Host-sign-in={}; __Host-device={}", self.cookie, self.awaiting, self.device)
     }
 
     /// Sends a form of a page once, and returns the page that it leads to.
@@ -94,6 +103,12 @@ impl Visitor {
             303 => self.open(done.location()).await,
             _ => Ok(done),
         }
+    }
+
+    /// Confirms an action on the page that asks for it.
+    async fn confirm(&self, address: &str) -> Result<Page> {
+        let asked = self.open(address).await?;
+        self.send(address, asked.nonce(address)?, &[("confirm", "yes")]).await
     }
 
     async fn send(&self, address: &str, nonce: &str, form: &[(&str, &str)]) -> Result<Page> {

@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use serde_json::json;
+use testkit::receiver::Reply;
 
 use super::Visitor;
-use crate::support::{created, id, merchant, ok, sale};
+use crate::support::{Receiver, created, eventually, id, merchant, ok, sale};
 
 const LISTS: [(&str, &str, &str); 10] = [
     ("payments", "payments", "Payments"),
@@ -113,5 +114,80 @@ async fn a_list_has_pages() -> Result<()> {
     let second = visitor.open(&format!("/test/payment-links?status=open&startingAfter={cursor}")).await?;
     assert_eq!(second.html.matches("<tr>").count(), 1 + 1, "{}", second.html);
     assert!(second.html.contains("USD 1.00") && second.html.contains("First page"), "{}", second.html);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_customer_is_found_by_name_with_all_that_belongs_to_it() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = json!({"email": "ada@shop.example", "name": "Ada Lovelace"});
+    let customer = id(created(&merchant.api.post("/v1/customers", customer).await?))?;
+    let card = id(created(&merchant.save_card(&customer, "tok_ok").await?))?;
+    let body = json!({"amount": 700, "currency": "EUR", "paymentMethodId": card});
+    let payment = id(created(&merchant.api.post("/v1/payments", body).await?))?;
+    let visitor = Visitor::signed_in(&merchant, "support").await?;
+    let object = format!("/test/customers/{customer}");
+    for search in ["lovelace", "ADA", "ada@shop.example"] {
+        let list = visitor.open(&format!("/test/customers?q={search}")).await?;
+        assert!(list.html.contains(&format!("href=\"{object}\"")), "{search}: {}", list.html);
+        let payments = visitor.open(&format!("/test/payments?q={search}")).await?;
+        assert!(payments.html.contains(&format!("href=\"/test/payments?customerId={customer}\"")), "{}", payments.html);
+    }
+    let page = visitor.open(&object).await?;
+    for address in [format!("/test/cards/{card}"), format!("/test/payments/{payment}")] {
+        assert!(page.html.contains(&format!("href=\"{address}\"")), "{address} in {}", page.html);
+    }
+    let shown = visitor.open(&format!("/test/cards/{card}")).await?;
+    assert!(shown.html.contains("4242") && shown.html.contains(">Remove</button>"), "{}", shown.html);
+
+    let today = &merchant.api.get(&format!("/v1/payments/{payment}")).await?.body["createdAt"];
+    let today = today.as_str().and_then(|time| time.get(..10)).expect("a day");
+    for (query, is_found) in [
+        (format!("from={today}&to={today}"), true),
+        ("to=2020-01-01".to_owned(), false),
+        ("currency=EUR&amountFrom=7.00&amountTo=7".to_owned(), true),
+        ("currency=EUR&amountTo=6.99".to_owned(), false),
+        ("currency=USD".to_owned(), false),
+    ] {
+        let list = visitor.open(&format!("/test/payments?{query}")).await?;
+        assert_eq!(list.html.contains(&payment), is_found, "{query}: {}", list.html);
+        assert_eq!(visitor.open(&format!("/test/payments.csv?{query}")).await?.html.contains(&payment), is_found);
+    }
+    let list = visitor.open("/test/payments?amountFrom=7").await?;
+    assert!(list.html.contains("Amount: the currency is not known"), "{}", list.html);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_timeline_of_a_payment_says_who_did_what_and_what_came_of_it() -> Result<()> {
+    let merchant = merchant().await?;
+    let receiver = Receiver::start(|_| Reply::status(503)).await?;
+    created(&merchant.api.post("/v1/webhook_endpoints", json!({"url": receiver.url("/hook")})).await?);
+    let made = merchant.api.post("/v1/payments", sale(5_000)).await?;
+    let payment = id(created(&made))?;
+    let visitor = Visitor::signed_in(&merchant, "support").await?;
+    let object = format!("/test/payments/{payment}");
+    visitor.act(&object, &format!("{object}/refund"), &[("amount", "12.34")]).await?;
+    merchant.wait_for_status(&payment, "partially_refunded").await?;
+    let is_complete = async || {
+        let page = visitor.open(&object).await?;
+        let timeline = page.html.split_once("<h2>Timeline</h2>").map(|(_, after)| after.to_owned()).unwrap_or_default();
+        let parts = [
+            "requested: USD 50.00, by API key key_",
+            "requested: USD 12.34, by ",
+            "@",
+            "sent to the provider",
+            "accepted by the provider",
+            "Payment captured",
+            "response 503",
+            "/test/requests/",
+            "/test/deliveries/whd_",
+        ];
+        Ok(parts.iter().all(|part| timeline.contains(part)).then_some(()))
+    };
+    eventually("the timeline is complete", is_complete).await?;
+    let declined = merchant.api.post("/v1/payments", crate::support::payment(700, "tok_insufficient")).await?;
+    let page = visitor.open(&format!("/test/payments/{}", id(&declined.body)?)).await?;
+    assert!(page.html.contains("Charge declined: "), "{}", page.html);
     Ok(())
 }

@@ -38,6 +38,7 @@ async fn passwords_cannot_be_guessed() -> Result<()> {
     let merchant = merchant().await?;
     let (user, other) = (super::user(&merchant, "viewer").await?, super::user(&merchant, "viewer").await?);
     let visitor = Visitor::new().await?;
+    let device = visitor.sign_in(&user.email, &user.password).await?;
     let unknown = visitor.sign_in("nobody@shop.example", "wrong password").await?;
     let mut wrong = 0;
     let limited = loop {
@@ -58,6 +59,22 @@ async fn passwords_cannot_be_guessed() -> Result<()> {
     };
     assert!(limited.html.contains("too many attempts"), "{}", limited.html);
     assert_eq!(visitor.sign_in(&user.email, &user.password).await?.status, 429);
+    let device = device.cookie_named("__Host-device").context("a cookie")?;
+    for (cookie, status) in [("0123456789abcdef.00", 429), (device, 303)] {
+        let known = Visitor { device: cookie.to_owned(), ..Visitor::new().await? };
+        assert_eq!(
+            known.sign_in(&user.email, &user.password).await?.status,
+            status,
+            "a browser that is known: {cookie}"
+        );
+        assert_eq!(known.sign_in(&other.email, "wrong password").await?.status, 422, "and only for this user");
+    }
+    let known = Visitor { device: device.to_owned(), ..Visitor::new().await? };
+    let mut statuses = Vec::new();
+    for _ in 0..11 {
+        statuses.push(known.sign_in(&user.email, "wrong password").await?.status);
+    }
+    assert_eq!(statuses, [&[422; 10][..], &[429]].concat(), "it is limited as well");
     assert_eq!(visitor.sign_in(&other.email, &other.password).await?.status, 303, "another user is not limited");
     Ok(())
 }
@@ -131,8 +148,29 @@ async fn a_removed_user_is_signed_out_and_stays_out() -> Result<()> {
     visitor.cookie = sign_in(&visitor, password).await?.context("a cookie")?;
     assert_eq!(visitor.open("/test").await?.status, 200);
 
+    let refused = cluster.ctl(&["users", "remove", id]).await;
+    assert!(refused.is_err_and(|error| error.to_string().contains("an owner must remain")));
+    super::user(&merchant, "owner").await?;
     cluster.ctl(&["users", "remove", id]).await?;
     assert_eq!(visitor.open("/test").await?.location(), "/sign-in");
     assert_eq!(sign_in(&visitor, password).await?, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sign_in_takes_over_no_session() -> Result<()> {
+    let merchant = merchant().await?;
+    let user = super::user(&merchant, "viewer").await?;
+    let former = Visitor::signed_in(&merchant, "owner").await?.cookie;
+    let chosen = "ab".repeat(32);
+    for cookie in [&former, &chosen] {
+        let mut visitor = Visitor { cookie: cookie.clone(), ..Visitor::new().await? };
+        let page = visitor.sign_in(&user.email, &user.password).await?;
+        let new = page.cookie().context("a cookie")?;
+        assert_ne!(new, cookie);
+        assert_eq!(visitor.open("/test").await?.location(), "/sign-in", "the former session has ended");
+        new.clone_into(&mut visitor.cookie);
+        assert!(visitor.open("/test").await?.html.contains("(viewer)"));
+    }
     Ok(())
 }

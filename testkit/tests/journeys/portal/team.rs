@@ -78,8 +78,7 @@ async fn an_owner_remains() -> Result<()> {
     let refused = owner.act("/test/team", own, &[("role", "viewer")]).await?;
     assert!(refused.status == 422 && refused.html.contains("an owner must remain"), "{}", refused.html);
     let remove = own.replace("/save", "/remove");
-    let asked = owner.act("/test/team", &remove, &[]).await?;
-    let refused = owner.send(&remove, asked.nonce(&remove)?, &[("confirm", "yes")]).await?;
+    let refused = owner.confirm(&remove).await?;
     assert!(refused.status == 422 && refused.html.contains("an owner must remain"), "{}", refused.html);
     assert_eq!(bea.send(own, &format!("{}00", &bea.cookie[..30]), &[("role", "viewer")]).await?.status, 403);
 
@@ -87,8 +86,7 @@ async fn an_owner_remains() -> Result<()> {
     assert!(changed.html.contains("Done."), "{}", changed.html);
     assert!(bea.open("/test").await?.html.contains("(viewer)"), "at once");
     let remove = of_bea.replace("/save", "/remove");
-    let asked = owner.act("/test/team", &remove, &[]).await?;
-    assert_eq!(owner.send(&remove, asked.nonce(&remove)?, &[("confirm", "yes")]).await?.status, 303);
+    assert_eq!(owner.confirm(&remove).await?.status, 303);
     assert_eq!(bea.open("/test").await?.location(), "/sign-in", "the session has ended");
     Ok(())
 }
@@ -109,8 +107,7 @@ async fn a_second_factor_is_asked_for() -> Result<()> {
     assert_eq!(refused.text_after("Secret: <code>")?, secret, "the secret stays the one that was scanned");
     let first = code(&secret, 0)?;
     let on = visitor.act("/test/security", address, &[("code", &first), ("secret", &secret)]).await?;
-    let codes: Vec<String> =
-        on.text_after("<dt>Recovery codes</dt><dd><code>")?.split(' ').map(str::to_owned).collect();
+    let codes: Vec<String> = on.text_after("<dt>Recovery codes</dt><dd><code>")?.lines().map(str::to_owned).collect();
     assert_eq!(codes.len(), 10, "{codes:?}");
     let stored: (bool, i64) = sqlx::query_as(
         "SELECT bool_and(position($2 IN u::text) = 0), count(*) FROM users u WHERE email = $1 AND totp_secret IS NOT NULL",
@@ -152,6 +149,41 @@ async fn a_second_factor_is_asked_for() -> Result<()> {
     assert!(done.html.contains("Done."), "{}", done.html);
     assert_eq!(Visitor::new().await?.sign_in(&user.email, &user.password).await?.location(), "/");
     Ok(())
+}
+
+#[tokio::test]
+async fn codes_cannot_be_guessed_with_the_password() -> Result<()> {
+    let merchant = merchant().await?;
+    let user = super::user(&merchant, "viewer").await?;
+    let mut devices = vec![String::new()];
+    let mut visitor = Visitor::new().await?;
+    for _ in 0..2 {
+        let page = visitor.sign_in(&user.email, &user.password).await?;
+        devices.push(page.cookie_named("__Host-device").context("a cookie")?.to_owned());
+        page.cookie().context("a session")?.clone_into(&mut visitor.cookie);
+    }
+    let page = visitor.open("/test/security").await?;
+    let secret = page.text_after("Secret: <code>")?.to_owned();
+    let form = [("code", &*code(&secret, 0)?), ("secret", &secret)];
+    assert!(visitor.act("/test/security", "/test/security/factor", &form).await?.html.contains("Done."));
+    let mut wrong = 0;
+    for device in devices {
+        let mut guess = Visitor { device, ..Visitor::new().await? };
+        let page = guess.sign_in(&user.email, &user.password).await?;
+        page.cookie_named("__Host-sign-in").context("a cookie")?.clone_into(&mut guess.awaiting);
+        for _ in 0..9 {
+            let page = guess.post("/sign-in/code", &guess.url, &[("code", "000000")]).await?;
+            if page.status == 429 {
+                assert_eq!(wrong, 20);
+                let right = guess.post("/sign-in/code", &guess.url, &[("code", &code(&secret, 1)?)]).await?;
+                assert_eq!(right.status, 429, "{}", right.html);
+                return Ok(());
+            }
+            assert_eq!(page.status, 422, "{}", page.html);
+            wrong += 1;
+        }
+    }
+    anyhow::bail!("{wrong} wrong codes were accepted")
 }
 
 #[tokio::test]

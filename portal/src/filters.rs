@@ -1,0 +1,206 @@
+//! What the address of a list asks for: a search, filters and a page.
+
+use std::time::Duration;
+
+use foundation::time::Timestamp;
+use maud::{Markup, html};
+use url::form_urlencoded::{Serializer, parse};
+
+use crate::address::of_object;
+use crate::catalog::{List, Search};
+use crate::form::minor_units;
+use crate::session::Work;
+use crate::texts::{label, text, words};
+
+/// What the address of a list asks for.
+#[derive(Default)]
+pub(crate) struct Asked {
+    search: String,
+    /// As they are in the address.
+    filters: Vec<(String, String)>,
+    pub(crate) after: Option<String>,
+}
+
+impl Asked {
+    pub(crate) fn of_search(search: &str) -> Self {
+        Self { search: search.to_owned(), ..Self::default() }
+    }
+
+    pub(crate) fn search(&self) -> &str {
+        &self.search
+    }
+
+    pub(crate) fn parse(list: &List, query: &str) -> Self {
+        let mut asked = Self::default();
+        for (name, value) in parse(query.as_bytes()).filter(|(_, value)| !value.trim().is_empty()) {
+            let value = value.trim().to_owned();
+            match name.as_ref() {
+                "q" => asked.search = value,
+                "startingAfter" => asked.after = Some(value),
+                "from" | "to" if !list.has_dates() => {}
+                "currency" | "amountFrom" | "amountTo" if !list.has_amounts() => {}
+                name @ ("status" | "from" | "to" | "currency" | "amountFrom" | "amountTo") => {
+                    asked.filters.push((name.to_owned(), value));
+                }
+                name if list.filters.contains(&name) => asked.filters.push((name.to_owned(), value)),
+                _ => {}
+            }
+        }
+        asked
+    }
+
+    /// The filters of /v1 that what is searched for may belong to, the first of them first.
+    pub(crate) fn searches(&self, list: &List) -> Vec<Option<&'static str>> {
+        let is_last4 = self.search.len() == 4 && self.search.bytes().all(|byte| byte.is_ascii_digit());
+        let Search { email, digits, name, other } = list.search;
+        let by = [email.filter(|_| self.search.contains('@')), digits.filter(|_| is_last4), name, other];
+        let by: Vec<_> = by.into_iter().flatten().map(Some).filter(|_| !self.search.is_empty()).collect();
+        if by.is_empty() { vec![None] } else { by }
+    }
+
+    /// The query of /v1 with one of these searches.
+    ///
+    /// # Errors
+    /// What is wrong, for the user.
+    pub(crate) fn query(&self, search: Option<&str>, limit: Option<&str>) -> Result<String, String> {
+        let mut query = Serializer::new(String::new());
+        for (name, value) in &self.filters {
+            match name.as_str() {
+                "from" => query.append_pair("createdFrom", &day(value, 0)?),
+                "to" => query.append_pair("createdTo", &day(value, 1)?),
+                "amountFrom" | "amountTo" => {
+                    let amount = minor_units(value, &self.filter("currency").to_uppercase());
+                    let amount = amount.map_err(|problem| format!("{}: {problem}", text("Amount")))?;
+                    query.append_pair(name, &amount.to_string())
+                }
+                _ => query.append_pair(name, value),
+            };
+        }
+        query.extend_pairs(search.map(|name| (name, &self.search)));
+        if let Some(limit) = limit {
+            query.append_pair("limit", limit);
+            query.extend_pairs(self.after.iter().map(|after| ("startingAfter", after)));
+        }
+        Ok(query.finish())
+    }
+
+    /// The query of a page, after this object.
+    pub(crate) fn page(&self, after: Option<&str>) -> String {
+        let mut query = Serializer::new(String::new());
+        query.extend_pairs(self.filters.iter());
+        if !self.search.is_empty() {
+            query.append_pair("q", &self.search);
+        }
+        query.extend_pairs(after.map(|after| ("startingAfter", after)));
+        query.finish()
+    }
+
+    fn filter(&self, name: &str) -> &str {
+        self.filters.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// The beginning of a day in UTC, so many days later.
+fn day(date: &str, later: u64) -> Result<String, String> {
+    let begin = Timestamp::parse(&format!("{date}T00:00:00Z"))
+        .ok_or_else(|| text("Enter a date such as 2026-01-31.").to_owned())?;
+    Ok(begin.plus(Duration::from_secs(later * 86_400)).to_string())
+}
+
+/// The form of a list's filters.
+pub(crate) fn form(work: &Work, list: &List, asked: &Asked, address: &str) -> Markup {
+    let more = ["from", "to", "currency", "amountFrom", "amountTo"];
+    let has_more = asked.filters.iter().any(|(name, _)| more.contains(&name.as_str()));
+    let input = |name: &'static str, label: &'static str, kind: &str, limit: u8| {
+        html! {
+            div.field {
+                label for=(name) { (text(label)) }
+                input id=(name) type=(kind) name=(name) value=(asked.filter(name)) maxlength=(limit);
+            }
+        }
+    };
+    html! {
+        form.filters method="get" action=(address) role="search" {
+            div.field {
+                label for="q" { (text("Search")) }
+                input #q type="search" name="q" value=(asked.search) maxlength="254" placeholder=(text(list.search_hint()));
+            }
+            @if !list.statuses.is_empty() {
+                div.field {
+                    label for="status" { (text("Status")) }
+                    select #status name="status" {
+                        option value="" { (text("All")) }
+                        @for status in list.statuses {
+                            option value=(status) selected[asked.filter("status") == *status] { (words(status)) }
+                        }
+                    }
+                }
+            }
+            @if list.has_dates() {
+                details open[has_more] {
+                    summary { (text("More filters")) }
+                    div.filters {
+                        (input("from", "Created from", "date", 10))
+                        (input("to", "Created to", "date", 10))
+                        @if list.has_amounts() {
+                            (input("currency", "Currency", "text", 3))
+                            (input("amountFrom", "Amount from", "text", 20))
+                            (input("amountTo", "Amount to", "text", 20))
+                        }
+                    }
+                }
+            }
+            @for (name, value) in asked.filters.iter().filter(|(name, _)| list.filters.contains(&name.as_str())) {
+                p.filter {
+                    input type="hidden" name=(name) value=(value);
+                    (label(name)) ": " a href=[of_object(work.mode, value)] { (value) }
+                    " (" a href=(address) { (text("Show all")) } ")"
+                }
+            }
+            button { (text("Apply")) }
+            a.button href={ (address) ".csv?" (asked.page(None)) } { (text("CSV")) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(path: &str, address: &str) -> String {
+        let list = List::find(path).expect("a list");
+        let asked = Asked::parse(list, address);
+        let queries = asked.searches(list).into_iter().map(|search| asked.query(search, Some("25")));
+        queries.map(|query| query.unwrap_or_else(|problem| problem)).collect::<Vec<_>>().join(" or ")
+    }
+
+    #[test]
+    fn a_search_becomes_the_filter_that_fits() {
+        assert_eq!(query("payments", "q=4242"), "last4=4242&limit=25 or externalId=4242&limit=25");
+        assert_eq!(query("payments", "q=order+7&status=settled"), "status=settled&externalId=order+7&limit=25");
+        assert_eq!(
+            query("customers", "q=ada%40shop.example"),
+            "email=ada%40shop.example&limit=25 or name=ada%40shop.example&limit=25 or externalId=ada%40shop.example&limit=25"
+        );
+        assert_eq!(query("customers", "q=Ada+L"), "name=Ada+L&limit=25 or externalId=Ada+L&limit=25");
+        assert_eq!(query("disputes", "q=x"), "limit=25");
+    }
+
+    #[test]
+    fn days_and_amounts_are_those_of_the_user() {
+        let filtered = query("payments", "from=2026-01-30&to=2026-01-31&currency=jpy&amountFrom=5&amountTo=7");
+        let expected = "createdFrom=2026-01-30T00%3A00%3A00.000Z&createdTo=2026-02-01T00%3A00%3A00.000Z&currency=jpy\
+                        &amountFrom=5&amountTo=7&limit=25";
+        assert_eq!(filtered, expected);
+        assert_eq!(query("payments", "amountFrom=5.1&currency=USD"), "amountFrom=510&currency=USD&limit=25");
+        assert_eq!(query("payments", "amountFrom=5"), "Amount: the currency is not known");
+        assert_eq!(query("payments", "from=yesterday"), "Enter a date such as 2026-01-31.");
+        assert_eq!(query("plans", "from=2026-01-30&currency=USD"), "limit=25");
+    }
+
+    #[test]
+    fn only_known_filters_reach_v1() {
+        assert_eq!(query("refunds", "paymentId=pay_1&limit=9&x=y&status="), "paymentId=pay_1&limit=25");
+        assert_eq!(query("refunds", "startingAfter=ref_1"), "limit=25&startingAfter=ref_1");
+    }
+}

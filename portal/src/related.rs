@@ -1,0 +1,85 @@
+//! What belongs to an object.
+
+use futures_util::future::try_join_all;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::catalog::Cell::{self, Link, Status, Time, Words};
+use crate::catalog::List;
+use crate::failure::Failure;
+use crate::lists::table;
+use crate::session::Work;
+use crate::texts::text;
+
+/// Rows of each.
+const ROWS: &str = "5";
+
+/// Per list, the other lists that have a filter for its objects.
+const RELATED: [(&str, &[(&str, &str)]); 9] = [
+    ("payments", &[("refunds", "paymentId"), ("disputes", "paymentId")]),
+    (
+        "customers",
+        &[
+            ("cards", "customerId"),
+            ("payments", "customerId"),
+            ("invoices", "customerId"),
+            ("subscriptions", "customerId"),
+            ("recurring-invoices", "customerId"),
+        ],
+    ),
+    ("invoices", &[("payments", "invoiceId")]),
+    ("recurring-invoices", &[("invoices", "recurringInvoiceId")]),
+    ("subscriptions", &[("invoices", "subscriptionId"), ("payments", "subscriptionId")]),
+    ("payment-links", &[("payments", "paymentLinkId")]),
+    ("plans", &[("subscriptions", "planId")]),
+    ("webhooks", &[("deliveries", "endpointId")]),
+    ("events", &[("deliveries", "eventId")]),
+];
+
+const ATTEMPTS: [(&str, Cell); 5] = [
+    ("Attempted", Time("attemptedAt")),
+    ("Status", Status),
+    ("Reason", Words("declineCode")),
+    ("Payment", Link("paymentId")),
+    ("Next attempt", Time("nextAttemptAt")),
+];
+
+/// A section for each list that has rows of this object.
+pub(crate) async fn related(app: &App, work: &Work, list: &List, id: &str) -> Result<Markup, Failure> {
+    let of_list = RELATED.iter().find(|(own, _)| *own == list.path).map_or(&[] as &[_], |(_, related)| *related);
+    let mut sections = Vec::new();
+    if list.path == "invoices" {
+        let found = app.get(&work.caller, &format!("/v1/invoices/{id}/attempts?limit={ROWS}")).await?;
+        sections.push(section(work, "Collection attempts", &ATTEMPTS, &found, None));
+    }
+    let found = of_list.iter().map(async |(path, filter)| {
+        let list = List::find(path).ok_or(Failure::NotFound)?;
+        let found = app.get(&work.caller, &format!("/v1/{}?{filter}={id}&limit={ROWS}", list.resource)).await?;
+        let address = format!("/{}/{path}?{filter}={id}", work.mode.name());
+        Ok::<_, Failure>(section(work, list.title, list.columns, &found, Some(&address)))
+    });
+    sections.extend(try_join_all(found).await?);
+    Ok(html! { @for section in &sections { (section) } })
+}
+
+fn section(
+    work: &Work,
+    title: &'static str,
+    columns: &[(&'static str, Cell)],
+    found: &Value,
+    all: Option<&str>,
+) -> Markup {
+    let rows = found["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    html! {
+        @if !rows.is_empty() {
+            section {
+                h2 { (text(title)) }
+                (table(work, title, columns, rows))
+                @if let Some(address) = all.filter(|_| found["hasMore"] == true) {
+                    p { a href=(address) { (text("All")) ": " (text(title)) } }
+                }
+            }
+        }
+    }
+}
