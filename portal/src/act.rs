@@ -313,9 +313,14 @@ async fn confirmation(app: &App, task: &Task, consequence: &'static str) -> Resu
     let singular = list.map_or("", |list| text(list.singular));
     let object = match list {
         Some(list) => app.get(&work.caller, &format!("/v1/{}/{id}", list.resource)).await?,
+        None if action.page == "team" => {
+            let members = users::members(app.api.pool(), work.user.merchant_id).await.map_err(Failure::internal)?;
+            let member = members.into_iter().find(|member| member.id.to_string() == id).ok_or(Failure::NotFound)?;
+            json!({"object": "user", "email": member.email})
+        }
         None => Value::Null,
     };
-    let back = if object.is_null() { page_address.clone() } else { format!("{page_address}/{id}") };
+    let back = if list.is_some() { format!("{page_address}/{id}") } else { page_address.clone() };
     let known = ["name", "email", "number", "last4"].iter().filter_map(|field| object[*field].as_str());
     let known: Vec<_> = Some(amount(&object, "amount"))
         .into_iter()

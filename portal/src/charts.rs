@@ -16,6 +16,9 @@ const DAY: i64 = 20;
 const BAR: i64 = 14;
 /// Above the highest bar.
 const TOP: i128 = 8;
+/// The filter for approved payments. Those that were voided are approved as well, but their status does not say so.
+const APPROVED: &str = "&status=authorized&status=partially_authorized&status=pending_settlement&status=settled\
+                        &status=partially_refunded&status=refunded";
 /// The days of a chart.
 const DAYS: i64 = 30;
 
@@ -88,7 +91,7 @@ pub(crate) fn sums(mode: Mode, today: Date, days: &[Figure]) -> Markup {
                     @let payments = format!("/{mode}/payments?currency={}&from={from}", currency.code());
                     div.figures {
                         a href=(payments) { span { (text("Volume")) } strong { (money(*currency, sums.volume)) } }
-                        a href=(payments) { span { (text("Approved payments")) } strong { (sums.approved) } }
+                        a href={ (payments) (APPROVED) } { span { (text("Approved payments")) } strong { (sums.approved) } }
                         a href={ (payments) "&status=declined" } { span { (text("Approval rate")) } strong { (sums.approval_rate()) } }
                         a href={ "/" (mode) "/refunds?from=" (from) } { span { (text("Refunds")) " (" (sums.refunds.0) ")" } strong { (money(*currency, sums.refunds.1)) } }
                         a href={ "/" (mode) "/disputes" } { span { (text("Disputes")) " (" (sums.disputes.0) ")" } strong { (money(*currency, sums.disputes.1)) } }

@@ -34,7 +34,9 @@ pub(crate) fn status(value: &Value) -> Markup {
 }
 
 /// What the page shows in other ways, or what only programs need.
-const HIDDEN: [&str; 3] = ["livemode", "object", "version"];
+const HIDDEN: [&str; 4] = ["livemode", "object", "refunds", "version"];
+/// What merchants have entered, which is shown as it is.
+const OWN: [&str; 2] = ["metadata", "customFields"];
 
 /// The fields as a list of terms, those that are objects or lists after it.
 pub(crate) fn fields(mode: Mode, object: &Map<String, Value>, context: &Value) -> Markup {
@@ -63,6 +65,9 @@ fn section(mode: Mode, name: &str, value: &Value, context: &Value) -> Markup {
             h2 { (label(name)) }
             @for item in items {
                 @match item.as_object() {
+                    Some(object) if OWN.contains(&name) => {
+                        dl { @for (name, value) in object { dt { (name) } dd { (value.as_str().map_or_else(|| value.to_string(), str::to_owned)) } } }
+                    }
                     // The object of an event has a currency of its own.
                     Some(object) => { (fields(mode, object, if item["currency"].is_string() { item } else { context })) }
                     None => { p { (field(mode, name, item, context)) } }
@@ -86,7 +91,9 @@ fn field(mode: Mode, name: &str, value: &Value, context: &Value) -> Markup {
         Value::String(_) if name.ends_with("At") || name.ends_with("Start") || name.ends_with("End") => time(value),
         Value::String(whole) => match of_object(mode, whole) {
             Some(address) if name != "id" => html! { a href=(address) { (whole) } },
-            _ if name.ends_with("Code") || name == "declineType" || name == "reason" => html! { (words(whole)) },
+            _ if name.ends_with("Code") || ["brand", "declineType", "reason"].contains(&name) => {
+                html! { (words(whole)) }
+            }
             _ => html! { (whole) },
         },
         Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => html! { (value) },
@@ -110,7 +117,7 @@ mod tests {
         let payment = json!({
             "object": "payment", "id": "pay_1", "amount": 123_450, "currency": "USD", "status": "pending_settlement",
             "createdAt": "2026-01-30T22:05:06.789Z", "customerId": "cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "settled": false, "description": "<b>&",
-            "card": {"brand": "visa", "last4": "4242"}, "refunds": [{"id": "ref_1", "amount": 100}], "metadata": {},
+            "card": {"brand": "visa", "last4": "4242"}, "parts": [{"id": "ref_1", "amount": 100}], "metadata": {"size_of": "extra_large"}, "empty": {},
         });
         let shown = fields(Mode::Live, payment.as_object().expect("an object"), &payment).into_string();
         for part in [
@@ -125,6 +132,7 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part} in {shown}");
         }
-        assert!(!shown.contains("Metadata"), "{shown}");
+        assert!(shown.contains("<dt>size_of</dt><dd>extra_large</dd>"), "{shown}");
+        assert!(!shown.contains("Empty"), "{shown}");
     }
 }

@@ -68,6 +68,9 @@ impl Asked {
             match name.as_str() {
                 "from" => query.append_pair("createdFrom", &day(value, 0)?),
                 "to" => query.append_pair("createdTo", &day(value, 1)?),
+                "amountFrom" | "amountTo" if self.filter("currency").is_empty() => {
+                    return Err(text("Enter the currency of the amount as well.").to_owned());
+                }
                 "amountFrom" | "amountTo" => {
                     let amount = minor_units(value, &self.filter("currency").to_uppercase());
                     let amount = amount.map_err(|problem| format!("{}: {problem}", text("Amount")))?;
@@ -110,6 +113,7 @@ fn day(date: &str, later: u64) -> Result<String, String> {
 /// The form of a list's filters.
 pub(crate) fn form(work: &Work, list: &List, asked: &Asked, address: &str) -> Markup {
     let more = ["from", "to", "currency", "amountFrom", "amountTo"];
+    let statuses: Vec<_> = asked.filters.iter().filter(|(name, _)| name == "status").map(|(_, value)| value).collect();
     let has_more = asked.filters.iter().any(|(name, _)| more.contains(&name.as_str()));
     let input = |name: &'static str, label: &'static str, kind: &str, limit: u8| {
         html! {
@@ -131,7 +135,7 @@ pub(crate) fn form(work: &Work, list: &List, asked: &Asked, address: &str) -> Ma
                     select #status name="status" {
                         option value="" { (text("All")) }
                         @for status in list.statuses {
-                            option value=(status) selected[asked.filter("status") == *status] { (words(status)) }
+                            option value=(status) selected[statuses == [status]] { (words(status)) }
                         }
                     }
                 }
@@ -143,11 +147,17 @@ pub(crate) fn form(work: &Work, list: &List, asked: &Asked, address: &str) -> Ma
                         (input("from", "Created from", "date", 10))
                         (input("to", "Created to", "date", 10))
                         @if list.has_amounts() {
-                            (input("currency", "Currency", "text", 3))
+                            (input("currency", "Currency", "text", 20))
                             (input("amountFrom", "Amount from", "text", 20))
                             (input("amountTo", "Amount to", "text", 20))
                         }
                     }
+                }
+            }
+            @if statuses.len() > 1 {
+                p.filter {
+                    (text("Status")) ": " (statuses.iter().map(|status| words(status)).collect::<Vec<_>>().join(", "))
+                    " (" a href=(address) { (text("Show all")) } ")"
                 }
             }
             @for (name, value) in asked.filters.iter().filter(|(name, _)| list.filters.contains(&name.as_str())) {
@@ -193,7 +203,9 @@ mod tests {
                         &amountFrom=5&amountTo=7&limit=25";
         assert_eq!(filtered, expected);
         assert_eq!(query("payments", "amountFrom=5.1&currency=USD"), "amountFrom=510&currency=USD&limit=25");
-        assert_eq!(query("payments", "amountFrom=5"), "Amount: the currency is not known");
+        assert_eq!(query("payments", "amountFrom=5"), "Enter the currency of the amount as well.");
+        assert_eq!(query("payments", "amountFrom=5&currency=dollars"), "Amount: the currency is not known");
+        assert_eq!(query("payments", "status=settled&status=refunded"), "status=settled&status=refunded&limit=25");
         assert_eq!(query("payments", "from=yesterday"), "Enter a date such as 2026-01-31.");
         assert_eq!(query("plans", "from=2026-01-30&currency=USD"), "limit=25");
     }

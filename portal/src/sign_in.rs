@@ -139,6 +139,7 @@ fn code_page(problem: Option<&str>) -> Html<String> {
 fn page(email: &str, problem: Option<&str>) -> Html<String> {
     let body = html! {
         main.sign-in {
+            p.kind { "Unified Payments" }
             h1 { (text("Sign in")) }
             @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
             form method="post" action="/sign-in" {

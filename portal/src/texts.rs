@@ -24,6 +24,8 @@ pub(crate) fn label(field: &str) -> String {
         "expMonth" => text("Expiry month").to_owned(),
         "expYear" => text("Expiry year").to_owned(),
         "last4" => text("Last four digits").to_owned(),
+        "isDefault" => text("Default").to_owned(),
+        "durationMs" => text("Duration (ms)").to_owned(),
         other => {
             let name = other.strip_suffix("Id").or_else(|| other.strip_suffix("At")).unwrap_or(other);
             let mut spaced = String::new();

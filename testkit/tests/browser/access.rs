@@ -106,6 +106,9 @@ async fn the_api_reference_and_the_gateways_field() -> Result<()> {
     shop.visit(async |browser| {
         let tab = browser.tab().await?;
         tab.open(&format!("{api}/docs")).await?;
+        // All operations and all objects are shown alike, and axe-core takes minutes for all of them.
+        let shorten = "document.querySelectorAll('article').forEach((article, at) => at % 10 && article.remove())";
+        tab.top().value(&format!("{shorten}; null")).await?;
         assert_accessible(&tab, &tab.top(), "reference").await?;
         for page in ["/docs", "/docs/guide/quick-start", "/docs/payments"] {
             tab.open(&format!("{api}{page}")).await?;
