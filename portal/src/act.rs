@@ -12,13 +12,13 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::actions::{Action, Kind, Request};
+use crate::actions::{Action, Kind, Own, Request};
 use crate::address::{is_id, of_object};
 use crate::app::App;
 use crate::catalog::List;
 use crate::failure::Failure;
 use crate::fields::amount;
-use crate::form::{Entered, confirmed_form, form, most};
+use crate::form::{Entered, confirmed_form, form};
 use crate::layout::page;
 use crate::lists;
 use crate::notice::Notice;
@@ -130,14 +130,14 @@ pub(crate) async fn confirming(
     Path((mode, page, id, name)): Path<(String, String, String, String)>,
 ) -> Result<Html<String>, Failure> {
     let task = Task::new(&app, user, &mode, (&page, &name), Some(id)).await?;
-    let consequence = task.action.consequence().ok_or(Failure::NotFound)?;
+    let consequence = task.action.consequence.ok_or(Failure::NotFound)?;
     confirmation(&app, &task, consequence).await
 }
 
 async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
     let (action, mut entered) = (task.action, Entered::parse(form));
     let nonce = entered.nonce().ok_or_else(|| Failure::Invalid(text("The form is incomplete.").to_owned()))?.to_owned();
-    if action.consequence().is_some() && entered.get("confirm").is_empty() {
+    if action.consequence.is_some() && entered.get("confirm").is_empty() {
         let address = format!("{}/{}/{}", task.address_of_page(), task.id.as_deref().unwrap_or_default(), action.name);
         return Ok(Redirect::to(&address).into_response());
     }
@@ -163,21 +163,18 @@ async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
         async move { once(&app, &task, nonce, body).await }
     });
     let outcome = doing.await.map_err(Failure::internal)??;
-    let (address, has_page) = (task.address_of_page(), List::find(action.page).is_some());
-    match outcome.object.as_deref() {
-        _ if action.has_object() && outcome.status == 404 => Err(Failure::NotFound),
+    let (mode, has_page) = (task.work.mode.name(), List::find(action.page).is_some());
+    let next = match (action.next, outcome.object) {
+        _ if action.has_object() && outcome.status == 404 => return Err(Failure::NotFound),
         _ if outcome.status >= 300 => {
             let problem = too_much.or(outcome.message).unwrap_or_default();
-            refused(&app, &task, entered, &problem).await
+            return refused(&app, &task, entered, &problem).await;
         }
-        // Cards have no list of their own.
-        _ if action.page == "cards" && action.request == Request::Delete => {
-            Ok(Redirect::to(&format!("/{}/customers?did={nonce}", task.work.mode.name())).into_response())
-        }
-        _ if action.request == Request::Delete => Ok(Redirect::to(&format!("{address}?did={nonce}")).into_response()),
-        Some(object) if has_page => Ok(Redirect::to(&format!("{address}/{object}?did={nonce}")).into_response()),
-        Some(_) | None => Ok(Redirect::to(&format!("{address}?did={nonce}")).into_response()),
-    }
+        (Some(next), _) => next.to_owned(),
+        (None, Some(object)) if has_page => format!("{}/{object}", action.page),
+        (None, Some(_) | None) => action.page.to_owned(),
+    };
+    Ok(Redirect::to(&format!("/{mode}/{next}?did={nonce}")).into_response())
 }
 
 /// Does it, unless another request with this nonce has done so or is doing so.
@@ -281,7 +278,7 @@ async fn refused(app: &App, task: &Task, entered: Entered, problem: &str) -> Res
 
 /// In the words of the form, why /v1 refuses this amount; what it does depends on when the form was first sent.
 fn too_much(action: &Action, object: &Value, body: &Value) -> Option<String> {
-    let most = most(action, object)?;
+    let most = (action.most)(object)?;
     let field = action.fields.iter().find(|field| field.name == "amount")?;
     (body["amount"].as_i64()? > most.minor).then(|| format!("{}: {} {most}", text(field.label), text("at most")))
 }
@@ -313,7 +310,7 @@ async fn confirmation(app: &App, task: &Task, consequence: &'static str) -> Resu
     let singular = list.map_or("", |list| text(list.singular));
     let object = match list {
         Some(list) => app.get(&work.caller, &format!("/v1/{}/{id}", list.resource)).await?,
-        None if action.page == "team" => {
+        None if action.request == Request::Own(Own::RemoveMember) => {
             let members = users::members(app.api.pool(), work.user.merchant_id).await.map_err(Failure::internal)?;
             let member = members.into_iter().find(|member| member.id.to_string() == id).ok_or(Failure::NotFound)?;
             json!({"object": "user", "email": member.email})

@@ -62,19 +62,7 @@ impl App {
 
     /// The body of /v1's response to a `GET`.
     pub(crate) async fn get(&self, caller: &Arc<Caller>, path: &str) -> Result<Value, Failure> {
-        let (status, body) = read(self.respond(caller, path, "application/json").await?).await?;
-        match status {
-            StatusCode::OK => Ok(body),
-            StatusCode::NOT_FOUND => Err(Failure::NotFound),
-            StatusCode::FORBIDDEN => Err(Failure::Forbidden),
-            StatusCode::TOO_MANY_REQUESTS => Err(Failure::TooMany),
-            StatusCode::SERVICE_UNAVAILABLE => Err(Failure::Unavailable),
-            _ if status.is_client_error() => {
-                Err(Failure::Invalid(body["error"]["message"].as_str().unwrap_or_default().to_owned()))
-            }
-            // Without the query, which may contain personal data.
-            _ => Err(Failure::internal(format!("{status} from {}", path.split('?').next().unwrap_or_default()))),
-        }
+        Ok(read(self.respond(caller, path, "application/json").await?).await?.1)
     }
 
     /// The status and the body of /v1's response to a change.
@@ -94,10 +82,25 @@ impl App {
         read(self.api.call(Arc::clone(caller), request).await).await
     }
 
-    /// The response of /v1 to a `GET`, whatever it is.
+    /// The response of /v1 to a `GET`.
     pub(crate) async fn respond(&self, caller: &Arc<Caller>, path: &str, accept: &str) -> Result<Response, Failure> {
         let request = Request::get(path).header("accept", accept).body(Body::empty()).map_err(Failure::internal)?;
-        Ok(self.api.call(Arc::clone(caller), request).await)
+        let response = self.api.call(Arc::clone(caller), request).await;
+        if response.status() == StatusCode::OK {
+            return Ok(response);
+        }
+        let (status, body) = read(response).await?;
+        Err(match status {
+            StatusCode::NOT_FOUND => Failure::NotFound,
+            StatusCode::FORBIDDEN => Failure::Forbidden,
+            StatusCode::TOO_MANY_REQUESTS => Failure::TooMany,
+            StatusCode::SERVICE_UNAVAILABLE => Failure::Unavailable,
+            _ if status.is_client_error() => {
+                Failure::Invalid(body["error"]["message"].as_str().unwrap_or_default().to_owned())
+            }
+            // Without the query, which may contain personal data.
+            _ => Failure::internal(format!("{status} from {}", path.split('?').next().unwrap_or_default())),
+        })
     }
 
     /// Whether this address may try to sign in with this e-mail address. `device` is the name of a known one.

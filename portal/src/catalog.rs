@@ -15,7 +15,46 @@ pub(crate) struct List {
     pub(crate) statuses: &'static [&'static str],
     /// The filters of /v1 by other objects.
     pub(crate) filters: &'static [&'static str],
+    /// The filters by the time of creation and by the amount, as they are in addresses.
+    pub(crate) ranges: &'static [&'static str],
     pub(crate) search: Search,
+    pub(crate) menu: Menu,
+    /// The other lists that have a filter for its objects, and this filter.
+    pub(crate) related: &'static [(&'static str, &'static str)],
+    /// What can be created for an object, and the field of the form that has its id.
+    pub(crate) creations: &'static [(&'static str, &'static str)],
+    /// Whether /v1 lists the attempts to collect it.
+    pub(crate) has_attempts: bool,
+    pub(crate) timeline: Timeline,
+    pub(crate) payers: Payers,
+}
+
+/// The menu that has the link to a list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Menu {
+    Main,
+    Developers,
+    /// Its objects are reached from other objects.
+    None,
+}
+
+/// What the timeline of an object shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timeline {
+    None,
+    Events,
+    /// Also the requests to the provider.
+    EventsAndOperations,
+}
+
+/// What the page of an object leads to that is made for payers.
+#[derive(Clone, Copy)]
+pub(crate) enum Payers {
+    Nothing,
+    /// The receipt, which belongs to the invoice or the link that was paid.
+    Receipt,
+    /// The page on which it is paid.
+    Page,
 }
 
 /// What a column shows.
@@ -48,15 +87,40 @@ pub(crate) struct Search {
     pub(crate) name: Option<&'static str>,
     /// If nothing is found by these.
     pub(crate) other: Option<&'static str>,
+    /// What can be searched for.
+    pub(crate) hint: &'static str,
 }
 
-const NO_SEARCH: Search = Search { email: None, digits: None, name: None, other: None };
-const BY_REFERENCE: Search = Search { email: None, digits: None, name: None, other: Some("externalId") };
+const NO_SEARCH: Search = Search { email: None, digits: None, name: None, other: None, hint: "ID" };
+const BY_REFERENCE: Search = Search { other: Some("externalId"), hint: "ID, own reference", ..NO_SEARCH };
+const OF_CUSTOMER: Search = Search { hint: "ID, own reference, customer", ..BY_REFERENCE };
+const DATES: &[&str] = &["from", "to"];
+const DATES_AND_AMOUNTS: &[&str] = &["from", "to", "currency", "amountFrom", "amountTo"];
 const CREATED: (&str, Cell) = ("Created", Time("createdAt"));
 const AMOUNT: (&str, Cell) = ("Amount", Amount("amount"));
 const STATUS: (&str, Cell) = ("Status", Status);
 
-/// All lists, in the order of the navigation. The last ones are in the menu for developers.
+/// What most lists have.
+const DEFAULT: List = List {
+    path: "",
+    prefix: "",
+    resource: "",
+    title: "",
+    singular: "",
+    columns: &[],
+    statuses: &[],
+    filters: &[],
+    ranges: &[],
+    search: NO_SEARCH,
+    menu: Menu::Main,
+    related: &[],
+    creations: &[],
+    has_attempts: false,
+    timeline: Timeline::Events,
+    payers: Payers::Nothing,
+};
+
+/// All lists, in the order of the navigation.
 pub(crate) const LISTS: [List; 13] = [
     List {
         path: "payments",
@@ -87,7 +151,12 @@ pub(crate) const LISTS: [List; 13] = [
             "expired",
         ],
         filters: &["customerId", "invoiceId", "subscriptionId", "paymentLinkId", "last4"],
-        search: Search { email: None, digits: Some("last4"), name: None, other: Some("externalId") },
+        ranges: DATES_AND_AMOUNTS,
+        search: Search { digits: Some("last4"), hint: "ID, last four digits, own reference, customer", ..BY_REFERENCE },
+        related: &[("refunds", "paymentId"), ("disputes", "paymentId")],
+        timeline: Timeline::EventsAndOperations,
+        payers: Payers::Receipt,
+        ..DEFAULT
     },
     List {
         path: "refunds",
@@ -98,7 +167,9 @@ pub(crate) const LISTS: [List; 13] = [
         columns: &[AMOUNT, STATUS, ("Payment", Link("paymentId")), CREATED],
         statuses: &["pending", "succeeded", "failed"],
         filters: &["paymentId"],
+        ranges: DATES,
         search: BY_REFERENCE,
+        ..DEFAULT
     },
     List {
         path: "customers",
@@ -107,9 +178,22 @@ pub(crate) const LISTS: [List; 13] = [
         title: "Customers",
         singular: "Customer",
         columns: &[("Name", Text("name")), ("E-mail", Text("email")), CREATED],
-        statuses: &[],
-        filters: &[],
-        search: Search { email: Some("email"), digits: None, name: Some("name"), other: Some("externalId") },
+        ranges: DATES,
+        search: Search {
+            email: Some("email"),
+            name: Some("name"),
+            hint: "ID, name, e-mail, own reference",
+            ..BY_REFERENCE
+        },
+        related: &[
+            ("cards", "customerId"),
+            ("payments", "customerId"),
+            ("invoices", "customerId"),
+            ("subscriptions", "customerId"),
+            ("recurring-invoices", "customerId"),
+        ],
+        creations: &[("invoices", "customerId"), ("recurring-invoices", "customerId"), ("subscriptions", "customerId")],
+        ..DEFAULT
     },
     List {
         path: "cards",
@@ -126,9 +210,10 @@ pub(crate) const LISTS: [List; 13] = [
             ("Default", Yes("isDefault")),
             CREATED,
         ],
-        statuses: &[],
         filters: &["customerId"],
-        search: BY_REFERENCE,
+        search: OF_CUSTOMER,
+        menu: Menu::None,
+        ..DEFAULT
     },
     List {
         path: "invoices",
@@ -146,7 +231,12 @@ pub(crate) const LISTS: [List; 13] = [
         ],
         statuses: &["draft", "open", "scheduled", "paid", "voided"],
         filters: &["customerId", "subscriptionId", "recurringInvoiceId"],
-        search: Search { email: None, digits: None, name: Some("number"), other: Some("externalId") },
+        ranges: DATES,
+        search: Search { name: Some("number"), hint: "ID, number, own reference, customer", ..BY_REFERENCE },
+        related: &[("payments", "invoiceId")],
+        has_attempts: true,
+        payers: Payers::Page,
+        ..DEFAULT
     },
     List {
         path: "recurring-invoices",
@@ -157,7 +247,9 @@ pub(crate) const LISTS: [List; 13] = [
         columns: &[("Name", Text("name")), STATUS, ("Next invoice", Text("nextInvoiceDate")), CREATED],
         statuses: &["active", "paused", "parked", "completed", "cancelled"],
         filters: &["customerId"],
-        search: BY_REFERENCE,
+        search: OF_CUSTOMER,
+        related: &[("invoices", "recurringInvoiceId")],
+        ..DEFAULT
     },
     List {
         path: "subscriptions",
@@ -174,7 +266,9 @@ pub(crate) const LISTS: [List; 13] = [
         ],
         statuses: &["scheduled", "active", "past_due", "cancelled"],
         filters: &["customerId", "planId"],
-        search: BY_REFERENCE,
+        search: OF_CUSTOMER,
+        related: &[("invoices", "subscriptionId"), ("payments", "subscriptionId")],
+        ..DEFAULT
     },
     List {
         path: "payment-links",
@@ -184,8 +278,10 @@ pub(crate) const LISTS: [List; 13] = [
         singular: "Payment link",
         columns: &[AMOUNT, STATUS, ("Description", Text("description")), ("Expires", Time("expiresAt")), CREATED],
         statuses: &["open", "paid", "expired", "cancelled"],
-        filters: &[],
         search: BY_REFERENCE,
+        related: &[("payments", "paymentLinkId")],
+        payers: Payers::Page,
+        ..DEFAULT
     },
     List {
         path: "plans",
@@ -194,9 +290,10 @@ pub(crate) const LISTS: [List; 13] = [
         title: "Plans",
         singular: "Plan",
         columns: &[("Name", Text("name")), AMOUNT, ("Interval", Words("interval")), CREATED],
-        statuses: &[],
-        filters: &[],
         search: BY_REFERENCE,
+        related: &[("subscriptions", "planId")],
+        creations: &[("subscriptions", "planId")],
+        ..DEFAULT
     },
     List {
         path: "disputes",
@@ -207,7 +304,7 @@ pub(crate) const LISTS: [List; 13] = [
         columns: &[AMOUNT, STATUS, ("Reason", Words("reason")), ("Respond by", Time("respondBy")), CREATED],
         statuses: &["needs_response", "under_review", "won", "lost"],
         filters: &["paymentId"],
-        search: NO_SEARCH,
+        ..DEFAULT
     },
     List {
         path: "events",
@@ -216,9 +313,12 @@ pub(crate) const LISTS: [List; 13] = [
         title: "Events",
         singular: "Event",
         columns: &[("Type", Words("type")), CREATED],
-        statuses: &[],
         filters: &["objectId"],
-        search: Search { email: None, digits: None, name: None, other: Some("type") },
+        ranges: DATES,
+        search: Search { other: Some("type"), hint: "ID, type", ..NO_SEARCH },
+        related: &[("deliveries", "eventId")],
+        timeline: Timeline::None,
+        ..DEFAULT
     },
     List {
         path: "webhooks",
@@ -227,9 +327,10 @@ pub(crate) const LISTS: [List; 13] = [
         title: "Webhooks",
         singular: "Endpoint",
         columns: &[("URL", Text("url")), STATUS, CREATED],
-        statuses: &[],
-        filters: &[],
-        search: NO_SEARCH,
+        menu: Menu::Developers,
+        related: &[("deliveries", "endpointId")],
+        timeline: Timeline::None,
+        ..DEFAULT
     },
     List {
         path: "deliveries",
@@ -240,45 +341,14 @@ pub(crate) const LISTS: [List; 13] = [
         columns: &[("Event", Words("eventType")), STATUS, ("Endpoint", Link("endpointId")), CREATED],
         statuses: &["pending", "succeeded", "failed"],
         filters: &["endpointId", "eventId"],
-        search: NO_SEARCH,
+        menu: Menu::Developers,
+        timeline: Timeline::None,
+        ..DEFAULT
     },
 ];
 
 impl List {
     pub(crate) fn find(path: &str) -> Option<&'static Self> {
         LISTS.iter().find(|list| list.path == path)
-    }
-
-    /// Whether it has a link in the navigation. Cards are listed only for a customer.
-    pub(crate) fn is_in_navigation(&self) -> bool {
-        self.path != "cards"
-    }
-
-    /// What can be searched for.
-    pub(crate) fn search_hint(&self) -> &'static str {
-        match self.path {
-            "payments" => "ID, last four digits, own reference, customer",
-            "customers" => "ID, name, e-mail, own reference",
-            "invoices" => "ID, number, own reference, customer",
-            "events" => "ID, type",
-            _ if self.search.other.is_none() => "ID",
-            _ if self.filters.contains(&"customerId") => "ID, own reference, customer",
-            _ => "ID, own reference",
-        }
-    }
-
-    /// Whether /v1 filters it by the time of creation.
-    pub(crate) fn has_dates(&self) -> bool {
-        matches!(self.path, "payments" | "refunds" | "customers" | "invoices" | "events")
-    }
-
-    /// Whether /v1 filters it by currency and amount.
-    pub(crate) fn has_amounts(&self) -> bool {
-        self.path == "payments"
-    }
-
-    /// Whether the link to it is in the menu for developers.
-    pub(crate) fn is_for_developers(&self) -> bool {
-        matches!(self.path, "webhooks" | "deliveries")
     }
 }

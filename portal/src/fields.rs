@@ -1,18 +1,21 @@
 //! The fields of an object of /v1, in words.
 
 use domain::accounts::Mode;
-use foundation::money::{Currency, Money};
+use foundation::money::Money;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use crate::address::of_object;
 use crate::texts::{label, text, words};
 
-/// An amount with its currency; empty if the object has no such field.
+/// An amount with its currency, if the object has both.
+pub(crate) fn money(object: &Value, field: &str) -> Option<Money> {
+    Some(Money { minor: object[field].as_i64()?, currency: object["currency"].as_str()?.parse().ok()? })
+}
+
+/// The same as a text; empty if the object has no such field.
 pub(crate) fn amount(object: &Value, field: &str) -> String {
-    let currency = object["currency"].as_str().and_then(|code| code.parse::<Currency>().ok());
-    let money = object[field].as_i64().zip(currency).map(|(minor, currency)| Money { minor, currency });
-    money.map(|money| money.to_string()).unwrap_or_default()
+    money(object, field).map(|money| money.to_string()).unwrap_or_default()
 }
 
 /// A time of /v1, to the minute, in UTC.

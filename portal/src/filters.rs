@@ -12,6 +12,15 @@ use crate::form::minor_units;
 use crate::session::Work;
 use crate::texts::{label, text, words};
 
+/// The filters by the time of creation and by the amount: the label of each, its kind of input and its most characters.
+const RANGES: [(&str, &str, &str, u8); 5] = [
+    ("from", "Created from", "date", 10),
+    ("to", "Created to", "date", 10),
+    ("currency", "Currency", "text", 20),
+    ("amountFrom", "Amount from", "text", 20),
+    ("amountTo", "Amount to", "text", 20),
+];
+
 /// What the address of a list asks for.
 #[derive(Default)]
 pub(crate) struct Asked {
@@ -37,12 +46,9 @@ impl Asked {
             match name.as_ref() {
                 "q" => asked.search = value,
                 "startingAfter" => asked.after = Some(value),
-                "from" | "to" if !list.has_dates() => {}
-                "currency" | "amountFrom" | "amountTo" if !list.has_amounts() => {}
-                name @ ("status" | "from" | "to" | "currency" | "amountFrom" | "amountTo") => {
+                name if name == "status" || list.ranges.contains(&name) || list.filters.contains(&name) => {
                     asked.filters.push((name.to_owned(), value));
                 }
-                name if list.filters.contains(&name) => asked.filters.push((name.to_owned(), value)),
                 _ => {}
             }
         }
@@ -52,7 +58,7 @@ impl Asked {
     /// The filters of /v1 that what is searched for may belong to, the first of them first.
     pub(crate) fn searches(&self, list: &List) -> Vec<Option<&'static str>> {
         let is_last4 = self.search.len() == 4 && self.search.bytes().all(|byte| byte.is_ascii_digit());
-        let Search { email, digits, name, other } = list.search;
+        let Search { email, digits, name, other, .. } = list.search;
         let by = [email.filter(|_| self.search.contains('@')), digits.filter(|_| is_last4), name, other];
         let by: Vec<_> = by.into_iter().flatten().map(Some).filter(|_| !self.search.is_empty()).collect();
         if by.is_empty() { vec![None] } else { by }
@@ -112,22 +118,13 @@ fn day(date: &str, later: u64) -> Result<String, String> {
 
 /// The form of a list's filters.
 pub(crate) fn form(work: &Work, list: &List, asked: &Asked, address: &str) -> Markup {
-    let more = ["from", "to", "currency", "amountFrom", "amountTo"];
     let statuses: Vec<_> = asked.filters.iter().filter(|(name, _)| name == "status").map(|(_, value)| value).collect();
-    let has_more = asked.filters.iter().any(|(name, _)| more.contains(&name.as_str()));
-    let input = |name: &'static str, label: &'static str, kind: &str, limit: u8| {
-        html! {
-            div.field {
-                label for=(name) { (text(label)) }
-                input id=(name) type=(kind) name=(name) value=(asked.filter(name)) maxlength=(limit);
-            }
-        }
-    };
+    let has_more = asked.filters.iter().any(|(name, _)| list.ranges.contains(&name.as_str()));
     html! {
         form.filters method="get" action=(address) role="search" {
             div.field {
                 label for="q" { (text("Search")) }
-                input #q type="search" name="q" value=(asked.search) maxlength="254" placeholder=(text(list.search_hint()));
+                input #q type="search" name="q" value=(asked.search) maxlength="254" placeholder=(text(list.search.hint));
             }
             @if !list.statuses.is_empty() {
                 div.field {
@@ -140,16 +137,15 @@ pub(crate) fn form(work: &Work, list: &List, asked: &Asked, address: &str) -> Ma
                     }
                 }
             }
-            @if list.has_dates() {
+            @if !list.ranges.is_empty() {
                 details open[has_more] {
                     summary { (text("More filters")) }
                     div.filters {
-                        (input("from", "Created from", "date", 10))
-                        (input("to", "Created to", "date", 10))
-                        @if list.has_amounts() {
-                            (input("currency", "Currency", "text", 20))
-                            (input("amountFrom", "Amount from", "text", 20))
-                            (input("amountTo", "Amount to", "text", 20))
+                        @for (name, label, kind, limit) in RANGES.iter().filter(|(name, ..)| list.ranges.contains(name)) {
+                            div.field {
+                                label for=(name) { (text(label)) }
+                                input id=(name) type=(kind) name=(name) value=(asked.filter(name)) maxlength=(limit);
+                            }
                         }
                     }
                 }

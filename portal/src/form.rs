@@ -207,7 +207,7 @@ pub(crate) fn minor_units(entered: &str, currency: &str) -> Result<i64, String> 
 
 /// The form of an action on this object, with a new nonce; for an action that is confirmed, the way to its confirmation.
 pub(crate) fn form(action: &Action, address: &str, entered: &Entered, object: &Value) -> Markup {
-    if action.consequence().is_some() {
+    if action.consequence.is_some() {
         return html! {
             form.action method="get" action=(address) { button.danger { (text(action.label)) } }
         };
@@ -218,7 +218,7 @@ pub(crate) fn form(action: &Action, address: &str, entered: &Entered, object: &V
         form.action method="post" action=(address) autocomplete="off" {
             input type="hidden" name="nonce" value=(random_hex(NONCE));
             @for field in fields { (control(address, field, entered)) }
-            @if let Some(most) = most(action, object) { p.hint { (text("At most")) " " (most) } }
+            @if let Some(most) = (action.most)(object) { p.hint { (text("At most")) " " (most) } }
             @if !lines.is_empty() {
                 details open[has_lines] {
                     summary { (text("Lines")) }
@@ -228,12 +228,6 @@ pub(crate) fn form(action: &Action, address: &str, entered: &Entered, object: &V
             button { (text(action.label)) }
         }
     }
-}
-
-/// The most that can be entered as the amount.
-pub(crate) fn most(action: &Action, object: &Value) -> Option<Money> {
-    let currency = object["currency"].as_str()?.parse().ok()?;
-    action.most(object).map(|minor| Money { minor, currency })
 }
 
 /// The form that confirms an action, with a new nonce.

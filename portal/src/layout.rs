@@ -4,7 +4,7 @@ use axum::response::Html;
 use domain::accounts::Mode;
 use maud::{Markup, html};
 
-use crate::catalog::LISTS;
+use crate::catalog::{LISTS, Menu};
 use crate::document::document;
 use crate::session::Work;
 use crate::texts::text;
@@ -18,12 +18,11 @@ struct Link {
 
 fn links(mode: Mode) -> Vec<Link> {
     let link = |path, title| Link { path, title, menu: Vec::new() };
-    let (developers, main): (Vec<_>, Vec<_>) =
-        LISTS.iter().filter(|list| list.is_in_navigation()).partition(|list| list.is_for_developers());
+    let of_menu = |menu: Menu| LISTS.iter().filter(move |list| list.menu == menu);
     let mut links = vec![link("", "Home")];
-    links.extend(main.into_iter().map(|list| link(list.path, list.title)));
+    links.extend(of_menu(Menu::Main).map(|list| link(list.path, list.title)));
     let mut menu = vec![("keys", "API keys")];
-    menu.extend(developers.into_iter().map(|list| (list.path, list.title)));
+    menu.extend(of_menu(Menu::Developers).map(|list| (list.path, list.title)));
     menu.push(("requests", "Requests"));
     if mode == Mode::Test {
         menu.push(("clock", "Test clock"));

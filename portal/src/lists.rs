@@ -95,14 +95,16 @@ pub(crate) async fn customers(app: &App, work: &Work, search: &str) -> Result<Va
 }
 
 async fn csv(app: &App, work: &Work, list: &List, asked: &Asked) -> Result<Response, Failure> {
-    let (search, _) = read(app, work, list, asked).await?.map_err(Failure::Invalid)?;
+    let search = match asked.searches(list)[..] {
+        [only] => only,
+        // Only a page tells which of several searches finds something.
+        _ => read(app, work, list, asked).await?.map_err(Failure::Invalid)?.0,
+    };
     let path = format!("/v1/{}?{}", list.resource, asked.query(search, None).map_err(Failure::Invalid)?);
     let mut response = app.respond(&work.caller, &path, "text/csv; amounts=major").await?;
-    if response.status().is_success() {
-        let name = format!("attachment; filename=\"{}.csv\"", list.path);
-        let name = HeaderValue::try_from(name).map_err(Failure::internal)?;
-        response.headers_mut().insert(CONTENT_DISPOSITION, name);
-    }
+    let name = format!("attachment; filename=\"{}.csv\"", list.path);
+    let name = HeaderValue::try_from(name).map_err(Failure::internal)?;
+    response.headers_mut().insert(CONTENT_DISPOSITION, name);
     Ok(response)
 }
 

@@ -2,14 +2,14 @@
 
 use axum::http::HeaderName;
 use axum::response::{IntoResponse as _, Response};
-use futures_util::future::try_join;
+use futures_util::future::try_join3;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use crate::actions::Action;
 use crate::address::is_id;
 use crate::app::App;
-use crate::catalog::List;
+use crate::catalog::{List, Payers};
 use crate::failure::Failure;
 use crate::fields::{amount, fields, status};
 use crate::form::form;
@@ -24,26 +24,22 @@ use crate::timeline::timeline;
 /// Has the browser load the page again after some seconds.
 const REFRESH: HeaderName = HeaderName::from_static("refresh");
 
-/// What can be created for an object, and the field of the form that has its id.
-const CREATIONS: [(&str, &str, &str); 4] = [
-    ("customers", "invoices", "customerId"),
-    ("customers", "recurring-invoices", "customerId"),
-    ("customers", "subscriptions", "customerId"),
-    ("plans", "subscriptions", "planId"),
-];
-
 /// The page, with a notice at its beginning.
 pub(crate) async fn show(app: &App, work: &Work, list: &List, id: &str, notice: &Notice) -> Result<Response, Failure> {
     if !is_id(id) {
         return Err(Failure::NotFound);
     }
     let found = app.get(&work.caller, &format!("/v1/{}/{id}", list.resource)).await?;
-    let (related, timeline) = try_join(related(app, work, list, id), timeline(app, work, list, id)).await?;
-    let title = format!("{} {id}", text(list.singular));
-    let link = match list.path {
-        "payments" => receipt(app, work, &found).await?,
-        _ => payers_page(list, &found)?,
+    let link = async {
+        match list.payers {
+            Payers::Nothing => Ok(html! {}),
+            Payers::Receipt => receipt(app, work, &found).await,
+            Payers::Page => payers_page(&found),
+        }
     };
+    let (related, timeline, link) =
+        try_join3(related(app, work, list, id), timeline(app, work, list, id), link).await?;
+    let title = format!("{} {id}", text(list.singular));
     let after = html! { (related) (timeline) };
     let page = page(work, list.path, &title, &content(work, list, &found, notice, (&link, &after)));
     let refresh = notice.is_awaited(&found).then_some([(REFRESH, "2")]);
@@ -67,9 +63,8 @@ fn receipt_url(parent: &Value, payment: &Value) -> Option<String> {
 }
 
 /// The page that payers open, to be sent to them.
-fn payers_page(list: &List, found: &Value) -> Result<Markup, Failure> {
-    let has_page = matches!(list.path, "payment-links" | "invoices");
-    let Some(url) = found["url"].as_str().filter(|_| has_page) else { return Ok(html! {}) };
+fn payers_page(found: &Value) -> Result<Markup, Failure> {
+    let Some(url) = found["url"].as_str() else { return Ok(html! {}) };
     let receipt = receipt_url(found, &found["paymentId"]);
     let code = if found["status"] == "open" {
         qr(url)?
@@ -103,7 +98,7 @@ fn content(work: &Work, list: &List, found: &Value, notice: &Notice, (link, afte
         p.kind { (text(list.singular)) }
         h1 { (heading) " " (status(&found["status"])) }
         div.actions {
-            @for (_, page, field) in CREATIONS.iter().filter(|(own, ..)| *own == list.path) {
+            @for (page, field) in list.creations {
                 @if let Some(action) = Action::find(page, "new").filter(|action| action.is_offered(work)) {
                     a.button href={ "/" (mode) "/" (page) "/new?" (field) "=" (id) } { (text(action.label)) }
                 }

@@ -15,28 +15,6 @@ use crate::texts::text;
 /// Rows of each.
 const ROWS: &str = "5";
 
-/// Per list, the other lists that have a filter for its objects.
-const RELATED: [(&str, &[(&str, &str)]); 9] = [
-    ("payments", &[("refunds", "paymentId"), ("disputes", "paymentId")]),
-    (
-        "customers",
-        &[
-            ("cards", "customerId"),
-            ("payments", "customerId"),
-            ("invoices", "customerId"),
-            ("subscriptions", "customerId"),
-            ("recurring-invoices", "customerId"),
-        ],
-    ),
-    ("invoices", &[("payments", "invoiceId")]),
-    ("recurring-invoices", &[("invoices", "recurringInvoiceId")]),
-    ("subscriptions", &[("invoices", "subscriptionId"), ("payments", "subscriptionId")]),
-    ("payment-links", &[("payments", "paymentLinkId")]),
-    ("plans", &[("subscriptions", "planId")]),
-    ("webhooks", &[("deliveries", "endpointId")]),
-    ("events", &[("deliveries", "eventId")]),
-];
-
 const ATTEMPTS: [(&str, Cell); 5] = [
     ("Attempted", Time("attemptedAt")),
     ("Status", Status),
@@ -47,13 +25,12 @@ const ATTEMPTS: [(&str, Cell); 5] = [
 
 /// A section for each list that has rows of this object.
 pub(crate) async fn related(app: &App, work: &Work, list: &List, id: &str) -> Result<Markup, Failure> {
-    let of_list = RELATED.iter().find(|(own, _)| *own == list.path).map_or(&[] as &[_], |(_, related)| *related);
     let mut sections = Vec::new();
-    if list.path == "invoices" {
-        let found = app.get(&work.caller, &format!("/v1/invoices/{id}/attempts?limit={ROWS}")).await?;
+    if list.has_attempts {
+        let found = app.get(&work.caller, &format!("/v1/{}/{id}/attempts?limit={ROWS}", list.resource)).await?;
         sections.push(section(work, "Collection attempts", &ATTEMPTS, &found, None));
     }
-    let found = of_list.iter().map(async |(path, filter)| {
+    let found = list.related.iter().map(async |(path, filter)| {
         let list = List::find(path).ok_or(Failure::NotFound)?;
         let found = app.get(&work.caller, &format!("/v1/{}?{filter}={id}&limit={ROWS}", list.resource)).await?;
         let address = format!("/{}/{path}?{filter}={id}", work.mode.name());

@@ -12,7 +12,7 @@ use providers::OperationKind;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::catalog::List;
+use crate::catalog::{List, Timeline};
 use crate::failure::Failure;
 use crate::fields::{status, time};
 use crate::session::Work;
@@ -29,11 +29,11 @@ struct Entry {
 
 /// The timeline of an object, newest first; empty for what has no events.
 pub(crate) async fn timeline(app: &App, work: &Work, list: &List, id: &str) -> Result<Markup, Failure> {
-    if matches!(list.path, "events" | "webhooks" | "deliveries") {
+    if list.timeline == Timeline::None {
         return Ok(html! {});
     }
     let mut entries = events(app, work, id).await?;
-    if list.path == "payments" {
+    if list.timeline == Timeline::EventsAndOperations {
         entries.extend(operations(app, work, id).await?);
     }
     entries.sort_by_key(|entry| -entry.at);

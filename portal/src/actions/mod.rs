@@ -4,6 +4,7 @@ mod own;
 mod v1;
 
 use domain::users::Area;
+use foundation::money::Money;
 use providers::capabilities::{Permission, State};
 use serde_json::Value;
 
@@ -22,6 +23,12 @@ pub(crate) struct Action {
     pub(crate) applies: fn(&Value) -> bool,
     pub(crate) request: Request,
     pub(crate) fields: &'static [Field],
+    /// What follows from an action that cannot be undone. It is confirmed on a page of its own, and has no fields.
+    pub(crate) consequence: Option<&'static str>,
+    /// The most that can be entered as its amount.
+    pub(crate) most: fn(&Value) -> Option<Money>,
+    /// The path of the page that follows, if it is not that of the object.
+    pub(crate) next: Option<&'static str>,
 }
 
 /// What the role must include.
@@ -128,6 +135,22 @@ const fn optional(name: &'static str, label: &'static str, kind: Kind) -> Field 
     Field { name, label, kind, required: false }
 }
 
+/// An action that makes sense in every state, can be undone and has no fields.
+const fn action(page: &'static str, name: &'static str, label: &'static str, right: Right, request: Request) -> Action {
+    Action {
+        name,
+        label,
+        page,
+        right,
+        applies: |_| true,
+        request,
+        fields: &[],
+        consequence: None,
+        most: |_| None,
+        next: None,
+    }
+}
+
 impl Action {
     /// All actions.
     pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
@@ -159,38 +182,6 @@ impl Action {
                 | Own::ReplaceRecoveryCodes
                 | Own::RemoveFactor => false,
             },
-        }
-    }
-
-    /// What follows from an action that cannot be undone. It is confirmed on a page of its own, and has no fields.
-    pub(crate) fn consequence(&self) -> Option<&'static str> {
-        Some(match (self.page, self.name) {
-            ("payments", "void") => "The payment is cancelled, and the card is not charged.",
-            ("invoices", "void") => "The invoice can no longer be paid.",
-            ("customers", "erase") => {
-                "Name, e-mail address, phone number, addresses and saved cards are erased, in earlier events too. Payments \
-                 and invoices remain, with their amounts."
-            }
-            ("subscriptions", "cancel") => {
-                "No further invoices are created. An open invoice can still be paid; void it if it should not be."
-            }
-            ("recurring-invoices", "cancel") => "No further invoices are created. Those that exist remain.",
-            ("payment-links", "cancel") => "The link can no longer be paid.",
-            ("cards", "remove") => "The card can no longer be charged.",
-            ("webhooks", "remove") => "No further events are sent to this endpoint.",
-            ("keys", "revoke") => "Requests with this key are refused from now on.",
-            ("team", "remove") => "The user is signed out and can no longer sign in.",
-            _ => return None,
-        })
-    }
-
-    /// The most that can be entered as its amount, in minor units of the object's currency.
-    pub(crate) fn most(&self, object: &Value) -> Option<i64> {
-        let amount = |field: &str| object[field].as_i64();
-        match (self.page, self.name) {
-            ("payments", "refund") => Some(amount("amountCaptured")? - amount("amountRefunded")?),
-            ("payments", "capture") => amount("amount"),
-            _ => None,
         }
     }
 

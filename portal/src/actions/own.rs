@@ -3,8 +3,7 @@
 use domain::users::Area;
 use providers::capabilities::Permission;
 
-use super::Right::Area as In;
-use super::{Action, Kind, Own, Request, optional, required};
+use super::{Action, Kind, Own, Request, Right, action, optional, required};
 
 /// The roles, as they are chosen.
 pub(crate) const ROLES: &[&str] = &["viewer", "support", "developer", "owner"];
@@ -13,54 +12,30 @@ fn operations() -> Vec<&'static str> {
     Permission::ALL.iter().map(|operation| operation.name()).collect()
 }
 
+const fn own(page: &'static str, name: &'static str, label: &'static str, area: Area, change: Own) -> Action {
+    action(page, name, label, Right::Area(area), Request::Own(change))
+}
+
 pub(super) const ACTIONS: [Action; 14] = [
     Action {
-        name: "new",
-        label: "Create API key",
-        page: "keys",
-        right: In(Area::Keys),
-        applies: |_| true,
-        request: Request::Own(Own::CreateKey),
         fields: &[
             required("kind", "Kind", Kind::Choice(&["secret", "publishable"])),
             optional("rights", "Rights", Kind::Choice(&["everything", "read only", "selected"])),
             optional("entitlements", "Selected rights (if any is ticked, only these)", Kind::Many(operations)),
         ],
+        ..own("keys", "new", "Create API key", Area::Keys, Own::CreateKey)
     },
+    Action { applies: |key| key["status"] == "active", ..own("keys", "rotate", "Rotate", Area::Keys, Own::RotateKey) },
     Action {
-        name: "rotate",
-        label: "Rotate",
-        page: "keys",
-        right: In(Area::Keys),
-        applies: |key| key["status"] == "active",
-        request: Request::Own(Own::RotateKey),
-        fields: &[],
-    },
-    Action {
-        name: "revoke",
-        label: "Revoke",
-        page: "keys",
-        right: In(Area::Keys),
         applies: |key| key["status"] != "revoked",
-        request: Request::Own(Own::RevokeKey),
-        fields: &[],
+        consequence: Some("Requests with this key are refused from now on."),
+        ..own("keys", "revoke", "Revoke", Area::Keys, Own::RevokeKey)
     },
     Action {
-        name: "origins",
-        label: "Save",
-        page: "keys",
-        right: In(Area::Keys),
-        applies: |_| true,
-        request: Request::Own(Own::SetOrigins),
         fields: &[optional("origins", "Allowed origins, one per line", Kind::Lines)],
+        ..own("keys", "origins", "Save", Area::Keys, Own::SetOrigins)
     },
     Action {
-        name: "save",
-        label: "Save",
-        page: "settings",
-        right: In(Area::Settings),
-        applies: |_| true,
-        request: Request::Own(Own::SaveSettings),
         fields: &[
             required("name", "Name", Kind::Text),
             optional("supportContact", "Support contact", Kind::Text),
@@ -69,89 +44,50 @@ pub(super) const ACTIONS: [Action; 14] = [
             optional("surcharge", "Surcharge", Kind::Modifier),
             optional("tip", "Tip", Kind::Modifier),
         ],
+        ..own("settings", "save", "Save", Area::Settings, Own::SaveSettings)
     },
     Action {
-        name: "new",
-        label: "Create invitation",
-        page: "team",
-        right: In(Area::Settings),
-        applies: |_| true,
-        request: Request::Own(Own::Invite),
         fields: &[required("email", "E-mail", Kind::Email), required("role", "Role", Kind::Choice(ROLES))],
+        ..own("team", "new", "Create invitation", Area::Settings, Own::Invite)
     },
     Action {
-        name: "revoke",
-        label: "Revoke",
-        page: "team",
-        right: In(Area::Settings),
         applies: |row| row["object"] == "invitation",
-        request: Request::Own(Own::RevokeInvitation),
-        fields: &[],
+        ..own("team", "revoke", "Revoke", Area::Settings, Own::RevokeInvitation)
     },
     Action {
-        name: "save",
-        label: "Save",
-        page: "team",
-        right: In(Area::Settings),
         applies: |row| row["object"] == "user",
-        request: Request::Own(Own::SetRole),
         fields: &[required("role", "Role", Kind::Choice(ROLES))],
+        ..own("team", "save", "Save", Area::Settings, Own::SetRole)
     },
     Action {
-        name: "remove",
-        label: "Remove",
-        page: "team",
-        right: In(Area::Settings),
         applies: |row| row["object"] == "user",
-        request: Request::Own(Own::RemoveMember),
-        fields: &[],
+        consequence: Some("The user is signed out and can no longer sign in."),
+        ..own("team", "remove", "Remove", Area::Settings, Own::RemoveMember)
     },
     Action {
-        name: "password",
-        label: "Save password",
-        page: "security",
-        right: In(Area::Own),
-        applies: |_| true,
-        request: Request::Own(Own::ChangePassword),
         fields: &[
             required("current", "Current password", Kind::Password),
             required("password", "New password", Kind::Password),
         ],
+        ..own("security", "password", "Save password", Area::Own, Own::ChangePassword)
     },
     Action {
-        name: "factor",
-        label: "Turn on",
-        page: "security",
-        right: In(Area::Own),
         applies: |user| user["hasFactor"] == false,
-        request: Request::Own(Own::AddFactor),
         fields: &[required("code", "Code", Kind::Code), required("secret", "Secret", Kind::Hidden)],
+        ..own("security", "factor", "Turn on", Area::Own, Own::AddFactor)
     },
     Action {
-        name: "recovery-codes",
-        label: "Create recovery codes",
-        page: "security",
-        right: In(Area::Own),
         applies: |user| user["hasFactor"] == true,
-        request: Request::Own(Own::ReplaceRecoveryCodes),
         fields: &[required("current", "Current password", Kind::Password)],
+        ..own("security", "recovery-codes", "Create recovery codes", Area::Own, Own::ReplaceRecoveryCodes)
     },
     Action {
-        name: "remove-factor",
-        label: "Turn off",
-        page: "security",
-        right: In(Area::Own),
         applies: |user| user["hasFactor"] == true,
-        request: Request::Own(Own::RemoveFactor),
         fields: &[required("current", "Current password", Kind::Password)],
+        ..own("security", "remove-factor", "Turn off", Area::Own, Own::RemoveFactor)
     },
     Action {
-        name: "end",
-        label: "End session",
-        page: "security",
-        right: In(Area::Own),
         applies: |session| session["isCurrent"] == false,
-        request: Request::Own(Own::EndSession),
-        fields: &[],
+        ..own("security", "end", "End session", Area::Own, Own::EndSession)
     },
 ];

@@ -1,11 +1,13 @@
 //! The actions that are requests of /v1.
 
 use domain::events::EventType;
+use foundation::money::Money;
 use providers::capabilities::Permission;
 use serde_json::Value;
 
 use super::Right::Operation;
-use super::{Action, Field, Kind, Request, optional, required};
+use super::{Action, Field, Kind, Request, action, optional, required};
+use crate::fields::money;
 
 const AMOUNT: Field = required("amount", "Amount", Kind::Amount);
 const CURRENCY: Field = required("currency", "Currency", Kind::Currency);
@@ -22,239 +24,164 @@ fn has_status(object: &Value, list: &[&str]) -> bool {
     object["status"].as_str().is_some_and(|status| list.contains(&status))
 }
 
-pub(super) const ACTIONS: [Action; 30] = [
-    Action {
-        name: "capture",
-        label: "Capture",
-        page: "payments",
-        right: Operation(Permission::PaymentsCapture),
-        applies: |payment| has_status(payment, &["authorized", "partially_authorized"]),
-        request: Request::Post,
-        fields: &[optional("amount", "Amount to capture (empty: all)", Kind::Amount)],
-    },
-    Action {
-        name: "void",
-        label: "Void",
-        page: "payments",
-        right: Operation(Permission::PaymentsVoid),
-        applies: |payment| has_status(payment, &["authorized", "partially_authorized", "pending_settlement"]),
-        request: Request::Post,
-        fields: &[],
-    },
-    Action {
-        name: "refund",
-        label: "Refund",
-        page: "payments",
-        right: Operation(Permission::PaymentsRefund),
-        applies: |payment| has_status(payment, &["pending_settlement", "settled", "partially_refunded"]),
-        request: Request::PostOnce,
-        fields: &[required("amount", "Amount to refund", Kind::Amount), optional("reason", "Reason", Kind::Reason)],
-    },
-    Action {
-        name: "new",
-        label: "Create customer",
-        page: "customers",
-        right: Operation(Permission::CustomersCreate),
-        applies: |_| false,
-        request: Request::Create,
-        fields: &[
-            required("email", "E-mail", Kind::Email),
-            optional("name", "Name", Kind::Text),
-            optional("externalId", "Own reference", Kind::Text),
-        ],
-    },
-    Action {
-        name: "erase",
-        label: "Erase",
-        page: "customers",
-        right: Operation(Permission::CustomersDelete),
-        applies: |_| true,
-        request: Request::Delete,
-        fields: &[],
-    },
-    Action {
-        name: "new",
-        label: "Create invoice",
-        page: "invoices",
-        right: Operation(Permission::InvoicesCreate),
-        applies: |_| false,
-        request: Request::Create,
-        fields: &[
+/// What can still be refunded of a payment.
+fn refundable(payment: &Value) -> Option<Money> {
+    let captured = money(payment, "amountCaptured")?;
+    Some(Money { minor: captured.minor - money(payment, "amountRefunded")?.minor, ..captured })
+}
+
+/// The fields of an invoice, with three for each line. A line is given as its index and its number. This is a macro because
+/// functions cannot join texts at compile time.
+macro_rules! invoice_fields {
+    ($($index:literal: $number:literal),+) => {
+        [
             CUSTOMER,
             optional("amount", "Amount (without lines)", Kind::Amount),
             CURRENCY,
             DESCRIPTION,
             optional("dueAt", "Due (UTC)", Kind::Time),
-            optional("items.0.description", "Description of line 1", Kind::Text),
-            optional("items.0.quantity", "Quantity of line 1", Kind::Whole),
-            optional("items.0.unitAmount", "Unit amount of line 1", Kind::Amount),
-            optional("items.1.description", "Description of line 2", Kind::Text),
-            optional("items.1.quantity", "Quantity of line 2", Kind::Whole),
-            optional("items.1.unitAmount", "Unit amount of line 2", Kind::Amount),
-            optional("items.2.description", "Description of line 3", Kind::Text),
-            optional("items.2.quantity", "Quantity of line 3", Kind::Whole),
-            optional("items.2.unitAmount", "Unit amount of line 3", Kind::Amount),
-            optional("items.3.description", "Description of line 4", Kind::Text),
-            optional("items.3.quantity", "Quantity of line 4", Kind::Whole),
-            optional("items.3.unitAmount", "Unit amount of line 4", Kind::Amount),
+            $(
+                optional(concat!("items.", $index, ".description"), concat!("Description of line ", $number), Kind::Text),
+                optional(concat!("items.", $index, ".quantity"), concat!("Quantity of line ", $number), Kind::Whole),
+                optional(concat!("items.", $index, ".unitAmount"), concat!("Unit amount of line ", $number), Kind::Amount),
+            )+
+        ]
+    };
+}
+
+const fn create(page: &'static str, label: &'static str, permission: Permission) -> Action {
+    action(page, "new", label, Operation(permission), Request::Create)
+}
+
+const fn update(page: &'static str, permission: Permission) -> Action {
+    action(page, "save", "Save", Operation(permission), Request::Update)
+}
+
+const fn post(page: &'static str, name: &'static str, label: &'static str, permission: Permission) -> Action {
+    action(page, name, label, Operation(permission), Request::Post)
+}
+
+/// What is deleted has no page that could follow.
+const fn delete(page: &'static str, name: &'static str, label: &'static str, permission: Permission) -> Action {
+    Action { next: Some(page), ..action(page, name, label, Operation(permission), Request::Delete) }
+}
+
+pub(super) const ACTIONS: [Action; 30] = [
+    Action {
+        applies: |payment| has_status(payment, &["authorized", "partially_authorized"]),
+        fields: &[optional("amount", "Amount to capture (empty: all)", Kind::Amount)],
+        most: |payment| money(payment, "amount"),
+        ..post("payments", "capture", "Capture", Permission::PaymentsCapture)
+    },
+    Action {
+        applies: |payment| has_status(payment, &["authorized", "partially_authorized", "pending_settlement"]),
+        consequence: Some("The payment is cancelled, and the card is not charged."),
+        ..post("payments", "void", "Void", Permission::PaymentsVoid)
+    },
+    Action {
+        applies: |payment| has_status(payment, &["pending_settlement", "settled", "partially_refunded"]),
+        fields: &[required("amount", "Amount to refund", Kind::Amount), optional("reason", "Reason", Kind::Reason)],
+        most: refundable,
+        ..action("payments", "refund", "Refund", Operation(Permission::PaymentsRefund), Request::PostOnce)
+    },
+    Action {
+        fields: &[
+            required("email", "E-mail", Kind::Email),
+            optional("name", "Name", Kind::Text),
+            optional("externalId", "Own reference", Kind::Text),
         ],
+        ..create("customers", "Create customer", Permission::CustomersCreate)
     },
     Action {
-        name: "issue",
-        label: "Issue",
-        page: "invoices",
-        right: Operation(Permission::InvoicesIssue),
+        consequence: Some(
+            "Name, e-mail address, phone number, addresses and saved cards are erased, in earlier events too. Payments \
+             and invoices remain, with their amounts.",
+        ),
+        ..delete("customers", "erase", "Erase", Permission::CustomersDelete)
+    },
+    Action {
+        fields: &invoice_fields!(0: 1, 1: 2, 2: 3, 3: 4),
+        ..create("invoices", "Create invoice", Permission::InvoicesCreate)
+    },
+    Action {
         applies: |invoice| has_status(invoice, &["draft"]),
-        request: Request::Post,
-        fields: &[],
+        ..post("invoices", "issue", "Issue", Permission::InvoicesIssue)
     },
     Action {
-        name: "schedule",
-        label: "Schedule",
-        page: "invoices",
-        right: Operation(Permission::InvoicesSchedule),
         applies: |invoice| has_status(invoice, &["open", "scheduled"]),
-        request: Request::Post,
         fields: &[required("collectAt", "Collect at (UTC)", Kind::Time)],
+        ..post("invoices", "schedule", "Schedule", Permission::InvoicesSchedule)
     },
     Action {
-        name: "cancel_schedule",
-        label: "Cancel schedule",
-        page: "invoices",
-        right: Operation(Permission::InvoicesCancelSchedule),
         applies: |invoice| has_status(invoice, &["scheduled"]),
-        request: Request::Post,
-        fields: &[],
+        ..post("invoices", "cancel_schedule", "Cancel schedule", Permission::InvoicesCancelSchedule)
     },
     Action {
-        name: "void",
-        label: "Void",
-        page: "invoices",
-        right: Operation(Permission::InvoicesVoid),
         applies: |invoice| has_status(invoice, &["draft", "open", "scheduled"]),
-        request: Request::Post,
-        fields: &[],
+        consequence: Some("The invoice can no longer be paid."),
+        ..post("invoices", "void", "Void", Permission::InvoicesVoid)
     },
     Action {
-        name: "pause",
-        label: "Pause",
-        page: "recurring-invoices",
-        right: Operation(Permission::RecurringInvoicesPause),
         applies: |recurring| has_status(recurring, &["active"]),
-        request: Request::Post,
-        fields: &[],
+        ..post("recurring-invoices", "pause", "Pause", Permission::RecurringInvoicesPause)
     },
     Action {
-        name: "resume",
-        label: "Resume",
-        page: "recurring-invoices",
-        right: Operation(Permission::RecurringInvoicesResume),
         applies: |recurring| has_status(recurring, &["paused", "parked"]),
-        request: Request::Post,
-        fields: &[],
+        ..post("recurring-invoices", "resume", "Resume", Permission::RecurringInvoicesResume)
     },
     Action {
-        name: "cancel",
-        label: "Cancel recurring invoice",
-        page: "recurring-invoices",
-        right: Operation(Permission::RecurringInvoicesCancel),
         applies: |recurring| !has_status(recurring, &["cancelled", "completed"]),
-        request: Request::Post,
-        fields: &[],
+        consequence: Some("No further invoices are created. Those that exist remain."),
+        ..post("recurring-invoices", "cancel", "Cancel recurring invoice", Permission::RecurringInvoicesCancel)
     },
     Action {
-        name: "new",
-        label: "Create subscription",
-        page: "subscriptions",
-        right: Operation(Permission::SubscriptionsCreate),
-        applies: |_| false,
-        request: Request::Create,
         fields: &[CUSTOMER, required("planId", "Plan ID", Kind::Suggested("plans")), DESCRIPTION],
+        ..create("subscriptions", "Create subscription", Permission::SubscriptionsCreate)
     },
     Action {
-        name: "cancel",
-        label: "Cancel subscription",
-        page: "subscriptions",
-        right: Operation(Permission::SubscriptionsCancel),
         applies: |subscription| !has_status(subscription, &["cancelled"]),
-        request: Request::Post,
-        fields: &[],
+        consequence: Some(
+            "No further invoices are created. An open invoice can still be paid; void it if it should not be.",
+        ),
+        ..post("subscriptions", "cancel", "Cancel subscription", Permission::SubscriptionsCancel)
     },
     Action {
-        name: "new",
-        label: "Create payment link",
-        page: "payment-links",
-        right: Operation(Permission::PaymentLinksCreate),
-        applies: |_| false,
-        request: Request::Create,
         fields: &[AMOUNT, CURRENCY, DESCRIPTION],
+        ..create("payment-links", "Create payment link", Permission::PaymentLinksCreate)
     },
     Action {
-        name: "cancel",
-        label: "Cancel payment link",
-        page: "payment-links",
-        right: Operation(Permission::PaymentLinksCancel),
         applies: |link| has_status(link, &["open"]),
-        request: Request::Post,
-        fields: &[],
+        consequence: Some("The link can no longer be paid."),
+        ..post("payment-links", "cancel", "Cancel payment link", Permission::PaymentLinksCancel)
     },
     Action {
-        name: "new",
-        label: "Create plan",
-        page: "plans",
-        right: Operation(Permission::PlansCreate),
-        applies: |_| false,
-        request: Request::Create,
         fields: &[
             required("name", "Name", Kind::Text),
             AMOUNT,
             CURRENCY,
             required("interval", "Interval", Kind::Choice(&["month", "year", "week", "day"])),
         ],
+        ..create("plans", "Create plan", Permission::PlansCreate)
     },
     Action {
-        name: "save",
-        label: "Save",
-        page: "customers",
-        right: Operation(Permission::CustomersUpdate),
-        applies: |_| true,
-        request: Request::Update,
         fields: &[optional("email", "E-mail", Kind::Email), optional("name", "Name", Kind::Text)],
+        ..update("customers", Permission::CustomersUpdate)
     },
     Action {
-        name: "default",
-        label: "Make default",
-        page: "cards",
-        right: Operation(Permission::PaymentMethodsDefault),
         applies: |card| card["isDefault"] == false,
-        request: Request::Post,
-        fields: &[],
+        ..post("cards", "default", "Make default", Permission::PaymentMethodsDefault)
     },
     Action {
-        name: "remove",
-        label: "Remove",
-        page: "cards",
-        right: Operation(Permission::PaymentMethodsDelete),
-        applies: |_| true,
-        request: Request::Delete,
-        fields: &[],
+        consequence: Some("The card can no longer be charged."),
+        // Cards have no list of their own.
+        next: Some("customers"),
+        ..delete("cards", "remove", "Remove", Permission::PaymentMethodsDelete)
     },
     Action {
-        name: "save",
-        label: "Save",
-        page: "plans",
-        right: Operation(Permission::PlansUpdate),
-        applies: |_| true,
-        request: Request::Update,
         fields: &[required("externalId", "Own reference", Kind::Text)],
+        ..update("plans", Permission::PlansUpdate)
     },
     Action {
-        name: "new",
-        label: "Create recurring invoice",
-        page: "recurring-invoices",
-        right: Operation(Permission::RecurringInvoicesCreate),
-        applies: |_| false,
-        request: Request::Create,
         fields: &[
             CUSTOMER,
             optional("name", "Name", Kind::Text),
@@ -270,72 +197,36 @@ pub(super) const ACTIONS: [Action; 30] = [
                 Kind::Choice(&["due_on_receipt", "net_7", "net_15", "net_30", "net_60"]),
             ),
         ],
+        ..create("recurring-invoices", "Create recurring invoice", Permission::RecurringInvoicesCreate)
     },
     Action {
-        name: "new",
-        label: "Create endpoint",
-        page: "webhooks",
-        right: Operation(Permission::WebhookEndpointsCreate),
-        applies: |_| false,
-        request: Request::Create,
         fields: &[required("url", "URL", Kind::Url), EVENTS],
+        ..create("webhooks", "Create endpoint", Permission::WebhookEndpointsCreate)
     },
     Action {
-        name: "save",
-        label: "Save",
-        page: "webhooks",
-        right: Operation(Permission::WebhookEndpointsUpdate),
-        applies: |_| true,
-        request: Request::Update,
         fields: &[
             required("url", "URL", Kind::Url),
             required("status", "Status", Kind::Choice(&["enabled", "disabled"])),
             EVENTS,
         ],
+        ..update("webhooks", Permission::WebhookEndpointsUpdate)
     },
     Action {
-        name: "test",
-        label: "Send test event",
-        page: "webhooks",
-        right: Operation(Permission::WebhookEndpointsTest),
         applies: |endpoint| has_status(endpoint, &["enabled"]),
-        request: Request::Post,
-        fields: &[],
+        ..post("webhooks", "test", "Send test event", Permission::WebhookEndpointsTest)
+    },
+    post("webhooks", "rotate_secret", "Rotate secret", Permission::WebhookEndpointsRotateSecret),
+    Action {
+        consequence: Some("No further events are sent to this endpoint."),
+        ..delete("webhooks", "remove", "Remove", Permission::WebhookEndpointsDelete)
     },
     Action {
-        name: "rotate_secret",
-        label: "Rotate secret",
-        page: "webhooks",
-        right: Operation(Permission::WebhookEndpointsRotateSecret),
-        applies: |_| true,
-        request: Request::Post,
-        fields: &[],
-    },
-    Action {
-        name: "remove",
-        label: "Remove",
-        page: "webhooks",
-        right: Operation(Permission::WebhookEndpointsDelete),
-        applies: |_| true,
-        request: Request::Delete,
-        fields: &[],
-    },
-    Action {
-        name: "replay",
-        label: "Replay",
-        page: "deliveries",
-        right: Operation(Permission::WebhookDeliveriesReplay),
         applies: |delivery| has_status(delivery, &["succeeded", "failed"]),
-        request: Request::Post,
-        fields: &[],
+        ..post("deliveries", "replay", "Replay", Permission::WebhookDeliveriesReplay)
     },
     Action {
-        name: "advance",
-        label: "Advance",
-        page: "clock",
-        right: Operation(Permission::TestClockAdvance),
         applies: |clock| clock["pending"] != true,
-        request: Request::Advance,
         fields: &[required("to", "New time (UTC)", Kind::Time)],
+        ..action("clock", "advance", "Advance", Operation(Permission::TestClockAdvance), Request::Advance)
     },
 ];
