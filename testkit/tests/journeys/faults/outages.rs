@@ -14,19 +14,25 @@ use crate::support::{Merchant, Shop, accepted, concurrently, created, eventually
 
 const LONG_AGO: &str = "2020-01-01T00:00:00Z";
 const APPROVES: &str = "4242424242424242";
+/// Requests at once.
+const AT_ONCE: usize = 25;
 /// A second, unwanted charge.
 const SECOND: &str = "mock_0123456789abcdef01234567";
 
-/// Creates invoices of one customer that are due at once.
+/// Creates invoices of one customer that are due at once, as many at a time as the api has connections for.
 async fn due_invoices(merchant: &Merchant, customer: &str, count: usize) -> Result<Vec<String>> {
-    let due = concurrently(count, async |_| {
-        let body = json!({"customerId": customer, "currency": "USD", "amount": 700});
-        let invoice = id(created(&merchant.api.post("/v1/invoices", body).await?))?;
-        let path = format!("/v1/invoices/{invoice}/schedule");
-        ok(&merchant.api.post(&path, json!({"collectAt": LONG_AGO})).await?);
-        Ok(invoice)
-    });
-    due.await
+    let mut due = Vec::new();
+    while due.len() < count {
+        let batch = concurrently(AT_ONCE.min(count - due.len()), async |_| {
+            let body = json!({"customerId": customer, "currency": "USD", "amount": 700});
+            let invoice = id(created(&merchant.api.post("/v1/invoices", body).await?))?;
+            let path = format!("/v1/invoices/{invoice}/schedule");
+            ok(&merchant.api.post(&path, json!({"collectAt": LONG_AGO})).await?);
+            Ok(invoice)
+        });
+        due.extend(batch.await?);
+    }
+    Ok(due)
 }
 
 /// The numbers of operations that wait for the provider and that have failed.
