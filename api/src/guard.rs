@@ -174,8 +174,8 @@ fn check_browser_access(caller: &Caller, operation: Permission, origin: Option<&
     let allowed = |origin: &HeaderValue| caller.allowed_origins.iter().any(|own| own.as_bytes() == origin.as_bytes());
     if let Some(origin) = origin.filter(|origin| !allowed(origin)) {
         return Err(ApiError::unauthenticated(format!(
-            "the origin {:?} is not on the account's allow-list; an operator can set the list with: ctl accounts set \
-             ACCOUNT --origin …, once for every allowed origin",
+            "the origin {:?} is not on the account's allow-list; add it in the portal under Developers, API keys, or as \
+             an operator with: ctl accounts set ACCOUNT --origin …, once for every allowed origin",
             excerpt(&String::from_utf8_lossy(origin.as_bytes()))
         )));
     }

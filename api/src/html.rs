@@ -1,4 +1,4 @@
-//! Building blocks of HTML pages: escaped text, inline styles, the document, and the headers of private pages.
+//! Building blocks of HTML pages: escaped text, amounts, inline styles, the document, and the headers of private pages.
 
 use std::fmt;
 
@@ -6,7 +6,10 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use foundation::money::{Currency, Money};
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use sha2::{Digest, Sha256};
+use texts::Language;
 
 pub(crate) const HTML: [(HeaderName, &str); 1] = [(CONTENT_TYPE, "text/html; charset=utf-8")];
 
@@ -54,23 +57,71 @@ impl fmt::Display for Text<'_> {
 
 /// Text written by the merchant, isolated by `<bdi>` so that bidirectional characters in it cannot reorder an amount
 /// after it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MerchantText<'a>(pub(crate) &'a str);
+pub(crate) fn merchant_text(text: &str) -> Markup {
+    html! { bdi { (text) } }
+}
 
-impl fmt::Display for MerchantText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "<bdi>{}</bdi>", Text(self.0))
+/// Stands for the text of the merchant in a sentence, until [`with_merchant_text`] replaces it.
+pub(crate) const MERCHANT: &str = "\u{fffc}";
+
+/// A sentence with the text of the merchant in place of [`MERCHANT`].
+pub(crate) fn with_merchant_text(sentence: &str, text: &str) -> Markup {
+    match sentence.split_once(MERCHANT) {
+        Some((before, after)) => html! { (before) (merchant_text(text)) (after) },
+        None => html! { (sentence) },
+    }
+}
+
+/// Lengths of an amount in characters above which it is shown smaller.
+const LONG: usize = 12;
+const LONGEST: usize = 18;
+
+/// An amount in the notation of a language. As HTML it is never broken across lines.
+#[derive(Clone, Debug)]
+pub(crate) struct Price(String);
+
+impl Price {
+    pub(crate) fn new(language: Language, minor: i64, currency: Currency) -> Self {
+        Self(texts::price(language, Money { minor, currency }))
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// The class of an element that shows a long amount smaller, so that it fits into a line of a phone.
+    pub(crate) fn size(&self) -> Option<&'static str> {
+        match self.0.chars().count() {
+            length if length > LONGEST => Some("longest"),
+            length if length > LONG => Some("long"),
+            _ => None,
+        }
+    }
+}
+
+impl Render for Price {
+    fn render(&self) -> Markup {
+        html! { span.amount { (self.0) } }
     }
 }
 
 /// A complete document. `script` is empty or a script element.
-pub(crate) fn document(title: Text<'_>, style: &Style, script: &str, body: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"robots\" content=\"noindex\">\n\
-         <title>{title}</title>\n<style>{}</style>\n{script}{body}</html>\n",
-        style.text,
-    )
+pub(crate) fn document(language: Language, title: &str, style: &Style, script: &str, body: &Markup) -> String {
+    let document = html! {
+        (DOCTYPE)
+        html lang=(language.code()) {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="robots" content="noindex";
+                title { (title) }
+                style { (PreEscaped(&style.text)) }
+                (PreEscaped(script))
+            }
+            body { (body) }
+        }
+    };
+    document.into_string()
 }
 
 /// Prevents caching, indexing and referrers: the URL is a secret.
@@ -100,7 +151,7 @@ mod tests {
             ("<<>>", "&lt;&lt;&gt;&gt;"),
         ] {
             assert_eq!(Text(text).to_string(), escaped);
-            assert_eq!(MerchantText(text).to_string(), format!("<bdi>{escaped}</bdi>"));
+            assert_eq!(with_merchant_text(MERCHANT, text).into_string(), format!("<bdi>{}</bdi>", html! { (text) }.0));
         }
     }
 }

@@ -71,6 +71,7 @@ const createCardForm = (() => {
   }
 
   return (form) => {
+    const texts = JSON.parse(form.dataset.texts);
     const inputs = {};
     for (const name of ["number", "expiry", "cvc", "name", "country", "postal-code"]) {
       inputs[name] = form.querySelector(`#card-${name}`);
@@ -85,31 +86,29 @@ const createCardForm = (() => {
     const CHECKS = {
       number: (text) => {
         const number = digitsOf(text);
-        if (!number) return "Please enter the card number.";
+        if (!number) return texts.enterNumber;
         const isValid = /^\d{12,19}$/.test(number) && passesLuhn(number);
-        return isValid ? "" : "The card number is not valid. Please check it.";
+        return isValid ? "" : texts.numberInvalid;
       },
       expiry: (text) => {
-        if (!text.trim()) return "Please enter the expiry date.";
+        if (!text.trim()) return texts.enterExpiry;
         const expiry = expiryOf(text);
         const now = new Date();
-        if (!expiry || expiry.year > now.getFullYear() + 50) {
-          return "The expiry date is not valid. Enter month and year, such as 04 / 29.";
-        }
+        if (!expiry || expiry.year > now.getFullYear() + 50) return texts.expiryMalformed;
         const months = ({ year, month }) => year * 12 + month;
         const isExpired = months(expiry) < months({ year: now.getFullYear(), month: now.getMonth() + 1 });
-        return isExpired ? "The card has expired. Please check the date, or use another card." : "";
+        return isExpired ? texts.cardExpired : "";
       },
       cvc: (text) => {
         const number = digitsOf(inputs.number.value);
         const amex = brandOf(number) === "American Express";
         const isValid = (number ? (amex ? /^\d{4}$/ : /^\d{3}$/) : /^\d{3,4}$/).test(text.trim());
-        const where = amex ? "4 digits on the front of the card" : "3 digits on the back of the card";
-        return isValid ? "" : `Please enter the security code: ${where}.`;
+        if (isValid) return "";
+        return amex ? texts.enterCodeAmex : texts.enterCode;
       },
-      name: (text) => (text.trim() ? "" : "Please enter the name on the card."),
+      name: (text) => (text.trim() ? "" : texts.enterName),
       country: () => "",
-      "postal-code": (text) => (text.trim() || !hasPostalCode() ? "" : "Please enter the postal code."),
+      "postal-code": (text) => (text.trim() || !hasPostalCode() ? "" : texts.enterPostalCode),
     };
 
     // Shows the error message of an input, or clears it.
@@ -165,17 +164,17 @@ const createCardForm = (() => {
         });
         result = (await response.json()).response;
       } catch {
-        throw new InputError("The card processor could not be reached. Nothing was charged; please try again.", null);
+        throw new InputError(texts.processorUnreachable, null);
       } finally {
         clearTimeout(timer);
       }
       if (result && result.code === "00" && result.card_token) return result.card_token;
       const errors = {
-        "02": ["The card number is not valid. Please check it.", inputs.number],
-        "03": ["The expiry date is not valid. Please check it.", inputs.expiry],
-        "05": ["The country is not valid. Please check it.", inputs.country],
+        "02": [texts.numberInvalid, inputs.number],
+        "03": [texts.expiryInvalid, inputs.expiry],
+        "05": [texts.countryInvalid, inputs.country],
       };
-      const [message, input] = errors[result && result.code] || ["The card details are not valid. Please check them.", null];
+      const [message, input] = errors[result && result.code] || [texts.cardInvalid, null];
       throw new InputError(message, input);
     }
 
@@ -189,7 +188,7 @@ const createCardForm = (() => {
 
     // Shows an error at its input, or below the form if it has none, and returns the message.
     function show(failure) {
-      const message = failure instanceof InputError ? failure.message : "The card could not be read. Please try again.";
+      const message = failure instanceof InputError ? failure.message : texts.cardUnreadable;
       if (failure.input) {
         mark(failure.input, message);
         failure.input.focus();

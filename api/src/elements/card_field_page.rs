@@ -11,12 +11,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use domain::checkout;
 use foundation::error::Error;
+use maud::{Markup, html};
 
+use super::appearance::Appearance;
 use super::card_inputs::INPUTS_STYLE;
-use super::card_tokenization_config::CardTokenizationConfig;
+use super::card_tokenization_config::{CardTokenizationConfig, FormPurpose};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::html::{self, Style, Text};
+use crate::html::{self as page, Style};
 use crate::path::Path;
 use crate::request_layer::client_address;
 
@@ -32,76 +34,82 @@ pub(super) fn router(app: &App) -> Router<App> {
 /// Applies the rate limit of the client address, which payment pages share.
 async fn limit_by_address(State(app): State<App>, request: Request, next: Next) -> Response {
     let decision = app.limits.acquire_page(client_address(&request)).await;
+    let appearance = Appearance::of(&request);
     let mut response = if decision.allowed {
         next.run(request).await
     } else {
-        let mut response = error_page(StatusCode::TOO_MANY_REQUESTS);
+        let mut response = error_page(appearance, StatusCode::TOO_MANY_REQUESTS);
         ApiError::rate_limited(decision).write_rate_limit(response.headers_mut());
         response
     };
-    html::set_private_headers(response.headers_mut());
+    page::set_private_headers(response.headers_mut());
     response
 }
 
-async fn show(State(app): State<App>, session: Result<Path<String>, ApiError>) -> Response {
-    let Ok(Path(id)) = session else { return error_page(StatusCode::NOT_FOUND) };
+async fn show(State(app): State<App>, session: Result<Path<String>, ApiError>, request: Request) -> Response {
+    let appearance = Appearance::of(&request);
+    let Ok(Path(id)) = session else { return error_page(appearance, StatusCode::NOT_FOUND) };
     match checkout::field_session(&app.db, &id).await {
         Ok(session) => match CardTokenizationConfig::of_session(&app, &session) {
-            Some(tokenization_config) => field(&session.origin, &tokenization_config),
-            None => error_page(StatusCode::NOT_IMPLEMENTED),
+            Some(tokenization_config) => field(appearance, &session.origin, &tokenization_config),
+            None => error_page(appearance, StatusCode::NOT_IMPLEMENTED),
         },
-        Err(Error::NotFound(_)) => error_page(StatusCode::NOT_FOUND),
-        Err(Error::Conflict(_)) => error_page(StatusCode::CONFLICT),
-        Err(error) => error_page(ApiError::from(error).status()),
+        Err(Error::NotFound(_)) => error_page(appearance, StatusCode::NOT_FOUND),
+        Err(Error::Conflict(_)) => error_page(appearance, StatusCode::CONFLICT),
+        Err(error) => error_page(appearance, ApiError::from(error).status()),
     }
 }
 
-fn field(origin: &str, tokenization_config: &CardTokenizationConfig) -> Response {
+fn field(appearance: Appearance, origin: &str, tokenization_config: &CardTokenizationConfig) -> Response {
     // The origin is on the allow-list, but it must also be safe to insert into the policy.
     let is_safe = |c: char| c.is_ascii_alphanumeric() || ":/.-_[]".contains(c);
     if !origin.chars().all(is_safe) {
-        return error_page(StatusCode::CONFLICT);
+        return error_page(appearance, StatusCode::CONFLICT);
     }
-    let body = format!(
-        "<main>\n<h1 class=\"visually-hidden\">Card details</h1>\n<form id=\"card\" class=\"card\" novalidate autocomplete=\"on\" data-origin=\"{}\" {}>\n{}</form>\n</main>\n\
-         <noscript>Entering a card requires JavaScript.</noscript>\n",
-        Text(origin),
-        tokenization_config.attributes(),
-        tokenization_config.inputs(),
-    );
-    let html = html::document(Text("Card"), &STYLE, &tokenization_config.field_scripts("../"), &body);
+    let texts = appearance.language.texts();
+    let form = tokenization_config.form(FormPurpose::Field { origin }, texts, &tokenization_config.inputs(texts));
+    let body = html! {
+        (form)
+        noscript { (texts.field_script_needed()) }
+    };
     let policy = format!(
         "default-src 'none'; style-src {}; {}; base-uri 'none'; frame-ancestors {origin}",
         STYLE.source(),
         tokenization_config.sources().of_field(),
     );
-    html_response(StatusCode::OK, &policy, html)
+    html_response(StatusCode::OK, &policy, document(appearance, &tokenization_config.field_scripts("../"), &body))
 }
 
 /// An error instead of the field. No page may frame it, because the merchant's origin is not known here.
-fn error_page(status: StatusCode) -> Response {
+fn error_page(appearance: Appearance, status: StatusCode) -> Response {
+    let texts = appearance.language.texts();
     let message = match status {
-        StatusCode::NOT_FOUND => "This card field does not exist.",
-        StatusCode::CONFLICT => "This card field was already used or has expired. Please reload the page.",
-        StatusCode::TOO_MANY_REQUESTS => "There were too many requests. Please try again in a few seconds.",
-        StatusCode::NOT_IMPLEMENTED => "Cards cannot be accepted here yet.",
-        _ => "Something went wrong on our side. Please try again.",
+        StatusCode::NOT_FOUND => texts.field_unknown(),
+        StatusCode::CONFLICT => texts.field_used(),
+        StatusCode::TOO_MANY_REQUESTS => texts.field_busy(),
+        StatusCode::NOT_IMPLEMENTED => texts.field_unavailable(),
+        _ => texts.field_failed(),
     };
-    let html = html::document(
-        Text("Card"),
-        &STYLE,
-        "",
-        &format!("<main>\n<h1 class=\"visually-hidden\">Card details</h1>\n<p role=\"alert\">{message}</p>\n</main>\n"),
-    );
     let policy = format!(
         "default-src 'none'; style-src {}; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
         STYLE.source()
     );
-    html_response(status, &policy, html)
+    html_response(status, &policy, document(appearance, "", &html! { p role="alert" { (message) } }))
+}
+
+fn document(appearance: Appearance, scripts: &str, body: &Markup) -> String {
+    let texts = appearance.language.texts();
+    let main = html! {
+        main data-theme=(appearance.theme) {
+            h1.visually-hidden { (texts.card_details()) }
+            (body)
+        }
+    };
+    page::document(appearance.language, &texts.card(), &STYLE, scripts, &main)
 }
 
 fn html_response(status: StatusCode, policy: &str, html: String) -> Response {
-    let mut response = (status, html::HTML, html).into_response();
+    let mut response = (status, page::HTML, html).into_response();
     match HeaderValue::try_from(policy) {
         Ok(policy) => {
             response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
@@ -115,13 +123,15 @@ fn html_response(status: StatusCode, policy: &str, html: String) -> Response {
 mod tests {
     use proptest::prelude::*;
     use testkit::fuzz::{check, mutated, texts};
+    use texts::Language;
 
     use super::*;
 
     #[test]
     fn an_origin_cannot_inject_into_the_policy() {
         check(prop_oneof![mutated("https://shop.example:8443"), texts()], |origin| {
-            let response = field(&origin, &CardTokenizationConfig::Mock);
+            let appearance = Appearance { language: Language::En, theme: "light" };
+            let response = field(appearance, &origin, &CardTokenizationConfig::Mock);
             let policy = response.headers()[CONTENT_SECURITY_POLICY].to_str().expect("ASCII");
             if response.status() == StatusCode::OK {
                 let ancestors = policy.rsplit_once("frame-ancestors ").expect("a directive").1;

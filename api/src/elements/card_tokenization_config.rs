@@ -1,13 +1,13 @@
 //! The configuration of a card form: the provider that its script sends the card to, in exchange for a token.
 
-use std::borrow::Cow;
-
 use domain::accounts::{Mode, Payee};
 use domain::checkout::FieldSession;
+use maud::{Markup, html};
 use providers::ProviderKind;
+use texts::Texts;
 use url::Url;
 
-use super::card_inputs::{STRIPE_INPUTS, inputs};
+use super::card_inputs::{inputs, script_texts, stripe_inputs};
 use super::scripts::{FIELD, FIELD_STRIPE, PAY, PAY_STRIPE, Script};
 use super::stripe_origins::StripeOrigins;
 use crate::app::App;
@@ -117,10 +117,10 @@ impl CardTokenizationConfig {
     }
 
     /// The card inputs.
-    pub(crate) fn inputs(&self) -> Cow<'static, str> {
+    pub(crate) fn inputs(&self, texts: &Texts) -> Markup {
         match self {
-            Self::Mock | Self::Gateway { .. } => inputs().into(),
-            Self::Stripe { .. } => STRIPE_INPUTS.into(),
+            Self::Mock | Self::Gateway { .. } => inputs(texts),
+            Self::Stripe { .. } => stripe_inputs(texts),
         }
     }
 
@@ -145,22 +145,38 @@ impl CardTokenizationConfig {
         }
     }
 
-    /// The attributes of the form element, from which the script reads this configuration.
-    pub(crate) fn attributes(&self) -> String {
-        match self {
-            Self::Mock => "data-provider=\"mock\"".to_owned(),
-            Self::Gateway { token_url, app_key, .. } => format!(
-                "data-provider=\"gateway\" data-token-url=\"{}\" data-app-key=\"{}\"",
-                Text(token_url),
-                Text(app_key)
-            ),
-            Self::Stripe { key, .. } => format!("data-provider=\"stripe\" data-key=\"{}\"", Text(key)),
+    /// The form around the inputs, from which the script reads this configuration and the texts that it shows.
+    pub(crate) fn form(&self, purpose: FormPurpose<'_>, texts: &Texts, fields: &Markup) -> Markup {
+        let (provider, token_url, app_key, key) = match self {
+            Self::Mock => ("mock", None, None, None),
+            Self::Gateway { token_url, app_key, .. } => ("gateway", Some(token_url), Some(app_key), None),
+            Self::Stripe { key, .. } => ("stripe", None, None, Some(key)),
+        };
+        let (id, action, origin) = match purpose {
+            FormPurpose::Pay { action } => ("pay", Some(action), None),
+            FormPurpose::Field { origin } => ("card", None, Some(origin)),
+        };
+        html! {
+            form id=(id) .card method=[action.map(|_| "post")] action=[action] novalidate autocomplete="on"
+                data-provider=(provider) data-token-url=[token_url] data-app-key=[app_key] data-key=[key]
+                data-origin=[origin] data-texts=(script_texts(texts)) { (fields) }
         }
     }
 }
 
+/// What the form is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FormPurpose<'a> {
+    /// A payment page, which posts the token to this URL.
+    Pay { action: &'a str },
+    /// A card field, which sends the token to the page of this origin.
+    Field { origin: &'a str },
+}
+
 #[cfg(test)]
 mod tests {
+    use texts::Language;
+
     use super::*;
 
     #[test]
@@ -170,9 +186,10 @@ mod tests {
         let origin = Some("https://cards.example:8443");
         let sources = Sources { connect: origin, form_action: origin, ..Sources::default() };
         assert_eq!(tokenization_config.sources(), sources);
+        let form = tokenization_config.form(FormPurpose::Pay { action: "?" }, Language::En.texts(), &html! {});
         let attributes = "data-provider=\"gateway\" \
                           data-token-url=\"https://cards.example:8443/gw/services/field_token\" data-app-key=\"a&quot;b\"";
-        assert_eq!(tokenization_config.attributes(), attributes);
+        assert!(form.into_string().contains(attributes));
         assert_eq!(CardTokenizationConfig::gateway("not a url", "key"), None);
     }
     #[test]

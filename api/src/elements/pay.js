@@ -6,6 +6,7 @@
   const amount = form.querySelector("input[name=amount]");
   const tip = form.querySelector("input[name=tip]");
   const outcome = document.getElementById("outcome");
+  const texts = JSON.parse(form.dataset.texts);
   const card = createCardForm(form);
   // Longer than the service takes to respond.
   const TIMEOUT_MS = 60000;
@@ -25,7 +26,7 @@
     busy = value;
     form.setAttribute("aria-busy", String(value));
     button.setAttribute("aria-disabled", String(value));
-    if (value) button.textContent = "Paying…";
+    if (value) button.textContent = texts.paying;
     else showTotal();
   }
 
@@ -75,7 +76,9 @@
     try {
       reply = await submit();
     } catch {
-      showMessage(["There was no response. Please press the button again: if the payment succeeded, the page says so, and nothing is charged twice."]);
+      // This submission may have succeeded, so a later one must not be answered with "Your card was not charged".
+      form.append(Object.assign(document.createElement("input"), { type: "hidden", name: "again", value: "1" }));
+      showMessage([texts.noResponse]);
       return;
     }
     if (reply.lines) showMessage(reply.lines);

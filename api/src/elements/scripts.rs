@@ -2,6 +2,7 @@
 //! runs only that version. The script for merchants' pages also has a versioned URL, so that their `integrity` stays
 //! valid.
 
+use std::iter;
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
@@ -14,8 +15,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 use sha2::{Digest, Sha256, Sha384};
+use texts::Language;
 
+use super::card_inputs::page_texts;
 use crate::app::App;
 
 const CARD: &str = include_str!("card.js");
@@ -50,10 +54,19 @@ pub(super) static FIELD: LazyLock<Script> = LazyLock::new(|| Script::new("field.
 pub(super) static FIELD_STRIPE: LazyLock<Script> =
     LazyLock::new(|| Script::new("field-stripe.js", &[STRIPE, FIELD_PAGE], SAME_ORIGIN));
 /// For merchants' pages.
-static V1: LazyLock<Script> = LazyLock::new(|| Script::new("v1.js", &[include_str!("v1.js")], ANY_ORIGIN));
+static V1: LazyLock<Script> = LazyLock::new(|| Script::new("v1.js", &[&v1()], ANY_ORIGIN));
 /// Earlier published versions of v1.js. Merchants' pages refer to them by hash, so none may ever be removed: before
-/// v1.js changes, copy it to `former/`, add it here, and add the new version to `PUBLISHED` below.
-const FORMER_V1: [&str; 1] = [include_str!("former/v1.1139bfcdf1c27335.js")];
+/// v1.js or its texts change, save what `/elements/v1.js` returns to `former/`, add it here, and add the new version to
+/// `PUBLISHED` below.
+const FORMER_V1: [&str; 2] =
+    [include_str!("former/v1.75202695c923a032.js"), include_str!("former/v1.1139bfcdf1c27335.js")];
+
+/// The script for merchants' pages, with its texts in each language.
+fn v1() -> String {
+    let texts: serde_json::Map<_, _> =
+        Language::iter().map(|language| (language.code().to_owned(), page_texts(language.texts()))).collect();
+    include_str!("v1.js").replacen("const TEXTS = {};", &format!("const TEXTS = {};", Value::Object(texts)), 1)
+}
 
 impl Script {
     fn new(name: &'static str, parts: &[&str], resource_policy: &'static str) -> Self {
@@ -95,8 +108,8 @@ impl Script {
 
 /// Every published version of v1.js, the current one first.
 fn versions_of_v1() -> impl Iterator<Item = Script> {
-    let texts = [include_str!("v1.js")].into_iter().chain(FORMER_V1);
-    texts.map(|text| Script::new("v1.js", &[text], ANY_ORIGIN))
+    let former = FORMER_V1.into_iter().map(str::to_owned);
+    iter::once(v1()).chain(former).map(|text| Script::new("v1.js", &[&text], ANY_ORIGIN))
 }
 
 /// A route for each script, and for each version of v1.js.
@@ -130,7 +143,7 @@ mod tests {
     }
 
     /// Versions that pages may refer to, newest first. Versions are only added, never removed.
-    const PUBLISHED: [&str; 2] = ["75202695c923a032", "1139bfcdf1c27335"];
+    const PUBLISHED: [&str; 3] = ["584d4b0b16cd0db5", "75202695c923a032", "1139bfcdf1c27335"];
 
     #[test]
     fn every_published_version_is_still_served() {

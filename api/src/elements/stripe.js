@@ -5,13 +5,13 @@
 const createCardForm = (form) => {
   const error = form.querySelector("#card-error");
   const frame = form.querySelector("#card-element");
-  const UNREACHABLE = "The card processor could not be reached. Nothing was charged; please try again.";
+  const { processorUnreachable: UNREACHABLE } = JSON.parse(form.dataset.texts);
 
   // Blocked, or not reachable.
   const stripe = typeof Stripe === "function" ? Stripe(form.dataset.key) : null;
   const style = getComputedStyle(document.documentElement);
   const color = (name) => style.getPropertyValue(`--${name}`).trim();
-  const field = stripe && stripe.elements().create("card", {
+  const field = stripe && stripe.elements({ locale: document.documentElement.lang }).create("card", {
     style: {
       base: { fontSize: "16px", color: color("text"), "::placeholder": { color: color("placeholder") } },
       invalid: { color: color("bad"), iconColor: color("bad") },

@@ -1,7 +1,7 @@
 // Card fields in merchants' pages (docs/elements.md). The card is entered in an iframe of this service and goes directly to the
 // provider; the page gets a payment token.
 //
-//   const card = UnifiedPayments("svc_pk_…").mount("#card");
+//   const card = UnifiedPayments("svc_pk_…").mount("#card", { language: "de", appearance: { theme: "auto" } });
 //   const { paymentToken } = await card.submit();
 (() => {
   "use strict";
@@ -14,7 +14,12 @@
   const MAX_SESSION_AGE_MS = 25 * 60 * 1000;
   const READY_TIMEOUT_MS = 20 * 1000;
   const TOKEN_TIMEOUT_MS = 60 * 1000;
-  const UNREACHABLE = "The payment service could not be reached. Please try again.";
+  // The service inserts the texts of each language.
+  const TEXTS = {};
+  const THEMES = ["light", "dark", "auto"];
+  // Of the field, until it has sent its own, and at most, in pixels.
+  const FIRST_HEIGHT = 432;
+  const MAX_HEIGHT = 2000;
 
   function checkKey(key) {
     if (typeof key === "string" && key.trim().startsWith("svc_sk_")) {
@@ -44,7 +49,19 @@
     return Promise.race([promise, timeout]).finally(() => clearTimeout(timer));
   }
 
-  async function post(key, path, body) {
+  // The chosen language or the browser's, if there are texts in it, or English.
+  function languageOf(options) {
+    const wanted = options && options.language ? [options.language] : navigator.languages || [];
+    return wanted.map((tag) => String(tag).toLowerCase().split("-")[0]).find((code) => TEXTS[code]) || "en";
+  }
+
+  function themeOf(options) {
+    const theme = (options && options.appearance && options.appearance.theme) || "light";
+    if (!THEMES.includes(theme)) throw new Error(`UnifiedPayments: appearance.theme must be one of ${THEMES.join(", ")}.`);
+    return theme;
+  }
+
+  async function post(texts, key, path, body) {
     let result;
     let status;
     try {
@@ -57,12 +74,12 @@
       status = response.status;
       result = await response.json();
     } catch {
-      throw failure(UNREACHABLE);
+      throw failure(texts.unreachable);
     }
     if (status === 201) return result;
-    if (status === 409) throw failure("This took too long. Please try again.", result);
-    if (status === 429 || status >= 500) throw failure("The payment service is busy. Please try again in a moment.", result);
-    throw failure("Paying by card is not available here at the moment.", result);
+    if (status === 409) throw failure(texts.tookTooLong, result);
+    if (status === 429 || status >= 500) throw failure(texts.busy, result);
+    throw failure(texts.notAvailable, result);
   }
 
   function mount(key, target, options) {
@@ -71,14 +88,19 @@
       throw new Error("UnifiedPayments: the element to mount the card field in was not found.");
     }
     const intent = options && options.intent;
+    const language = languageOf(options);
+    const theme = themeOf(options);
+    const variables = options && options.appearance && options.appearance.variables;
+    const texts = TEXTS[language];
     let session = null;
     let frame = null;
     let submitting = null;
     let unmounted = false;
+    let notice = null;
 
     async function startSession() {
       const startedAt = performance.now();
-      const created = await post(key, "v1/checkout_sessions", intent ? { intent } : {});
+      const created = await post(texts, key, "v1/checkout_sessions", intent ? { intent } : {});
       return { id: created.sessionId, mountUrl: created.mountUrl, used: false, startedAt };
     }
 
@@ -90,7 +112,9 @@
       const origin = new URL(mountUrl).origin;
       let onMessage = null;
       const listen = (event) => {
-        if (event.source === element.contentWindow && event.origin === origin && event.data && onMessage) onMessage(event.data);
+        if (event.source !== element.contentWindow || event.origin !== origin || !event.data) return;
+        if (event.data.type === "height") element.style.height = `${Math.min(Number(event.data.height) || 0, MAX_HEIGHT)}px`;
+        if (onMessage) onMessage(event.data);
       };
       const opened = {
         close: () => {
@@ -106,21 +130,26 @@
             };
           });
           element.contentWindow.postMessage({ type: "submit" }, origin);
-          return withTimeout(TOKEN_TIMEOUT_MS, "The card processor did not respond. Please try again.", token);
+          return withTimeout(TOKEN_TIMEOUT_MS, texts.processorSilent, token);
         },
       };
       const ready = new Promise((resolve) => {
         onMessage = (data) => {
-          if (data.type === "ready") resolve();
+          if (data.type !== "ready") return;
+          element.contentWindow.postMessage({ type: "configure", variables }, origin);
+          resolve();
         };
       });
       addEventListener("message", listen);
-      element.title = "Card details";
+      element.title = texts.cardDetails;
       element.setAttribute("sandbox", "allow-scripts allow-same-origin allow-forms");
-      element.style.cssText = "display: block; width: 100%; height: 27rem; border: 0;";
-      element.src = mountUrl;
+      element.style.cssText = `display: block; width: 100%; height: ${FIRST_HEIGHT}px; border: 0; color-scheme: ${theme === "auto" ? "light dark" : theme};`;
+      const url = new URL(mountUrl);
+      url.searchParams.set("lang", language);
+      url.searchParams.set("theme", theme);
+      element.src = url.href;
       container.append(element);
-      return withTimeout(READY_TIMEOUT_MS, UNREACHABLE, ready).then(
+      return withTimeout(READY_TIMEOUT_MS, texts.unreachable, ready).then(
         () => opened,
         (error) => {
           opened.close();
@@ -132,6 +161,7 @@
     async function prepare() {
       if (!isFresh()) session = await startSession();
       if (frame) return;
+      if (notice) notice.remove();
       const opened = await openFrame(session.mountUrl);
       if (unmounted) opened.close();
       else frame = opened;
@@ -149,13 +179,13 @@
     }
 
     async function submit() {
-      if (unmounted) throw failure("The card field has been closed.");
+      if (unmounted) throw failure(texts.closed);
       await prepared();
-      if (unmounted) throw failure("The card field has been closed.");
+      if (unmounted) throw failure(texts.closed);
       const current = session;
       const upstreamToken = await frame.requestToken();
       try {
-        const token = await post(key, "v1/tokens", { sessionId: current.id, upstreamToken });
+        const token = await post(texts, key, "v1/tokens", { sessionId: current.id, upstreamToken });
         current.used = true;
         return { paymentToken: token.paymentToken, expiresAt: token.expiresAt };
       } catch (error) {
@@ -164,9 +194,19 @@
       }
     }
 
+    // Instead of an empty place. With a test key it tells the developer why, such as an origin that is not allowed.
+    function explain(error) {
+      if (unmounted) return;
+      if (error.detail) console.error(`UnifiedPayments: ${error.detail}`);
+      notice = createElement.call(document, "p");
+      notice.setAttribute("role", "alert");
+      notice.textContent = error.detail && key.startsWith("svc_pk_test_") ? `${error.message} (${error.detail})` : error.message;
+      container.append(notice);
+    }
+
     const ready = prepared();
-    // Prevents an unhandled rejection: `submit` reports the error too.
-    ready.catch(() => {});
+    // Also prevents an unhandled rejection: `submit` reports the error too.
+    ready.catch(explain);
     return {
       // Resolves when the field accepts input.
       ready,
@@ -181,6 +221,7 @@
       },
       unmount: () => {
         unmounted = true;
+        if (notice) notice.remove();
         if (frame) frame.close();
         frame = null;
       },

@@ -4,17 +4,18 @@
 
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::header::{LOCATION, REFRESH};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use domain::payments::{Payment, Status};
 use engine::Challenge;
 use engine::PageKind;
 use engine::ReturnTo;
 use foundation::queues;
+use maud::html;
 use queue::Wake;
 use tokio::time::{Instant, sleep};
 use url::Url;
@@ -22,9 +23,9 @@ use url::Url;
 use super::error_page::ErrorPage;
 use super::layout::{REFRESH_SECONDS, page};
 use super::posted_form::PAYMENT;
+use super::reader::Reader;
 use super::token::Token;
 use crate::app::App;
-use crate::html::Text;
 use crate::request_id;
 
 /// How long a returning browser waits for the outcome.
@@ -33,30 +34,33 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const WAKE_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) fn router() -> Router<App> {
-    Router::new()
-        .route("/pay/a/{token}", get(async |State(app): State<App>, Token(token): Token| start(&app, &token).await))
-        .route(
-            "/pay/a/{token}/return",
-            get(async |State(app): State<App>, Token(token): Token| finish(&app, &token).await),
-        )
+    Router::new().route("/pay/a/{token}", get(start)).route("/pay/a/{token}/return", get(finish))
 }
 
 /// Redirects to the provider while the challenge is open.
-async fn start(app: &App, token: &str) -> Result<Response, ErrorPage> {
-    let challenge = engine::challenge(&app.db, token).await?;
+async fn start(
+    State(app): State<App>,
+    Extension(reader): Extension<Reader>,
+    Token(token): Token,
+) -> Result<Response, ErrorPage> {
+    let challenge = engine::challenge(&app.db, &token).await?;
     match (&challenge.payment.challenge_url, challenge.payment.status) {
         (Some(url), Status::RequiresAction) => Ok(redirect(url)),
-        _ => Ok(redirect_back(&challenge)),
+        _ => Ok(redirect_back(reader, &challenge)),
     }
 }
 
 /// Handles the return from the provider; anyone can open this URL.
-async fn finish(app: &App, token: &str) -> Result<Response, ErrorPage> {
-    let mut challenge = engine::challenge(&app.db, token).await?;
+async fn finish(
+    State(app): State<App>,
+    Extension(reader): Extension<Reader>,
+    Token(token): Token,
+) -> Result<Response, ErrorPage> {
+    let mut challenge = engine::challenge(&app.db, &token).await?;
     if challenge.payment.status == Status::RequiresAction && app.limits.may_wait_for(challenge.operation).await {
-        await_outcome(app, &mut challenge).await;
+        await_outcome(&app, &mut challenge).await;
     }
-    Ok(redirect_back(&challenge))
+    Ok(redirect_back(reader, &challenge))
 }
 
 /// Reads the payment until it has an outcome; it is still `requires_action` at the timeout. All who wait wake the worker
@@ -81,7 +85,7 @@ async fn await_outcome(app: &App, Challenge { payment, operation, .. }: &mut Cha
 }
 
 /// Sends the cardholder back to where the payment was started.
-fn redirect_back(challenge: &Challenge) -> Response {
+fn redirect_back(reader: Reader, challenge: &Challenge) -> Response {
     let payment = &challenge.payment;
     match &challenge.return_to {
         // Absolute: the two routes, /pay/a/{token} and /pay/a/{token}/return, would need different relative paths.
@@ -92,20 +96,19 @@ fn redirect_back(challenge: &Challenge) -> Response {
                 url.query_pairs_mut().append_pair("paymentId", &payment.id.to_string());
                 redirect(url.as_str())
             }
-            Err(_) => status_page(payment),
+            Err(_) => status_page(reader, payment),
         },
-        ReturnTo::Unspecified => status_page(payment),
+        ReturnTo::Unspecified => status_page(reader, payment),
     }
 }
 
 /// The page for a payment without a return URL.
-fn status_page(payment: &Payment) -> Response {
+fn status_page(reader: Reader, payment: &Payment) -> Response {
+    let texts = reader.texts();
     let (title, message) = match payment.status {
-        Status::Processing | Status::RequiresAction => {
-            ("One moment, please", "Your bank has not confirmed the payment yet. This page updates automatically.")
-        }
-        Status::Declined => ("The payment was declined", "Nothing was charged. You can close this page."),
-        Status::Failed => ("The payment could not be made", "Nothing was charged. You can close this page."),
+        Status::Processing | Status::RequiresAction => (texts.one_moment(), texts.bank_pending()),
+        Status::Declined => (texts.payment_declined(), texts.nothing_charged_close()),
+        Status::Failed => (texts.payment_not_made(), texts.nothing_charged_close()),
         Status::Authorized
         | Status::PartiallyAuthorized
         | Status::PendingSettlement
@@ -113,10 +116,10 @@ fn status_page(payment: &Payment) -> Response {
         | Status::PartiallyRefunded
         | Status::Refunded
         | Status::Cancelled
-        | Status::Expired => ("Thank you", "Your bank has confirmed the payment. You can close this page."),
+        | Status::Expired => (texts.thank_you(), texts.bank_confirmed()),
     };
-    let body = format!("<section role=\"status\">\n<h1>{title}</h1>\n<p>{message}</p>\n</section>\n");
-    let mut response = page(StatusCode::OK, Text(title), &body);
+    let body = html! { section role="status" { h1 { (title) } p { (message) } } };
+    let mut response = page(reader, StatusCode::OK, &title, &body);
     if payment.status.is_under_way() {
         response.headers_mut().insert(REFRESH, HeaderValue::from_static(REFRESH_SECONDS));
     }

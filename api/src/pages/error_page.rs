@@ -3,13 +3,14 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use foundation::error::Error;
+use maud::html;
 
 use super::layout::page;
 use super::pay_response::{Reply, Sender};
+use super::reader::Reader;
 use crate::error::ApiError;
-use crate::html::Text;
 
-/// An error rendered as a page.
+/// An error that [`render`] makes a page of.
 #[derive(Debug)]
 pub(super) struct ErrorPage(ApiError);
 
@@ -25,48 +26,38 @@ impl From<Error> for ErrorPage {
     }
 }
 
-/// The message of an error page, which its response carries as an extension.
+/// Marks the response of an [`ErrorPage`], which has no body yet.
 #[derive(Clone, Copy)]
-struct Message(&'static str);
-
-/// The response for this sender: the script gets the message of an error page instead of the page.
-pub(super) fn for_sender(sender: Sender, mut response: Response) -> Response {
-    match (sender, response.extensions().get::<Message>().copied()) {
-        (Sender::Script, Some(Message(message))) => {
-            let json = sender.response(response.status(), Reply::ShowMessage(&[message]));
-            response.headers_mut().extend(json.headers().clone());
-            *response.body_mut() = json.into_body();
-            response
-        }
-        (Sender::Script | Sender::Form, _) => response,
-    }
-}
+struct IsError;
 
 impl IntoResponse for ErrorPage {
     fn into_response(self) -> Response {
-        let status = self.0.status();
-        let (title, message) = match status {
-            StatusCode::NOT_FOUND => {
-                ("Nothing to pay here", "This address is not valid. Please check that you have the complete address.")
-            }
-            StatusCode::METHOD_NOT_ALLOWED => {
-                ("This did not work", "Please open the page in a browser and pay with the button on it.")
-            }
-            StatusCode::TOO_MANY_REQUESTS => (
-                "One moment, please",
-                "There were too many requests. This request charged nothing; please try again in a few seconds.",
-            ),
-            status if status.is_client_error() => (
-                "This did not work",
-                "The request could not be read. Nothing was charged; please go back to the page and try again.",
-            ),
-            _ => ("Something went wrong on our side", "This attempt charged nothing. Please try again."),
-        };
-        let body = format!("<section>\n<h1>{title}</h1>\n<p>{message}</p>\n</section>\n");
-        let mut response = page(status, Text(title), &body);
-        response.extensions_mut().insert(Message(message));
+        let mut response = self.0.status().into_response();
+        response.extensions_mut().insert(IsError);
         self.0.write_rate_limit(response.headers_mut());
         self.0.mark_aborted(&mut response);
         response
     }
+}
+
+/// Adds the body of an error: a page in the reader's language, or its message for the page's script.
+pub(super) fn render(sender: Sender, reader: Reader, mut response: Response) -> Response {
+    if response.extensions().get::<IsError>().is_none() {
+        return response;
+    }
+    let (status, texts) = (response.status(), reader.texts());
+    let (title, message) = match status {
+        StatusCode::NOT_FOUND => (texts.nothing_here(), texts.address_invalid()),
+        StatusCode::METHOD_NOT_ALLOWED => (texts.did_not_work(), texts.open_in_browser()),
+        StatusCode::TOO_MANY_REQUESTS => (texts.one_moment(), texts.too_many_requests()),
+        status if status.is_client_error() => (texts.did_not_work(), texts.unreadable()),
+        _ => (texts.our_fault(), texts.attempt_charged_nothing()),
+    };
+    let rendered = match sender {
+        Sender::Form => page(reader, status, &title, &html! { section { h1 { (title) } p { (message) } } }),
+        Sender::Script => sender.response(status, Reply::ShowMessage(&[message])),
+    };
+    response.headers_mut().extend(rendered.headers().clone());
+    *response.body_mut() = rendered.into_body();
+    response
 }

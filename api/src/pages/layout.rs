@@ -5,9 +5,11 @@ use std::sync::LazyLock;
 use axum::http::header::{CONTENT_SECURITY_POLICY, X_FRAME_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
 
+use super::reader::Reader;
 use crate::elements::{CardTokenizationConfig, INPUTS_STYLE};
-use crate::html::{HTML, Style, Text, document, set_private_headers};
+use crate::html::{HTML, Style, document, set_private_headers};
 
 /// A page that waits for an outcome reloads after this many seconds.
 pub(super) const REFRESH_SECONDS: &str = "3";
@@ -30,26 +32,26 @@ fn policy(tokenization_config: Option<&CardTokenizationConfig>) -> HeaderValue {
     HeaderValue::try_from(policy).expect("base64, keywords and a URL's origin are valid in a header")
 }
 
-pub(super) fn page(status: StatusCode, title: Text<'_>, body: &str) -> Response {
-    (status, HTML, document(title, &STYLE, "", &format!("<main>\n{body}</main>\n"))).into_response()
+pub(super) fn page(reader: Reader, status: StatusCode, title: &str, body: &Markup) -> Response {
+    html_response(reader, status, title, "", body)
 }
 
 /// A page with a card form.
 pub(super) fn card_page(
+    reader: Reader,
     status: StatusCode,
-    title: Text<'_>,
-    body: &str,
+    title: &str,
+    body: &Markup,
     tokenization_config: &CardTokenizationConfig,
 ) -> Response {
-    let html = document(
-        title,
-        &STYLE,
-        &tokenization_config.pay_scripts("../../elements/"),
-        &format!("<main>\n{body}</main>\n"),
-    );
-    let mut response = (status, HTML, html).into_response();
+    let scripts = tokenization_config.pay_scripts("../../elements/");
+    let mut response = html_response(reader, status, title, &scripts, body);
     response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy(Some(tokenization_config)));
     response
+}
+
+fn html_response(reader: Reader, status: StatusCode, title: &str, scripts: &str, body: &Markup) -> Response {
+    (status, HTML, document(reader.language, title, &STYLE, scripts, &html! { main { (body) } })).into_response()
 }
 
 /// The headers of every page.

@@ -20,7 +20,7 @@ pub(super) enum Sender {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reply<'a> {
     /// Show these lines on the current page, with the card still entered.
-    ShowMessage(&'a [&'a str]),
+    ShowMessage(&'a [String]),
     /// Go to this URL.
     GoTo(&'a str),
     /// Go to the bank's challenge; `back` is the page's URL for this payment.

@@ -1,72 +1,63 @@
-//! The receipt, shown to the payer.
-
-use std::fmt::Write as _;
+//! The receipt, shown on a page that was paid.
 
 use domain::modifiers::Parts;
 use domain::payments::{Payment, Status};
 use engine::PageState;
 use engine::PayPage;
 use engine::Payable;
+use maud::{Markup, html};
+use texts::moment;
 
-use super::price::Price;
-use super::totals::rows;
-use crate::html::{MerchantText, Text};
+use super::reader::Reader;
+use super::totals::parts;
+use crate::html::merchant_text;
 
-/// The receipt of the payment that paid this page; empty unless the page's URL names that payment.
-pub(super) fn receipt(page: &PayPage) -> String {
-    let (paid_by, paid_at) = match &page.payable {
-        Payable::Invoice(invoice) => (invoice.payment_id, invoice.paid_at),
-        Payable::Link(link) => (link.payment_id, link.paid_at),
+/// The receipt; empty unless the page was paid by a payment. The card is shown to its payer only, whose URL names the
+/// payment: others may have the page's URL, too.
+pub(super) fn receipt(reader: Reader, page: &PayPage) -> Markup {
+    let (number, description, paid_at) = match &page.payable {
+        Payable::Invoice(invoice) => (invoice.number, &invoice.description, invoice.paid_at),
+        Payable::Link(link) => (None, &link.description, link.paid_at),
     };
-    let payment = page.payment.as_ref().filter(|payment| Some(payment.id) == paid_by);
-    let Some(payment) = payment.filter(|_| page.state == PageState::Paid) else { return String::new() };
-    let mut html = String::from("<section id=\"receipt\">\n<h2>Receipt</h2>\n<dl>\n");
-    let _ = writeln!(html, "<dt>Paid to</dt><dd>{}</dd>", MerchantText(&page.payee.name));
-    let (number, description) = match &page.payable {
-        Payable::Invoice(invoice) => (invoice.number, &invoice.description),
-        Payable::Link(link) => (None, &link.description),
-    };
-    if let Some(number) = number {
-        let _ = writeln!(html, "<dt>Invoice</dt><dd>{number}</dd>");
+    let Some(payment) = page.paid_by.as_ref().filter(|_| page.state == PageState::Paid) else { return html! {} };
+    let (texts, payee) = (reader.texts(), &page.payee);
+    let card = payment.card_brand.as_deref().zip(payment.card_last4.as_ref());
+    html! {
+        section id="receipt" {
+            h2 { (texts.receipt()) }
+            dl {
+                dt { (texts.paid_to()) } dd { (merchant_text(&payee.name)) }
+                @if let Some(number) = number { dt { (texts.invoice()) } dd { (number) } }
+                @if let Some(customer) = &page.billed_to { dt { (texts.billed_to()) } dd { (merchant_text(customer)) } }
+                @if let Some(description) = description { dt { (texts.paid_for()) } dd { (merchant_text(description)) } }
+                @if let Some(at) = paid_at { dt { (texts.date()) } dd { (moment(reader.language, &payee.timezone, at)) } }
+                @if reader.payment == Some(payment.id) {
+                    @if let Some((brand, last4)) = card {
+                        dt { (texts.card()) } dd { (texts.card_ending(brand_name(brand), last4)) }
+                    }
+                    dt { (texts.payment()) } dd.id { (payment.id) }
+                }
+            }
+            (totals(reader, payment))
+        }
     }
-    if let Some(customer) = &page.billed_to {
-        let _ = writeln!(html, "<dt>Billed to</dt><dd>{}</dd>", MerchantText(customer));
-    }
-    if let Some(description) = description {
-        let _ = writeln!(html, "<dt>For</dt><dd>{}</dd>", MerchantText(description));
-    }
-    if let Some(at) = paid_at {
-        let _ = writeln!(html, "<dt>Date</dt><dd>{}</dd>", page.payee.timezone.format_datetime(at));
-    }
-    if let (Some(brand), Some(last4)) = (&payment.card_brand, &payment.card_last4) {
-        let _ = writeln!(html, "<dt>Card</dt><dd>{} ending in {}</dd>", Text(brand_name(brand)), Text(last4));
-    }
-    let _ = writeln!(html, "<dt>Payment</dt><dd class=\"id\">{}</dd>\n</dl>", payment.id);
-    totals(&mut html, payment);
-    if let Some(contact) = &page.payee.support_contact {
-        let _ = writeln!(html, "<p class=\"contact\">Questions about this payment? {}</p>", MerchantText(contact));
-    }
-    html.push_str("</section>\n");
-    html
 }
 
-fn totals(html: &mut String, payment: &Payment) {
-    html.push_str("<dl class=\"sum\">\n");
-    if let Some(base) = payment.amount_base {
-        let Payment { amount_surcharge: surcharge, amount_tax: tax, amount_tip: tip, .. } = *payment;
-        let parts = Parts { base, surcharge, tax, tip, total: payment.amount };
-        html.push_str(&rows(&parts, payment.currency, false));
-    }
-    let total = Price::of(payment.amount, payment.currency);
-    let _ = writeln!(html, "<dt class=\"total\">Total paid</dt><dd class=\"total\">{total}</dd>");
+fn totals(reader: Reader, payment: &Payment) -> Markup {
+    let (texts, price) = (reader.texts(), |minor| reader.price(minor, payment.currency));
     // The receipt keeps the paid total; a later void or refund is an extra row.
     let was_cancelled = payment.status == Status::Cancelled;
     let refunded = if was_cancelled { payment.amount } else { payment.amount_refunded };
-    if refunded > 0 {
-        let refunded = Price::of(refunded, payment.currency);
-        let _ = writeln!(html, "<dt>Refunded since</dt><dd>{refunded}</dd>");
+    html! {
+        dl.sum {
+            @if let Some(base) = payment.amount_base {
+                @let Payment { amount_surcharge: surcharge, amount_tax: tax, amount_tip: tip, .. } = *payment;
+                (parts(reader, &Parts { base, surcharge, tax, tip, total: payment.amount }, payment.currency, false))
+            }
+            div.total { dt { (texts.total_paid()) } dd { (price(payment.amount)) } }
+            @if refunded > 0 { div { dt { (texts.refunded_since()) } dd { (price(refunded)) } } }
+        }
     }
-    html.push_str("</dl>\n");
 }
 
 fn brand_name(brand: &str) -> &str {

@@ -1,221 +1,127 @@
 //! Renders a page from one database snapshot. Does no I/O.
 
-use std::fmt::Write as _;
-
-use domain::accounts::{Mode, Payee};
+use domain::accounts::Mode;
 use domain::invoices::Invoice;
 use domain::payment_links::PaymentLink;
-use domain::payments::{Payment, Status};
 use engine::PageState;
 use engine::PayPage;
 use engine::Payable;
+use maud::{Markup, html};
+use texts::{date, moment};
 
-use super::messages;
+use super::invoice_lines;
+use super::notices::notices;
 use super::pay_form;
-use super::price::Price;
+use super::reader::Reader;
 use super::receipt::receipt;
 use super::totals::Totals;
 use crate::elements::CardTokenizationConfig;
-use crate::html::{MerchantText, Text};
-
-const STATUS: &str = "role=\"status\"";
-const ALERT: &str = "role=\"alert\"";
-/// An alert that gets the keyboard focus when the page loads.
-const FOCUSED_ALERT: &str = "role=\"alert\" tabindex=\"-1\" autofocus";
-/// Invoices with more line items show them folded.
-const MAX_UNFOLDED_LINES: usize = 8;
+use crate::html::merchant_text;
 
 /// The state of the form after it was submitted.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FormState<'a> {
+#[derive(Clone, Debug, Default)]
+pub(super) struct FormState {
     /// Why the submission failed.
-    pub(super) message: Option<&'a str>,
+    pub(super) message: Option<String>,
     pub(super) tip_selected: bool,
 }
 
 /// Returns the title and the body of the page. Without a `tokenization_config` there is no form.
 pub(super) fn render(
+    reader: Reader,
     page: &PayPage,
     tokenization_config: Option<&CardTokenizationConfig>,
-    form_state: FormState<'_>,
-) -> (String, String) {
+    form_state: &FormState,
+) -> (String, Markup) {
     let PayPage { payee, payable, state, .. } = page;
-    let totals = Totals::of(page, form_state.tip_selected);
+    let totals = Totals::of(reader, page, form_state.tip_selected);
     let form = tokenization_config.zip(totals.as_ref()).filter(|_| *state == PageState::Open);
-    let amount = Price(payable.money());
+    let body = html! {
+        @if payee.mode == Mode::Test { p.test { (reader.texts().test_mode()) } }
+        (notices(reader, page, form_state.message.as_deref()))
+        (receipt(reader, page))
+        (about(reader, page, form.map(|(_, totals)| totals)))
+        @match (form, *state) {
+            (Some((tokenization_config, totals)), _) => (pay_form::form(reader, payee, tokenization_config, totals)),
+            (None, PageState::Open) => (pay_form::no_form(reader, payee, tokenization_config.is_some())),
+            (None, _) => {},
+        }
+        @if let Some(contact) = &payee.support_contact {
+            p.contact { (reader.texts().questions()) " " (merchant_text(contact)) }
+        }
+        (reader.languages())
+    };
+    let money = payable.money();
+    let amount = reader.price(money.minor, money.currency);
     let total = form.map_or(amount, |(_, totals)| totals.total());
-    let mut html = String::new();
-    if payee.mode == Mode::Test {
-        html.push_str("<p class=\"test\">Test mode: no money moves.</p>\n");
-    }
-    notices(&mut html, page, form_state.message);
-    html.push_str(&receipt(page));
-    let (name, currency) = (MerchantText(&payee.name), payable.money().currency);
-    let heading = form.map_or_else(|| format!(">{amount}"), |(_, totals)| totals.switchable_text(""));
-    let _ = writeln!(
-        html,
-        "<section class=\"about\">\n<p class=\"payee\">{name}</p>\n<h1><span{heading}</span> <small>{currency}</small></h1>"
-    );
-    match payable {
-        Payable::Invoice(invoice) => of_invoice(&mut html, invoice, page),
-        Payable::Link(link) => of_link(&mut html, link, payee, *state),
-    }
-    if let Some((_, totals)) = form {
-        html.push_str(&totals.list());
-    }
-    html.push_str("</section>\n");
-    match (form, *state) {
-        (Some((tokenization_config, totals)), _) => pay_form::form(&mut html, payee, tokenization_config, totals),
-        (None, PageState::Open) if tokenization_config.is_some() => pay_form::amount_too_large(&mut html, payee),
-        (None, PageState::Open) => pay_form::no_form(&mut html, payee),
-        (None, _) => {}
-    }
+    let (texts, total, name) = (reader.texts(), total.text(), &payee.name);
     let title = match state {
-        PageState::Open => format!("Pay {total} to {}", payee.name),
-        PageState::UnderWay => format!("{total} to {} is being paid", payee.name),
-        PageState::Returning | PageState::TooManyDeclined => {
-            format!("{total} to {} cannot be paid right now", payee.name)
-        }
-        PageState::Paid => format!("{total} to {} is paid", payee.name),
-        PageState::Voided | PageState::Cancelled | PageState::Expired => format!("{total} to {}", payee.name),
+        PageState::Open => texts.title_open(total, name),
+        PageState::UnderWay => texts.title_under_way(total, name),
+        PageState::Returning | PageState::TooManyDeclined => texts.title_not_now(total, name),
+        PageState::Paid => texts.title_paid(total, name),
+        PageState::Voided | PageState::Cancelled | PageState::Expired => texts.title_closed(total, name),
     };
-    (title, html)
+    (title, body)
 }
 
-/// The token of the payment's challenge URL, if the payment needs a challenge.
-pub(super) fn action_of(payment: &Payment) -> Option<&str> {
-    payment.action_token.as_deref().filter(|_| payment.status == Status::RequiresAction)
-}
-
-/// The notices at the top: the state of the page, and the outcome of the reader's own payment.
-fn notices(html: &mut String, page: &PayPage, message: Option<&str>) {
-    if let Some(message) = message {
-        notice(html, "bad", FOCUSED_ALERT, &[message]);
-    }
-    let failure = page.payment.as_ref().and_then(|payment| messages::of_payment(payment, page.state));
-    let action = page.payment.as_ref().and_then(action_of);
-    let state = of_state(page);
-    match (page.state, action) {
-        (PageState::Open, _) => {}
-        (PageState::Paid, _) => notice(html, "good", STATUS, &[&state]),
-        (PageState::UnderWay, Some(token)) => {
-            let link = format!("<a class=\"button\" href=\"../a/{}\">Continue with your bank</a>", Text(token));
-            let request = "Your bank asks you to confirm this payment. Nothing is charged until you confirm it.";
-            notice(html, "", STATUS, &[request, &link]);
+/// What is paid, and to whom.
+fn about(reader: Reader, page: &PayPage, totals: Option<&Totals>) -> Markup {
+    let PayPage { payee, payable, state, .. } = page;
+    let (texts, money) = (reader.texts(), payable.money());
+    let badge = match state {
+        PageState::Voided => Some(texts.badge_voided()),
+        PageState::Cancelled => Some(texts.badge_cancelled()),
+        PageState::Expired => Some(texts.badge_expired()),
+        PageState::Open | PageState::UnderWay | PageState::Returning | PageState::TooManyDeclined | PageState::Paid => {
+            None
         }
-        (PageState::TooManyDeclined, _) => notice(html, "bad", ALERT, &[&state]),
-        (
-            PageState::UnderWay | PageState::Returning | PageState::Voided | PageState::Cancelled | PageState::Expired,
-            _,
-        ) => {
-            notice(html, "", STATUS, &[&state]);
-        }
-    }
-    if let Some(failure) = failure {
-        notice(html, "bad", FOCUSED_ALERT, &failure);
-    }
-}
-
-/// The lines must already be HTML-escaped.
-fn notice(html: &mut String, class: &str, attributes: &str, lines: &[&str]) {
-    let lines: String = lines.iter().filter(|line| !line.is_empty()).map(|line| format!("<p>{line}</p>")).collect();
-    let _ = writeln!(html, "<div class=\"notice {class}\" {attributes}>{lines}</div>");
-}
-
-fn of_state(page: &PayPage) -> String {
-    let payee = MerchantText(&page.payee.name);
-    let paid_at = match &page.payable {
-        Payable::Invoice(invoice) => invoice.paid_at,
-        Payable::Link(link) => link.paid_at,
     };
-    match page.state {
-        PageState::Open => String::new(),
-        PageState::UnderWay => {
-            "A payment is being processed. Please do not pay again; this page updates automatically.".into()
+    let amount = reader.price(money.minor, money.currency);
+    html! {
+        section.about.closed[badge.is_some()] {
+            p.payee { (merchant_text(&payee.name)) }
+            h1 class=[amount.size()] {
+                @match totals {
+                    Some(totals) => (totals.switchable()),
+                    None => (amount),
+                }
+                " " small { (money.currency) }
+            }
+            @if let Some(badge) = badge { p.badge { (badge) } }
+            @match payable {
+                Payable::Invoice(invoice) => (of_invoice(reader, invoice, page)),
+                Payable::Link(link) => (of_link(reader, link, page)),
+            }
+            @if let Some(totals) = totals { (totals.list()) }
         }
-        PageState::Returning => {
-            "An earlier charge is being returned to its card. You can pay here as soon as it has been returned.".into()
-        }
-        PageState::TooManyDeclined => format!(
-            "Too many cards were declined here, so this cannot be paid right now. Please try again in an hour, or ask \
-             {payee} for another way to pay."
-        ),
-        PageState::Paid => match paid_at {
-            Some(at) => format!("Paid on {}. Thank you.", page.payee.timezone.format_datetime(at)),
-            None => "Paid. Thank you.".into(),
-        },
-        PageState::Voided => format!("This invoice was voided by {payee}. There is nothing to pay."),
-        PageState::Cancelled => format!("This payment link was cancelled by {payee}. There is nothing to pay."),
-        PageState::Expired => format!("This payment link has expired. Please ask {payee} for a new one."),
     }
 }
 
-fn of_invoice(html: &mut String, invoice: &Invoice, page: &PayPage) {
-    let payee = &page.payee;
-    if let Some(description) = &invoice.description {
-        let _ = writeln!(html, "<p>{}</p>", MerchantText(description));
-    }
-    html.push_str("<dl>\n");
-    if let Some(number) = invoice.number {
-        let _ = writeln!(html, "<dt>Invoice</dt><dd>{number}</dd>");
-    }
-    if let Some(customer) = &page.billed_to {
-        let _ = writeln!(html, "<dt>Billed to</dt><dd>{}</dd>", MerchantText(customer));
-    }
-    if let Some(at) = invoice.issued_at {
-        let _ = writeln!(html, "<dt>Issued</dt><dd>{}</dd>", payee.timezone.format_date(at));
-    }
-    if let Some(at) = invoice.due_at {
-        let overdue = if page.is_overdue() { " <strong class=\"overdue\">Overdue</strong>" } else { "" };
-        let _ = writeln!(html, "<dt>Due</dt><dd>{}{overdue}</dd>", payee.timezone.format_date(at));
-    }
-    html.push_str("</dl>\n");
-    lines(html, invoice);
-}
-
-/// The line items of an invoice, if it has any. Many are folded, without a script, so that the form stays near the top.
-fn lines(html: &mut String, invoice: &Invoice) {
-    let rows = invoice.items.rows();
-    if rows.is_empty() {
-        return;
-    }
-    let money = |minor| Price::of(minor, invoice.currency);
-    let is_long = rows.len() > MAX_UNFOLDED_LINES;
-    if is_long {
-        let _ = writeln!(html, "<details class=\"lines\">\n<summary>All {} lines</summary>", rows.len());
-    }
-    html.push_str(
-        "<table>\n<thead><tr><th scope=\"col\">Description</th><th scope=\"col\">Amount</th></tr></thead>\n<tbody>\n",
-    );
-    for row in rows {
-        // The total fits, so each row does.
-        let sum = money(row.quantity.saturating_mul(row.unit_amount));
-        let each = money(row.unit_amount);
-        let (what, quantity) = (MerchantText(&row.description), row.quantity);
-        let _ =
-            writeln!(html, "<tr><th scope=\"row\">{what}<small>{quantity} × {each}</small></th><td>{sum}</td></tr>");
-    }
-    html.push_str(if is_long { "</tbody>\n</table>\n</details>\n<table>\n" } else { "</tbody>\n" });
-    html.push_str("<tfoot>\n");
-    let parts = [
-        ("Tax", invoice.amount_tax.filter(|tax| *tax > 0)),
-        ("Discount", invoice.amount_discount.filter(|discount| *discount > 0).map(|discount| -discount)),
-        ("Total", Some(invoice.amount)),
-    ];
-    for (name, part) in parts {
-        if let Some(part) = part {
-            let _ = writeln!(html, "<tr><th scope=\"row\">{name}</th><td>{}</td></tr>", money(part));
+fn of_invoice(reader: Reader, invoice: &Invoice, page: &PayPage) -> Markup {
+    let (texts, language, zone) = (reader.texts(), reader.language, &page.payee.timezone);
+    html! {
+        @if let Some(description) = &invoice.description { p { (merchant_text(description)) } }
+        dl {
+            @if let Some(number) = invoice.number { dt { (texts.invoice()) } dd { (number) } }
+            @if let Some(customer) = &page.billed_to { dt { (texts.billed_to()) } dd { (merchant_text(customer)) } }
+            @if let Some(at) = invoice.issued_at { dt { (texts.issued()) } dd { (date(language, zone, at)) } }
+            @if let Some(at) = invoice.due_at {
+                dt { (texts.due()) }
+                dd {
+                    (date(language, zone, at))
+                    @if page.is_overdue() { " " strong.overdue { (texts.badge_overdue()) } }
+                }
+            }
         }
+        (invoice_lines::table(reader, invoice))
     }
-    html.push_str("</tfoot>\n</table>\n");
 }
 
-fn of_link(html: &mut String, link: &PaymentLink, payee: &Payee, state: PageState) {
-    if let Some(description) = &link.description {
-        let _ = writeln!(html, "<p>{}</p>", MerchantText(description));
-    }
-    if state == PageState::Open {
-        let until = payee.timezone.format_datetime(link.expires_at);
-        let _ = writeln!(html, "<p class=\"muted\">Can be paid until {until}.</p>");
+fn of_link(reader: Reader, link: &PaymentLink, page: &PayPage) -> Markup {
+    let until = moment(reader.language, &page.payee.timezone, link.expires_at);
+    html! {
+        @if let Some(description) = &link.description { p { (merchant_text(description)) } }
+        @if page.state == PageState::Open { p.muted { (reader.texts().payable_until(until)) } }
     }
 }

@@ -104,6 +104,13 @@ impl Payable {
         }
     }
 
+    fn payment_id(&self) -> Option<PaymentId> {
+        match self {
+            Self::Invoice(invoice) => invoice.payment_id,
+            Self::Link(link) => link.payment_id,
+        }
+    }
+
     fn uuid(&self) -> Uuid {
         match self {
             Self::Invoice(invoice) => invoice.id.uuid(),
@@ -145,6 +152,8 @@ pub struct PayPage {
     pub state: PageState,
     /// The requested payment, if it is one for this page.
     pub payment: Option<Payment>,
+    /// The payment that paid it.
+    pub paid_by: Option<Payment>,
     /// The name of the invoice's customer.
     pub billed_to: Option<String>,
     /// The amounts that the account adds: surcharge, tax, tip.
@@ -198,11 +207,15 @@ pub async fn open_page(
         Some(id) => payments::find(&mut *snapshot, account, id).await?,
         None => None,
     };
+    let paid_by = match payable.payment_id() {
+        Some(id) => payments::find(&mut *snapshot, account, id).await?,
+        None => None,
+    };
     snapshot.rollback().await?;
     let payment = payment.filter(|payment| payable.is_paid_by(payment));
     let modifiers = Modifiers::parse(&payee.modifiers)
         .map_err(|error| Error::internal(format!("the modifiers of {account}: {error}")))?;
-    Ok(PayPage { state, payee, payable, payment, billed_to, modifiers, now })
+    Ok(PayPage { state, payee, payable, payment, paid_by, billed_to, modifiers, now })
 }
 
 async fn find(db: &mut PgConnection, address: PageAddress<'_>, at: Timestamp) -> Result<Payable> {

@@ -15,9 +15,12 @@ pub enum Device {
     Desktop,
     /// 390 × 844, with touch input.
     Phone,
+    /// 320 × 568, with touch input: the narrowest in use.
+    SmallPhone,
 }
 
 impl Device {
+    /// Those of [`Tab::screenshot`].
     pub const ALL: [Self; 2] = [Self::Desktop, Self::Phone];
 
     /// The name used in file names of screenshots.
@@ -26,6 +29,7 @@ impl Device {
         match self {
             Self::Desktop => "desktop",
             Self::Phone => "phone",
+            Self::SmallPhone => "small-phone",
         }
     }
 
@@ -33,6 +37,7 @@ impl Device {
         match self {
             Self::Desktop => (1280, 900),
             Self::Phone => (390, 844),
+            Self::SmallPhone => (320, 568),
         }
     }
 }
@@ -183,7 +188,7 @@ impl Tab {
     /// When the browser is gone.
     pub async fn resize(&self, device: Device) -> Result<()> {
         let (width, height) = device.size();
-        let is_phone = device == Device::Phone;
+        let is_phone = device != Device::Desktop;
         let scale = if is_phone { 2 } else { 1 };
         let metrics = json!({"width": width, "height": height, "deviceScaleFactor": scale, "mobile": is_phone});
         self.call("Emulation.setDeviceMetricsOverride", metrics).await?;

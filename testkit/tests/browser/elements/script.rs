@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use testkit::browser::Device;
 
 use super::{script_url, site_of};
 use crate::support::{Provider, Shop, at_each_provider, card, cluster};
@@ -12,12 +13,17 @@ at_each_provider! { a_card_in_a_merchants_page_is_charged an_invalid_card_is_rep
 
 /// A checkout page of a merchant.
 pub(crate) fn checkout(script: &str, key: &str) -> String {
+    checkout_with(script, key, "{}")
+}
+
+/// As [`checkout`], with these options of the field.
+fn checkout_with(script: &str, key: &str, options: &str) -> String {
     format!(
         r##"<!doctype html><html lang="en"><title>Checkout</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><script src="{script}"></script>
 <h1>Two tins of tea</h1><div id="card"></div><button id="buy">Buy</button><p id="result" role="status" style="overflow-wrap: anywhere"></p>
 <script>
-    const card = UnifiedPayments("{key}").mount("#card");
+    const card = UnifiedPayments("{key}").mount("#card", {options});
     buy.onclick = async () => {{
         result.textContent = "";
         try {{
@@ -173,13 +179,50 @@ async fn an_origin_that_is_not_allowed_gets_no_field() -> Result<()> {
     let site = site_of(&shop).await?.page("/", &checkout(&script_url().await?, &shop.account.publishable_key));
     shop.visit(async |browser| {
         browser.expect_console_error("401");
+        browser.expect_console_error("is not on the account's allow-list");
         let tab = browser.tab().await?;
         // The same page under another host name has another origin.
         tab.open(&site.origin()).await?;
         tab.top().click("#buy").await?;
         tab.top().shows("#result", "error: Paying by card is not available").await?;
+        // A developer reads which origin came and where to allow it.
+        tab.top().shows("#card [role=alert]", &site.origin()).await?;
+        tab.top().shows("#card [role=alert]", "in the portal under Developers, API keys").await?;
         ensure!(tab.top().count("iframe").await? == 0);
         Ok(())
+    })
+    .await
+}
+
+/// The field grows with its errors, and has the page's language and colors.
+#[tokio::test]
+async fn a_field_has_the_language_and_colors_of_its_page() -> Result<()> {
+    let shop = Shop::new(Provider::Mock).await?;
+    let options = r##"{language: "fr", appearance: {theme: "dark", variables: {accent: "#00ffaa", background: "#001020", evil: "1"}}}"##;
+    let page = checkout_with(&script_url().await?, &shop.account.publishable_key, options);
+    let site = site_of(&shop).await?.page("/", &page);
+    shop.visit(async |browser| {
+        let tab = browser.tab().await?;
+        tab.resize(Device::SmallPhone).await?;
+        tab.open(&site.localhost_origin()).await?;
+        let (page, field) = (tab.top(), tab.frame("#card iframe"));
+        field.shows("label[for=card-number]", "Numéro de carte").await?;
+        ensure!(page.attribute("#card iframe", "title").await?.is_some_and(|title| title.contains("carte")));
+        field.wait("getComputedStyle(document.body).backgroundColor === 'rgb(0, 16, 32)'").await?;
+        let variable = async |name: &str| {
+            field
+                .value(&format!("getComputedStyle(document.documentElement).getPropertyValue('--{name}').trim()"))
+                .await
+        };
+        ensure!((variable("accent").await?, variable("text").await?) == ("#00ffaa".into(), "#e6eaf1".into()));
+        ensure!(variable("evil").await? == "", "any property can be set");
+        let whole = "innerHeight >= document.documentElement.scrollHeight";
+        field.wait(whole).await?;
+        let before = field.value("innerHeight").await?.as_u64().context("a height")?;
+        page.click("#buy").await?;
+        field.shows("#card-number-error", "carte").await?;
+        field.wait(&format!("innerHeight > {before} && {whole}")).await?;
+        tab.screenshot_at_current_size("errors").await
     })
     .await
 }

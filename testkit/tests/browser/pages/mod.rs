@@ -5,6 +5,7 @@ mod challenges;
 mod declines;
 mod invoices;
 mod keyboard;
+mod languages;
 mod modifiers;
 mod payments;
 mod races;

@@ -45,7 +45,7 @@ async fn card_inputs_have_no_name_attribute() -> Result<()> {
         page.assert_shows(
             200,
             &[
-                "id=\"card-error\" class=\"error\" role=\"alert\"",
+                "class=\"error\" id=\"card-error\" role=\"alert\"",
                 "<noscript>",
                 "data-provider=\"mock\"",
                 "<html lang=\"en\">",
@@ -93,7 +93,10 @@ async fn receipts_show_refunds() -> Result<()> {
     page.assert_shows(200, &["id=\"receipt\"", "<dt>Paid to</dt><dd><bdi>Test</bdi>", "INV-000001", &payment]);
     assert!(!page.html.contains("Refunded since"));
     assert_eq!(merchant.void(&payment).await?.status, 200);
-    payer.follow(&response).await?.assert_shows(200, &["Paid on", "Refunded since</dt><dd>$5.00"]);
+    payer
+        .follow(&response)
+        .await?
+        .assert_shows(200, &["Paid on", "Refunded since</dt><dd><span class=\"amount\">$5.00"]);
     Ok(())
 }
 
@@ -122,7 +125,12 @@ async fn the_page_script_gets_json_responses() -> Result<()> {
     let (status, paid) = submit("token=tok_ok&amount=500").await?;
     let location = paid["location"].as_str().context("a location")?.to_owned();
     assert!(status == 200 && location.starts_with(&format!("{}?payment=pay_", payer.token())), "{paid}");
-    assert_eq!(submit("token=tok_ok&amount=500").await?, (200, serde_json::json!({"location": payer.token()})));
+    // A later payer reads that nothing was charged, but not the one whose first response was lost.
+    let late = format!("{}?late=1", payer.token());
+    assert_eq!(submit("token=tok_ok&amount=500").await?, (200, serde_json::json!({"location": late})));
+    let again = submit("token=tok_ok&amount=500&again=1").await?;
+    assert_eq!(again, (200, serde_json::json!({"location": payer.token()})));
+    payer.at(&format!("/pay/l/{late}")).open().await?.assert_shows(200, &["Already paid. Your card was not charged."]);
     payer.at(&format!("/pay/l/{location}")).open().await?.assert_shows(200, &["Paid on", "id=\"receipt\""]);
     Ok(())
 }

@@ -44,12 +44,16 @@ impl Payer {
 
     /// The same payer with this client address, as a trusted load balancer forwards it.
     pub(crate) fn with_address(&self, address: &str) -> Result<Self> {
-        Ok(Self { browser: self.browser.header("x-forwarded-for", address)?, path: self.path.clone() })
+        self.with_header("x-forwarded-for", address)
     }
 
     /// The page's script, which requests JSON.
     pub(crate) fn script(&self) -> Result<Self> {
-        Ok(Self { browser: self.browser.header("accept", "application/json")?, path: self.path.clone() })
+        self.with_header("accept", "application/json")
+    }
+
+    pub(crate) fn with_header(&self, name: &str, value: &str) -> Result<Self> {
+        Ok(Self { browser: self.browser.header(name, value)?, path: self.path.clone() })
     }
 
     /// The current page.

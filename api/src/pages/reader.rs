@@ -1,0 +1,91 @@
+//! Who reads a page: the language, and how links keep it.
+
+use axum::extract::Request;
+use axum::http::header::ACCEPT_LANGUAGE;
+use domain::payments::Payment;
+use foundation::id::PaymentId;
+use foundation::money::Currency;
+use maud::{Markup, html};
+use texts::{Language, Texts};
+
+use super::posted_form::{PAYMENT, value};
+use crate::html::Price;
+
+/// The query parameter with the chosen language.
+const LANG: &str = "lang";
+/// The query parameter of a page shown after a submission that came too late to be charged.
+const LATE: &str = "late";
+
+/// The reader of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader {
+    pub(super) language: Language,
+    /// Whether the language was chosen in the URL, so that links must repeat it.
+    is_chosen: bool,
+    /// The reader's own payment, by the URL.
+    pub(super) payment: Option<PaymentId>,
+    /// Whether the reader's submission was refused because of the page's state.
+    pub(super) is_late: bool,
+}
+
+impl Reader {
+    pub(super) fn of(request: &Request) -> Self {
+        let query = request.uri().query().unwrap_or_default().as_bytes();
+        let lang = value(query, LANG);
+        let accepted = request.headers().get(ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
+        let language = Language::of_request(lang.as_deref(), accepted);
+        Self {
+            language,
+            is_chosen: lang.as_deref() == Some(language.code()),
+            payment: value(query, PAYMENT).and_then(|id| id.parse().ok()),
+            is_late: value(query, LATE).is_some(),
+        }
+    }
+
+    pub(super) fn texts(self) -> &'static Texts {
+        self.language.texts()
+    }
+
+    pub(super) fn price(self, minor: i64, currency: Currency) -> Price {
+        Price::new(self.language, minor, currency)
+    }
+
+    /// The page's URL, relative to itself.
+    pub(super) fn page(self, token: &str) -> String {
+        if self.is_chosen { format!("{token}{}", self.query(&[])) } else { token.to_owned() }
+    }
+
+    /// The page's URL for the reader's payment.
+    pub(super) fn page_of(self, token: &str, payment: &Payment) -> String {
+        format!("{token}{}", self.query(&[(PAYMENT, &payment.id.to_string())]))
+    }
+
+    /// The page's URL after a submission that came too late.
+    pub(super) fn page_when_late(self, token: &str) -> String {
+        format!("{token}{}", self.query(&[(LATE, "1")]))
+    }
+
+    /// The query of a link that keeps the language; not empty, so that it also replaces the query of the current page.
+    pub(super) fn query(self, pairs: &[(&str, &str)]) -> String {
+        let language = self.is_chosen.then(|| (LANG, self.language.code()));
+        let mut query = url::form_urlencoded::Serializer::for_suffix(String::from("?"), 1);
+        query.extend_pairs(pairs.iter().copied().chain(language)).finish()
+    }
+
+    /// Links to the same page in each language.
+    pub(super) fn languages(self) -> Markup {
+        let payment = self.payment.map(|id| id.to_string());
+        let payment: Vec<_> = payment.iter().map(|id| (PAYMENT, id.as_str())).collect();
+        html! {
+            nav.languages aria-label=(self.texts().language()) {
+                @for language in Language::iter().copied() {
+                    @let link = Self { language, is_chosen: true, ..self }.query(&payment);
+                    @let is_current = (language == self.language).then_some("true");
+                    a href=(link) lang=(language.code()) hreflang=(language.code()) aria-current=[is_current] {
+                        (language.language_name())
+                    }
+                }
+            }
+        }
+    }
+}

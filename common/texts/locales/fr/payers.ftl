@@ -1,0 +1,190 @@
+# Texts for payers. $payee is the name of the merchant.
+
+language-name = Français
+
+## Money and time
+
+money = { $number } { $symbol }
+money-negative = −{ $number } { $symbol }
+money-by-code = { $number } { $code }
+money-by-code-negative = −{ $number } { $code }
+moment = { $date } à { $time } { $zone }
+
+## Titles of the page in the browser
+
+title-open = Payer { $amount } à { $payee }
+title-under-way = Paiement en cours : { $amount } à { $payee }
+title-not-now = Paiement indisponible pour le moment : { $amount } à { $payee }
+title-paid = Payé : { $amount } à { $payee }
+title-closed = { $amount } à { $payee }
+
+## The state of the page
+
+test-mode = Mode test : aucun argent réel n’est en jeu.
+under-way = Un paiement est en cours de traitement. Merci de ne pas payer une seconde fois ; cette page s’actualise automatiquement.
+returning = Un débit précédent est en cours de remboursement sur la carte utilisée. Vous pourrez payer ici dès que le remboursement aura été effectué.
+too-many-declined = Trop de cartes ont été refusées ici ; le paiement est donc impossible pour le moment. Veuillez réessayer dans une heure ou demander à { $payee } un autre moyen de paiement.
+paid-at = Paiement effectué le { $moment }. Merci.
+paid-on = Payé le { $moment }.
+paid = Paiement effectué. Merci.
+already-paid = Déjà payé. Votre carte n’a pas été débitée.
+not-charged = Votre carte n’a pas été débitée.
+voided = Cette facture a été annulée par { $payee }. Vous n’avez rien à payer.
+cancelled = Ce lien de paiement a été annulé par { $payee }. Vous n’avez rien à payer.
+expired = Ce lien de paiement a expiré. Veuillez en demander un nouveau à { $payee }.
+badge-voided = Annulée
+badge-cancelled = Annulé
+badge-expired = Expiré
+badge-overdue = En retard
+confirm-with-bank = Votre banque vous demande de confirmer ce paiement. Aucun montant ne sera débité sans votre confirmation.
+continue-with-bank = Continuer vers votre banque
+
+## What is paid
+
+invoice = Facture
+billed-to = Facturé à
+issued = Émise le
+due = Échéance
+description = Description
+amount = Montant
+all-lines = Toutes les lignes ({ $count })
+subtotal = Sous-total
+discount = Remise
+tax = Taxe
+total = Total
+surcharge = Supplément
+tip = Pourboire
+total-to-pay = Total à payer
+payable-until = Payable jusqu’au { $moment }.
+
+## The form
+
+pay-by-card = Payer par carte
+script-needed = Pour que vous puissiez payer ici, JavaScript doit être activé dans votre navigateur : il transmet les données de votre carte directement au prestataire de paiement. Veuillez l’activer ou demander à { $payee } un autre moyen de paiement.
+add-tip = Ajouter un pourboire de { $amount }
+pay-amount = Payer { $amount }
+paying = Paiement en cours…
+card-goes-to-processor = Les données de votre carte sont transmises directement au prestataire de paiement.
+test-cards-only = Cartes de test uniquement : aucune donnée de carte n’est transmise.
+how-to-pay = Comment payer
+no-card-yet = Cette page n’accepte pas encore les paiements par carte. Pour payer, veuillez contacter { $payee }.
+amount-too-large = Ce montant est trop élevé pour être payé sur cette page. Pour payer, veuillez contacter { $payee }.
+language = Langue
+
+## Test cards
+
+test-cards = Cartes de test
+test-card-approved = est acceptée
+test-card-declined = est refusée
+test-card-low-balance = est refusée (solde trop bas)
+test-card-lost = est refusée définitivement
+test-card-stolen = est également refusée définitivement
+test-card-expired = est expirée
+test-card-code = est refusée (mauvais cryptogramme)
+test-card-challenge = demande une confirmation
+test-card-partial = est acceptée pour la moitié
+test-card-others = Utilisez n’importe quelle date future, n’importe quel cryptogramme et n’importe quel nom.
+
+## The receipt
+
+receipt = Reçu
+paid-to = Payé à
+paid-for = Objet
+date = Date
+card = Carte
+card-ending = { $brand } se terminant par { $last4 }
+payment = Paiement
+total-paid = Total payé
+refunded-since = Remboursé depuis
+questions = Des questions sur ce paiement ?
+
+## Why a submission failed
+
+no-card-sent = Aucune donnée de carte n’a été transmise. Veuillez saisir à nouveau votre carte.
+total-changed = Le montant a changé. Aucun montant n’a été débité ; veuillez vérifier le nouveau montant avant de payer.
+currency-not-accepted = Le paiement par carte dans cette devise n’est pas possible ici. Aucun montant n’a été débité.
+card-unusable = La carte n’a pas pu être utilisée. Aucun montant n’a été débité ; veuillez réessayer.
+card-already-used = Les données de la carte ont déjà été utilisées pour un paiement. Aucun montant n’a été débité ; veuillez réessayer.
+no-response = Aucune réponse n’a été reçue. Veuillez appuyer de nouveau sur le bouton : si le paiement a abouti, la page vous l’indiquera, et rien ne sera débité deux fois.
+
+## Why a payment failed
+
+try-again = Vous pouvez réessayer ou utiliser une autre carte.
+other-amount-returned = La carte a été débitée d’un montant différent de celui affiché. Ce montant a été remboursé.
+other-amount-returning = La carte a été débitée d’un montant différent de celui affiché. Ce montant est en cours de remboursement.
+payment-failed = Le paiement n’a pas pu être effectué. Aucun montant n’a été débité.
+part-returned = La banque émettrice de la carte n’a autorisé qu’une partie du montant. Cette partie a été remboursée.
+part-returning = La banque émettrice de la carte n’a autorisé qu’une partie du montant. Cette partie est en cours de remboursement.
+declined = La carte a été refusée par la banque émettrice. Aucun montant n’a été débité.
+declined-funds = La carte a été refusée : provision insuffisante. Aucun montant n’a été débité.
+declined-expired = La carte a été refusée : elle a expiré. Aucun montant n’a été débité.
+declined-code = La carte a été refusée : le cryptogramme (CVC) est incorrect. Aucun montant n’a été débité.
+declined-confirmation = La carte a été refusée : la banque émettrice exige une confirmation. Aucun montant n’a été débité.
+declined-unconfirmed = La carte a été refusée : le paiement n’a pas été confirmé auprès de la banque émettrice. Aucun montant n’a été débité.
+declined-limit = Le montant dépasse le plafond autorisé pour un paiement par carte. Aucun montant n’a été débité.
+declined-busy = Aucun autre paiement par carte ne peut être accepté pour le moment. Aucun montant n’a été débité ; veuillez réessayer plus tard.
+declined-network = Trop de paiements ont été effectués depuis votre réseau. Aucun montant n’a été débité ; veuillez réessayer plus tard.
+declined-unsupported = La carte a été refusée : elle ne peut pas être utilisée ici. Aucun montant n’a été débité.
+
+## The page after a bank's confirmation
+
+one-moment = Un instant, s’il vous plaît
+bank-pending = Votre banque n’a pas encore confirmé le paiement. Cette page s’actualise automatiquement.
+payment-declined = Le paiement a été refusé
+payment-not-made = Le paiement n’a pas pu être effectué
+nothing-charged-close = Aucun montant n’a été débité. Vous pouvez fermer cette page.
+thank-you = Merci
+bank-confirmed = Votre banque a confirmé le paiement. Vous pouvez fermer cette page.
+
+## Errors
+
+nothing-here = Rien à payer ici
+address-invalid = Cette adresse n’est pas valide. Veuillez vérifier qu’elle est complète.
+did-not-work = Cela n’a pas fonctionné
+open-in-browser = Veuillez ouvrir la page dans un navigateur et payer à l’aide du bouton qui s’y trouve.
+too-many-requests = Les demandes ont été trop nombreuses. Celle-ci n’a donné lieu à aucun débit ; veuillez réessayer dans quelques secondes.
+unreadable = La demande n’a pas pu être lue. Aucun montant n’a été débité ; veuillez revenir à la page et réessayer.
+our-fault = Une erreur s’est produite de notre côté
+attempt-charged-nothing = Cette tentative n’a donné lieu à aucun débit. Veuillez réessayer.
+
+## The card field
+
+card-details = Données de la carte
+field-script-needed = JavaScript est nécessaire pour saisir une carte.
+field-unknown = Ce champ de carte n’existe pas.
+field-used = Ce champ de carte a déjà été utilisé ou a expiré. Veuillez recharger la page.
+field-busy = Les demandes ont été trop nombreuses. Veuillez réessayer dans quelques secondes.
+field-unavailable = Les cartes ne sont pas encore acceptées ici.
+field-failed = Une erreur s’est produite de notre côté. Veuillez réessayer.
+card-number = Numéro de carte
+expiry-date = Expiration
+expiry-placeholder = MM / AA
+security-code = Cryptogramme
+security-code-placeholder = CVC
+security-code-hint = 3 chiffres au dos de la carte ; 4 au recto pour American Express
+name-on-card = Nom sur la carte
+country = Pays
+postal-code = Code postal
+enter-number = Veuillez saisir le numéro de carte.
+number-invalid = Le numéro de carte n’est pas valide. Veuillez le vérifier.
+enter-expiry = Veuillez saisir la date d’expiration.
+expiry-malformed = La date d’expiration n’est pas valide. Saisissez le mois et l’année, par exemple 04 / 29.
+expiry-invalid = La date d’expiration n’est pas valide. Veuillez la vérifier.
+card-expired = La carte a expiré. Veuillez vérifier la date ou utiliser une autre carte.
+enter-code = Veuillez saisir le cryptogramme (CVC) : 3 chiffres au dos de la carte.
+enter-code-amex = Veuillez saisir le cryptogramme (CVC) : 4 chiffres au recto de la carte.
+enter-name = Veuillez saisir le nom figurant sur la carte.
+enter-postal-code = Veuillez saisir le code postal.
+country-invalid = Le pays n’est pas valide. Veuillez le vérifier.
+card-invalid = Les données de la carte ne sont pas valides. Veuillez les vérifier.
+card-unreadable = Les données de la carte n’ont pas pu être lues. Veuillez réessayer.
+processor-unreachable = Le prestataire de paiement n’a pas pu être joint. Aucun montant n’a été débité ; veuillez réessayer.
+
+## The script in a merchant's page
+
+service-unreachable = Le service de paiement n’a pas pu être joint. Veuillez réessayer.
+service-busy = Le service de paiement est très sollicité. Veuillez réessayer dans un instant.
+took-too-long = L’opération a pris trop de temps. Veuillez réessayer.
+not-available-here = Le paiement par carte n’est pas disponible ici pour le moment.
+processor-silent = Le prestataire de paiement n’a pas répondu. Veuillez réessayer.
+field-closed = Le champ de carte a été fermé.

@@ -1,0 +1,190 @@
+# Texts for payers. $payee is the name of the merchant.
+
+language-name = 日本語
+
+## Money and time
+
+money = { $symbol }{ $number }
+money-negative = −{ $symbol }{ $number }
+money-by-code = { $code } { $number }
+money-by-code-negative = −{ $code } { $number }
+moment = { $date } { $time } { $zone }
+
+## Titles of the page in the browser
+
+title-open = { $payee }に{ $amount }を支払う
+title-under-way = お支払い処理中：{ $payee }へ{ $amount }
+title-not-now = 現在お支払いいただけません：{ $payee }へ{ $amount }
+title-paid = お支払い済み：{ $payee }へ{ $amount }
+title-closed = { $payee }：{ $amount }
+
+## The state of the page
+
+test-mode = テストモード：実際のお金は動きません。
+under-way = お支払いを処理しています。再度お支払いの操作を行わないでください。このページは自動的に更新されます。
+returning = 以前の請求分を、ご利用のカードに返金しています。返金が完了しましたら、こちらでお支払いいただけます。
+too-many-declined = 承認されなかったカードが多いため、現在お支払いいただけません。1時間後にもう一度お試しいただくか、ほかのお支払い方法について{ $payee }にお問い合わせください。
+paid-at = { $moment }にお支払いが完了しました。ありがとうございました。
+paid-on = お支払い日時：{ $moment }
+paid = お支払いが完了しました。ありがとうございました。
+already-paid = すでにお支払い済みです。お客様のカードには請求されていません。
+not-charged = お客様のカードには請求されていません。
+voided = この請求書は{ $payee }により無効にされました。お支払いは不要です。
+cancelled = この支払いリンクは{ $payee }によりキャンセルされました。お支払いは不要です。
+expired = この支払いリンクは期限が切れています。新しいリンクを{ $payee }にご依頼ください。
+badge-voided = 無効
+badge-cancelled = キャンセル済み
+badge-expired = 期限切れ
+badge-overdue = 期限超過
+confirm-with-bank = カード発行会社が、このお支払いの本人認証を求めています。認証が完了するまで、請求は行われません。
+continue-with-bank = 認証画面へ進む
+
+## What is paid
+
+invoice = 請求書
+billed-to = 請求先
+issued = 発行日
+due = 支払期限
+description = 内容
+amount = 金額
+all-lines = 明細（全{ $count }件）
+subtotal = 小計
+discount = 割引
+tax = 税
+total = 合計
+surcharge = 追加手数料
+tip = チップ
+total-to-pay = お支払い金額
+payable-until = { $moment }までお支払いいただけます。
+
+## The form
+
+pay-by-card = カードでのお支払い
+script-needed = こちらでお支払いいただくには、ブラウザのJavaScriptを有効にする必要があります。カード情報はJavaScriptにより決済代行会社へ直接送信されます。有効にしていただくか、ほかのお支払い方法について{ $payee }にお問い合わせください。
+add-tip = { $amount }のチップを追加
+pay-amount = { $amount }を支払う
+paying = 処理中…
+card-goes-to-processor = カード情報は決済代行会社へ直接送信されます。
+test-cards-only = テストカード専用です。カード情報は送信されません。
+how-to-pay = お支払い方法
+no-card-yet = このページでは、まだカードをご利用いただけません。お支払いについては{ $payee }にお問い合わせください。
+amount-too-large = 金額がこのページでお支払いいただける上限を超えています。お支払いについては{ $payee }にお問い合わせください。
+language = 言語
+
+## Test cards
+
+test-cards = テストカード
+test-card-approved = 承認されます
+test-card-declined = 拒否されます
+test-card-low-balance = 拒否されます（残高不足）
+test-card-lost = 恒久的に拒否されます
+test-card-stolen = 同じく恒久的に拒否されます
+test-card-expired = 有効期限切れです
+test-card-code = 拒否されます（セキュリティコードの誤り）
+test-card-challenge = 本人認証が必要です
+test-card-partial = 半額のみ承認されます
+test-card-others = 有効期限には将来の年月、セキュリティコードと名義には任意の値を入力してください。
+
+## The receipt
+
+receipt = 領収書
+paid-to = お支払い先
+paid-for = 内容
+date = 日付
+card = カード
+card-ending = { $brand }（末尾{ $last4 }）
+payment = 決済番号
+total-paid = お支払い合計
+refunded-since = その後の返金額
+questions = このお支払いに関するお問い合わせ：
+
+## Why a submission failed
+
+no-card-sent = カード情報が送信されませんでした。もう一度入力してください。
+total-changed = 金額が変更されました。請求は行われていません。新しい金額をご確認のうえ、お支払いください。
+currency-not-accepted = この通貨でのカード払いはご利用いただけません。請求は行われていません。
+card-unusable = カードを使用できませんでした。請求は行われていません。もう一度お試しください。
+card-already-used = このカード情報はすでにお支払いに使用されています。請求は行われていません。もう一度お試しください。
+no-response = 応答がありませんでした。もう一度ボタンを押してください。お支払いが完了していた場合はその旨が表示され、二重に請求されることはありません。
+
+## Why a payment failed
+
+try-again = もう一度お試しいただくか、別のカードをご利用ください。
+other-amount-returned = 表示とは異なる金額がカードに請求されました。その金額は返金済みです。
+other-amount-returning = 表示とは異なる金額がカードに請求されました。その金額は現在返金処理中です。
+payment-failed = お支払いを完了できませんでした。請求は行われていません。
+part-returned = カード発行会社が承認したのは金額の一部のみでした。その分は返金済みです。
+part-returning = カード発行会社が承認したのは金額の一部のみでした。その分は現在返金処理中です。
+declined = カード発行会社により、カードが承認されませんでした。請求は行われていません。
+declined-funds = 残高またはご利用可能額が不足しているため、カードが承認されませんでした。請求は行われていません。
+declined-expired = 有効期限が切れているため、カードが承認されませんでした。請求は行われていません。
+declined-code = セキュリティコードが正しくないため、カードが承認されませんでした。請求は行われていません。
+declined-confirmation = カード発行会社による本人認証が必要なため、カードが承認されませんでした。請求は行われていません。
+declined-unconfirmed = カード発行会社での本人認証が完了しなかったため、カードが承認されませんでした。請求は行われていません。
+declined-limit = 金額がカード払いの上限を超えています。請求は行われていません。
+declined-busy = 現在、これ以上のカード払いを受け付けることができません。請求は行われていません。しばらくしてからもう一度お試しください。
+declined-network = ご利用のネットワークからのお支払いが多すぎます。請求は行われていません。しばらくしてからもう一度お試しください。
+declined-unsupported = こちらではご利用いただけないカードのため、承認されませんでした。請求は行われていません。
+
+## The page after a bank's confirmation
+
+one-moment = 少々お待ちください
+bank-pending = カード発行会社によるお支払いの確認がまだ完了していません。このページは自動的に更新されます。
+payment-declined = お支払いが承認されませんでした
+payment-not-made = お支払いを完了できませんでした
+nothing-charged-close = 請求は行われていません。このページを閉じていただいて構いません。
+thank-you = ありがとうございました
+bank-confirmed = カード発行会社によるお支払いの確認が完了しました。このページを閉じていただいて構いません。
+
+## Errors
+
+nothing-here = お支払いいただくものはありません
+address-invalid = このアドレスは無効です。アドレスが途中で切れていないかご確認ください。
+did-not-work = 処理できませんでした
+open-in-browser = ブラウザでページを開き、ページ上のボタンからお支払いください。
+too-many-requests = リクエストが多すぎます。このリクエストによる請求は行われていません。数秒後にもう一度お試しください。
+unreadable = リクエストを読み取れませんでした。請求は行われていません。前のページに戻って、もう一度お試しください。
+our-fault = 当方で問題が発生しました
+attempt-charged-nothing = 今回の操作による請求は行われていません。もう一度お試しください。
+
+## The card field
+
+card-details = カード情報
+field-script-needed = カード情報の入力にはJavaScriptが必要です。
+field-unknown = このカード入力欄は存在しません。
+field-used = このカード入力欄はすでに使用されたか、期限が切れています。ページを再読み込みしてください。
+field-busy = リクエストが多すぎます。数秒後にもう一度お試しください。
+field-unavailable = こちらではまだカードをご利用いただけません。
+field-failed = 当方で問題が発生しました。もう一度お試しください。
+card-number = カード番号
+expiry-date = 有効期限
+expiry-placeholder = 月 / 年
+security-code = セキュリティコード
+security-code-placeholder = CVC
+security-code-hint = カード裏面の3桁の数字（American Expressの場合は表面の4桁の数字）
+name-on-card = カード名義
+country = 国
+postal-code = 郵便番号
+enter-number = カード番号を入力してください。
+number-invalid = カード番号が正しくありません。ご確認ください。
+enter-expiry = 有効期限を入力してください。
+expiry-malformed = 有効期限が正しくありません。「04 / 29」のように月と年を入力してください。
+expiry-invalid = 有効期限が正しくありません。ご確認ください。
+card-expired = カードの有効期限が切れています。有効期限をご確認いただくか、別のカードをご利用ください。
+enter-code = セキュリティコード（カード裏面の3桁の数字）を入力してください。
+enter-code-amex = セキュリティコード（カード表面の4桁の数字）を入力してください。
+enter-name = カード名義を入力してください。
+enter-postal-code = 郵便番号を入力してください。
+country-invalid = 国が正しくありません。ご確認ください。
+card-invalid = カード情報が正しくありません。ご確認ください。
+card-unreadable = カード情報を読み取れませんでした。もう一度お試しください。
+processor-unreachable = 決済代行会社に接続できませんでした。請求は行われていません。もう一度お試しください。
+
+## The script in a merchant's page
+
+service-unreachable = 決済サービスに接続できませんでした。もう一度お試しください。
+service-busy = 決済サービスが混み合っています。少し待ってからもう一度お試しください。
+took-too-long = 処理に時間がかかりすぎました。もう一度お試しください。
+not-available-here = 現在、こちらではカードでのお支払いをご利用いただけません。
+processor-silent = 決済代行会社から応答がありませんでした。もう一度お試しください。
+field-closed = カード入力欄は閉じられました。

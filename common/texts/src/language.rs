@@ -1,0 +1,46 @@
+//! The languages, and which of them a reader gets.
+
+use std::sync::LazyLock;
+
+use icu_locale_core::{Locale, locale};
+
+use crate::generated::{L10n, L10nLanguage};
+
+static TEXTS: LazyLock<Vec<(L10n, L10nLanguage)>> =
+    LazyLock::new(|| L10n::iter().map(|language| (*language, language.load())).collect());
+
+impl L10n {
+    /// The language of a request: that of its `lang` parameter or, without a known one, the preferred one of its
+    /// `Accept-Language` (RFC 9110 §12.5.4); English if none is known.
+    pub fn of_request(lang: Option<&str>, accept_language: Option<&str>) -> Self {
+        let chosen = lang.and_then(|lang| Self::iter().find(|language| language.code() == lang).copied());
+        chosen.unwrap_or_else(|| Self::langneg(accept_language.unwrap_or_default()))
+    }
+
+    /// The code of ISO 639, such as `de`.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::De => "de",
+            Self::En => "en",
+            Self::Es => "es",
+            Self::Fr => "fr",
+            Self::Ja => "ja",
+        }
+    }
+
+    /// The texts in this language.
+    pub fn texts(self) -> &'static L10nLanguage {
+        TEXTS.iter().find(|(language, _)| *language == self).map(|(_, texts)| texts).expect("each was loaded")
+    }
+
+    /// For dates and numbers. English dates have the day first.
+    pub(crate) fn locale(self) -> Locale {
+        match self {
+            Self::De => locale!("de"),
+            Self::En => locale!("en-GB"),
+            Self::Es => locale!("es"),
+            Self::Fr => locale!("fr"),
+            Self::Ja => locale!("ja"),
+        }
+    }
+}
