@@ -12,9 +12,9 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
     && cp target/release/api target/release/portal target/release/worker target/release/scheduler target/release/migrate target/release/ctl target/release/gateway /out/
 
 FROM debian:bookworm-20261005-slim
-# tzdata: the programs use the system's time zone database.
+# tzdata: the programs use the system's time zone database. Fonts: invoices and receipts as PDF, in every script.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends tzdata \
+    && apt-get install -y --no-install-recommends tzdata fonts-noto-core fonts-droid-fallback \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 payments \
     && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin payments

@@ -16,6 +16,7 @@ use queue::{Publisher, Replies};
 
 use crate::elements::StripeOrigins;
 use crate::limits::Limits;
+use crate::pages::Documents;
 use crate::recorder::Recorder;
 use crate::request_id;
 
@@ -37,6 +38,8 @@ pub(crate) struct App {
     pub(crate) card_gateway_url: Option<Arc<str>>,
     /// Where browsers reach Stripe.
     pub(crate) stripe_origins: Arc<StripeOrigins>,
+    /// Writes invoices and receipts as PDF.
+    pub(crate) documents: Arc<Documents>,
     /// Whether test accounts may have webhook endpoints on loopback.
     pub(crate) webhook_loopback: bool,
     /// Wakes workers. If Redis is unavailable, the scheduler's sweep queues the work within seconds.

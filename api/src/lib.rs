@@ -94,6 +94,7 @@ fn connect(process: &'static str) -> Result<Connected> {
         public_url: base.into(),
         card_gateway_url: config::card_gateway_public_url()?.map(Into::into),
         stripe_origins: Arc::new(StripeOrigins::new(config::stripe_url()?.as_deref())),
+        documents: Arc::new(pages::Documents::new(config::fonts_dirs()?)),
         webhook_loopback: config::webhook_loopback()?,
         publisher,
         replies: Replies::start(&redis, &reply_channel),

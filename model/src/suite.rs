@@ -42,14 +42,24 @@ pub fn broken_promise() -> (&'static str, ChargeModel) {
 
 /// Refund protocols that must hold.
 pub fn refunds(workers: usize) -> Vec<(&'static str, RefundModel)> {
-    let (with_references, plain) = (RefundModel::new(workers), RefundModel::without_references(workers));
+    [refunds_with_references(workers), refunds_without_references(workers)].concat()
+}
+
+pub fn refunds_with_references(workers: usize) -> Vec<(&'static str, RefundModel)> {
+    let model = RefundModel::new(workers);
     vec![
-        ("refunds", with_references),
-        ("refunds, and a report that lags", RefundModel { report_lags: true, ..with_references }),
-        ("refunds, two in flight", RefundModel { one_in_flight: false, ..with_references }),
+        ("refunds", model),
+        ("refunds, and a report that lags", RefundModel { report_lags: true, ..model }),
+        ("refunds, two in flight", RefundModel { one_in_flight: false, ..model }),
         ("refunds, two in flight, without a deadline, with the statement", refunds_without_deadline(workers)),
-        ("refunds without references", plain),
-        ("refunds without references, and a report that lags", RefundModel { report_lags: true, ..plain }),
+    ]
+}
+
+pub fn refunds_without_references(workers: usize) -> Vec<(&'static str, RefundModel)> {
+    let model = RefundModel::without_references(workers);
+    vec![
+        ("refunds without references", model),
+        ("refunds without references, and a report that lags", RefundModel { report_lags: true, ..model }),
     ]
 }
 

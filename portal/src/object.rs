@@ -76,6 +76,7 @@ fn payers_page(found: &Value) -> Result<Markup, Failure> {
             h2 { (text("Page for the payer")) }
             p {
                 a href=(url) { (text("Payment page")) } " " (copy(url))
+                @if found["object"] == "invoice" { " " a href={ (url) "/invoice.pdf" } { (text("PDF")) } }
                 @if let Some(receipt) = &receipt { " " a href=(receipt) { (text("Receipt")) } }
             }
             (code)

@@ -1,4 +1,4 @@
-//! Finds Postgres, Redis, Chromium and Prometheus on this machine.
+//! Finds Postgres, Redis, Chromium, Prometheus and the readers of PDF on this machine.
 //!
 //! Search order: environment variable, PATH, the folders of Debian and Homebrew, and `.dev/tools`, where `./dev`
 //! unpacks packages for users who may not install them.
@@ -33,7 +33,8 @@ pub struct Tool {
 
 impl Tool {
     /// The program `name` in this directory.
-    pub(crate) fn program(&self, name: &str) -> Command {
+    #[must_use]
+    pub fn program(&self, name: &str) -> Command {
         self.prepare(Command::new(self.path.join(name)))
     }
 
@@ -113,6 +114,19 @@ pub fn prometheus_programs() -> Result<Tool> {
     let is_complete = |folder: &Path| folder.join("prometheus").is_file() && folder.join("promtool").is_file();
     find_tool(candidates, is_complete)
         .context("Prometheus is not installed; ./dev test installs it, or set PROMETHEUS_BIN to its folder")
+}
+
+/// The directory with `pdftotext`, `pdffonts` and `pdfinfo`.
+///
+/// # Errors
+/// When they are not installed.
+pub fn pdf_programs() -> Result<Tool> {
+    let mut candidates: Vec<PathBuf> =
+        on_path("pdftotext").and_then(|path| path.parent().map(Path::to_path_buf)).into_iter().collect();
+    candidates.extend(BREW.iter().map(|prefix| Path::new(prefix).join("bin")));
+    candidates.push(downloaded().join("usr/bin"));
+    find_tool(candidates, |folder| folder.join("pdftotext").is_file() && folder.join("pdffonts").is_file())
+        .context("poppler-utils is not installed; ./dev test installs it")
 }
 
 /// The program `name` of this workspace that was built with this one.

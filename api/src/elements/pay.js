@@ -52,8 +52,10 @@
         body: new URLSearchParams(new FormData(form)),
         signal: stop.signal,
       });
-      const isJson = (response.headers.get("content-type") || "").startsWith("application/json");
-      return isJson ? await response.json() : { submit: true };
+      // Anything else, such as a proxy's error, does not say what became of the submission.
+      const reply = await response.json();
+      if (!reply.lines && !reply.submit && !reply.location) throw new Error("not a response of the page");
+      return reply;
     } finally {
       clearTimeout(timer);
     }

@@ -1,9 +1,11 @@
 //! The line items of an invoice.
 
-use domain::invoices::Invoice;
+use domain::invoices::{Invoice, Item};
 use maud::{Markup, html};
+use texts::Texts;
 
 use super::reader::Reader;
+use super::totals::Row;
 use crate::html::merchant_text;
 
 /// Invoices with more line items show them folded.
@@ -18,36 +20,24 @@ pub(super) fn table(reader: Reader, invoice: &Invoice) -> Markup {
         return html! {};
     }
     let money = |minor| reader.price(minor, invoice.currency);
-    // The total fits, so each row does.
-    let sum = |quantity: i64, each: i64| quantity.saturating_mul(each);
     let lines = html! {
         thead { tr { th scope="col" { (texts.description()) } th scope="col" { (texts.amount()) } } }
         tbody {
             @for row in rows {
-                @let each = money(row.unit_amount);
                 tr {
                     th scope="row" {
                         (merchant_text(&row.description))
-                        small { (row.quantity) " × " (each) }
+                        small { (row.quantity) " × " (money(row.unit_amount)) }
                     }
-                    td { (money(sum(row.quantity, row.unit_amount))) }
+                    td { (money(sum(row))) }
                 }
             }
         }
     };
-    let discount = invoice.amount_discount.filter(|discount| *discount > 0);
-    let tax = invoice.amount_tax.filter(|tax| *tax > 0);
-    let subtotal = rows.iter().map(|row| sum(row.quantity, row.unit_amount)).sum();
-    let totals = [
-        (texts.subtotal(), discount.or(tax).map(|_| subtotal)),
-        (texts.discount(), discount.map(|discount| -discount)),
-        (texts.tax(), tax),
-        (texts.total(), Some(invoice.amount)),
-    ];
     let foot = html! {
         tfoot {
-            @for (name, part) in totals {
-                @if let Some(part) = part { tr { th scope="row" { (name) } td { (money(part)) } } }
+            @for row in totals(texts, invoice) {
+                tr { th scope="row" { (row.name) } td { (money(row.minor)) } }
             }
         }
     };
@@ -62,4 +52,24 @@ pub(super) fn table(reader: Reader, invoice: &Invoice) -> Markup {
             table { (lines) (foot) }
         }
     }
+}
+
+/// The amount of a line. The total fits, so each does.
+pub(super) fn sum(row: &Item) -> i64 {
+    row.quantity.saturating_mul(row.unit_amount)
+}
+
+/// The total of the invoice, and how it comes about.
+pub(super) fn totals(texts: &Texts, invoice: &Invoice) -> Vec<Row> {
+    let discount = invoice.amount_discount.filter(|discount| *discount > 0);
+    let tax = invoice.amount_tax.filter(|tax| *tax > 0);
+    let rows = invoice.items.rows();
+    let subtotal = discount.or(tax).filter(|_| !rows.is_empty()).map(|_| rows.iter().map(sum).sum());
+    let parts = [
+        Row::part(texts.subtotal(), subtotal),
+        Row::part(texts.discount(), discount.map(|discount| -discount)),
+        Row::part(texts.tax(), tax),
+        Some(Row::total(texts.total(), invoice.amount)),
+    ];
+    parts.into_iter().flatten().collect()
 }

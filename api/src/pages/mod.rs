@@ -2,6 +2,7 @@
 //! /v1: there is no key, and the secret URL grants access. No cookies, no card numbers, no third-party scripts.
 
 mod challenge;
+mod documents;
 mod error_page;
 mod invoice_lines;
 mod layout;
@@ -12,6 +13,7 @@ mod pay_response;
 mod posted_form;
 mod reader;
 mod receipt;
+mod sheets;
 mod token;
 mod totals;
 mod view;
@@ -31,11 +33,13 @@ use engine::PageKind;
 use engine::PageState;
 use engine::PayOutcome;
 use engine::PaySubmission;
+use engine::Payable;
 use foundation::error::Error;
 use foundation::form::whole_number;
 use foundation::queues;
 use queue::Wake;
 
+pub(crate) use self::documents::Documents;
 use self::error_page::ErrorPage;
 use self::pay_response::{Reply, Sender};
 use self::reader::Reader;
@@ -53,6 +57,9 @@ pub(crate) fn router(app: &App) -> Router<App> {
     Router::new()
         .route("/pay/i/{token}", page_of(PageKind::Invoice))
         .route("/pay/l/{token}", page_of(PageKind::Link))
+        .route("/pay/i/{token}/invoice.pdf", get(invoice_pdf))
+        .route("/pay/i/{token}/receipt.pdf", receipt_pdf(PageKind::Invoice))
+        .route("/pay/l/{token}/receipt.pdf", receipt_pdf(PageKind::Link))
         .merge(challenge::router())
         .layer(from_fn(retry::run))
         .layer(from_fn_with_state(app.clone(), limit_by_address))
@@ -85,6 +92,30 @@ async fn limit_by_address(State(app): State<App>, mut request: Request, next: Ne
     response
 }
 
+async fn invoice_pdf(
+    State(app): State<App>,
+    Extension(reader): Extension<Reader>,
+    Token(token): Token,
+) -> Result<Response, ErrorPage> {
+    let address = PageAddress { kind: PageKind::Invoice, token: &token };
+    let page = engine::open_page(&app.db, address, reader.payment, app.clock.now()).await?;
+    let Payable::Invoice(invoice) = &page.payable else { return Err(ApiError::no_route("no such document").into()) };
+    let name = invoice.number.map_or_else(|| invoice.id.to_string(), |number| number.to_string());
+    Ok(app.documents.response(sheets::invoice(reader, &page, invoice), &name).await?)
+}
+
+/// The receipt of a page that was paid; 404 before.
+fn receipt_pdf(kind: PageKind) -> axum::routing::MethodRouter<App> {
+    get(async move |State(app): State<App>, Extension(reader): Extension<Reader>, Token(token): Token| {
+        let address = PageAddress { kind, token: &token };
+        let page = engine::open_page(&app.db, address, reader.payment, app.clock.now()).await?;
+        match sheets::receipt(reader, &page) {
+            Some(sheet) => Ok(app.documents.response(sheet, "receipt").await?),
+            None => Err(ErrorPage::from(ApiError::no_route("no such document"))),
+        }
+    })
+}
+
 /// Renders the page in its current state.
 async fn render(
     app: &App,
@@ -95,7 +126,7 @@ async fn render(
 ) -> Result<Response, ErrorPage> {
     let page = engine::open_page(&app.db, address, reader.payment, app.clock.now()).await?;
     let tokenization_config = CardTokenizationConfig::of_payee(app, &page.payee);
-    let (title, body) = view::render(reader, &page, tokenization_config.as_ref(), form);
+    let (title, body) = view::render(reader, &page, address.token, tokenization_config.as_ref(), form);
     let mut response = match &tokenization_config {
         Some(tokenization_config) if page.state == PageState::Open => {
             layout::card_page(reader, status, &title, &body, tokenization_config)
@@ -190,12 +221,17 @@ async fn payment_response(
         return Ok(sender.response(StatusCode::OK, reply));
     }
     if sender == Sender::Script {
-        let page = engine::open_page(&app.db, address, Some(payment.id), app.clock.now()).await?;
-        // The payment may have changed since, and this message is final: the page is not loaded again.
-        let current = page.payment.as_ref().unwrap_or(payment);
-        let lines = messages::of_payment(reader.texts(), current, page.state).filter(|_| page.state == PageState::Open);
-        if let Some(lines) = lines {
-            return Ok(sender.response(StatusCode::OK, Reply::ShowMessage(&lines)));
+        match engine::open_page(&app.db, address, Some(payment.id), app.clock.now()).await {
+            Ok(page) => {
+                // The payment may have changed since, and this message is final: the page is not loaded again.
+                let current = page.payment.as_ref().unwrap_or(payment);
+                let lines = messages::of_payment(reader.texts(), current, page.state);
+                if let Some(lines) = lines.filter(|_| page.state == PageState::Open) {
+                    return Ok(sender.response(StatusCode::OK, Reply::ShowMessage(&lines)));
+                }
+            }
+            // The payment has begun, so an error page would say wrongly that nothing was charged.
+            Err(error) => tracing::warn!(%error, payment = %payment.id, "the page could not be read after a payment"),
         }
     }
     Ok(sender.response(StatusCode::OK, Reply::GoTo(&back)))

@@ -19,7 +19,9 @@ pub(super) fn notices(reader: Reader, page: &PayPage, message: Option<&str>) -> 
     html! {
         @if let Some(message) = message { (failed(&[message.to_owned()])) }
         @match (page.state, action) {
-            (PageState::Open, _) => {},
+            (PageState::Open, _) => {
+                @if is_late(reader, page) { div.notice role="status" { p { (texts.not_charged()) } } }
+            },
             (PageState::UnderWay, Some(token)) => {
                 div.notice role="status" {
                     p { (texts.confirm_with_bank()) }
@@ -46,6 +48,11 @@ fn failed(lines: &[String]) -> Markup {
     }
 }
 
+/// Whether the reader's submission was refused. The URL of a payer who paid may say so, too, after a change by hand.
+fn is_late(reader: Reader, page: &PayPage) -> bool {
+    reader.is_late && page.payment.is_none()
+}
+
 fn of_state(reader: Reader, page: &PayPage, state: PageState) -> Markup {
     let texts = reader.texts();
     let paid_at = match &page.payable {
@@ -58,7 +65,7 @@ fn of_state(reader: Reader, page: &PayPage, state: PageState) -> Markup {
         PageState::UnderWay => ("notice", "status", texts.under_way()),
         PageState::Returning => ("notice", "status", texts.returning()),
         PageState::TooManyDeclined => ("notice bad", "alert", texts.too_many_declined(MERCHANT)),
-        PageState::Paid if reader.is_late => ("notice", "status", texts.already_paid()),
+        PageState::Paid if is_late(reader, page) => ("notice", "status", texts.already_paid()),
         PageState::Paid => {
             ("notice good", "status", paid_at.clone().map_or_else(|| texts.paid(), |at| texts.paid_at(at)))
         }
@@ -79,7 +86,7 @@ fn of_state(reader: Reader, page: &PayPage, state: PageState) -> Markup {
     html! {
         div class=(class) role=(role) {
             p { (with_merchant_text(&sentence, &page.payee.name)) }
-            @if let Some(late) = late.filter(|_| reader.is_late) { p { (late) } }
+            @if let Some(late) = late.filter(|_| is_late(reader, page)) { p { (late) } }
         }
     }
 }

@@ -36,7 +36,7 @@ impl Reader {
         let language = Language::of_request(lang.as_deref(), accepted);
         Self {
             language,
-            is_chosen: lang.as_deref() == Some(language.code()),
+            is_chosen: lang.as_deref().and_then(Language::of_tag) == Some(language),
             payment: value(query, PAYMENT).and_then(|id| id.parse().ok()),
             is_late: value(query, LATE).is_some(),
         }
@@ -65,6 +65,13 @@ impl Reader {
         format!("{token}{}", self.query(&[(LATE, "1")]))
     }
 
+    /// The URL of a document of the page, relative to the page.
+    pub(super) fn document(self, token: &str, name: &str) -> String {
+        let payment = self.payment.map(|id| id.to_string());
+        let payment: Vec<_> = payment.iter().map(|id| (PAYMENT, id.as_str())).collect();
+        format!("{token}/{name}{}", self.query(&payment))
+    }
+
     /// The query of a link that keeps the language; not empty, so that it also replaces the query of the current page.
     pub(super) fn query(self, pairs: &[(&str, &str)]) -> String {
         let language = self.is_chosen.then(|| (LANG, self.language.code()));
@@ -75,11 +82,12 @@ impl Reader {
     /// Links to the same page in each language.
     pub(super) fn languages(self) -> Markup {
         let payment = self.payment.map(|id| id.to_string());
-        let payment: Vec<_> = payment.iter().map(|id| (PAYMENT, id.as_str())).collect();
+        let late = self.is_late.then_some((LATE, "1"));
+        let kept: Vec<_> = payment.iter().map(|id| (PAYMENT, id.as_str())).chain(late).collect();
         html! {
             nav.languages aria-label=(self.texts().language()) {
                 @for language in Language::iter().copied() {
-                    @let link = Self { language, is_chosen: true, ..self }.query(&payment);
+                    @let link = Self { language, is_chosen: true, ..self }.query(&kept);
                     @let is_current = (language == self.language).then_some("true");
                     a href=(link) lang=(language.code()) hreflang=(language.code()) aria-current=[is_current] {
                         (language.language_name())

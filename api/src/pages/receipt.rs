@@ -2,26 +2,24 @@
 
 use domain::modifiers::Parts;
 use domain::payments::{Payment, Status};
-use engine::PageState;
 use engine::PayPage;
 use engine::Payable;
 use maud::{Markup, html};
-use texts::moment;
+use texts::{Texts, moment};
 
 use super::reader::Reader;
-use super::totals::parts;
+use super::totals::{Row, parts};
 use crate::html::merchant_text;
 
-/// The receipt; empty unless the page was paid by a payment. The card is shown to its payer only, whose URL names the
-/// payment: others may have the page's URL, too.
-pub(super) fn receipt(reader: Reader, page: &PayPage) -> Markup {
+/// The receipt; empty unless a payment has paid the page, also if the invoice was voided since.
+pub(super) fn receipt(reader: Reader, page: &PayPage, token: &str) -> Markup {
     let (number, description, paid_at) = match &page.payable {
         Payable::Invoice(invoice) => (invoice.number, &invoice.description, invoice.paid_at),
         Payable::Link(link) => (None, &link.description, link.paid_at),
     };
-    let Some(payment) = page.paid_by.as_ref().filter(|_| page.state == PageState::Paid) else { return html! {} };
+    let Some(payment) = &page.paid_by else { return html! {} };
     let (texts, payee) = (reader.texts(), &page.payee);
-    let card = payment.card_brand.as_deref().zip(payment.card_last4.as_ref());
+    let pdf = reader.document(token, "receipt.pdf");
     html! {
         section id="receipt" {
             h2 { (texts.receipt()) }
@@ -31,33 +29,46 @@ pub(super) fn receipt(reader: Reader, page: &PayPage) -> Markup {
                 @if let Some(customer) = &page.billed_to { dt { (texts.billed_to()) } dd { (merchant_text(customer)) } }
                 @if let Some(description) = description { dt { (texts.paid_for()) } dd { (merchant_text(description)) } }
                 @if let Some(at) = paid_at { dt { (texts.date()) } dd { (moment(reader.language, &payee.timezone, at)) } }
-                @if reader.payment == Some(payment.id) {
-                    @if let Some((brand, last4)) = card {
-                        dt { (texts.card()) } dd { (texts.card_ending(brand_name(brand), last4)) }
-                    }
-                    dt { (texts.payment()) } dd.id { (payment.id) }
+                @for (name, value) in card_of_payer(reader, payment).into_iter().flatten() {
+                    dt { (name) } dd { (value) }
                 }
             }
-            (totals(reader, payment))
+            dl.sum {
+                @for row in rows(texts, payment) {
+                    div.total[row.is_total] { dt { (row.name) } dd { (reader.price(row.minor, payment.currency)) } }
+                }
+            }
+            @if let Some(contact) = &payee.support_contact {
+                p.contact { (texts.questions()) " " (merchant_text(contact)) }
+            }
+            p.pdf { a href=(pdf) { "PDF" } }
         }
     }
 }
 
-fn totals(reader: Reader, payment: &Payment) -> Markup {
-    let (texts, price) = (reader.texts(), |minor| reader.price(minor, payment.currency));
-    // The receipt keeps the paid total; a later void or refund is an extra row.
+/// The paid total with its parts. The receipt keeps it: a later void or refund is an extra row.
+pub(super) fn rows(texts: &Texts, payment: &Payment) -> Vec<Row> {
     let was_cancelled = payment.status == Status::Cancelled;
     let refunded = if was_cancelled { payment.amount } else { payment.amount_refunded };
-    html! {
-        dl.sum {
-            @if let Some(base) = payment.amount_base {
-                @let Payment { amount_surcharge: surcharge, amount_tax: tax, amount_tip: tip, .. } = *payment;
-                (parts(reader, &Parts { base, surcharge, tax, tip, total: payment.amount }, payment.currency, false))
-            }
-            div.total { dt { (texts.total_paid()) } dd { (price(payment.amount)) } }
-            @if refunded > 0 { div { dt { (texts.refunded_since()) } dd { (price(refunded)) } } }
-        }
+    let mut rows = Vec::new();
+    if let Some(base) = payment.amount_base {
+        let Payment { amount_surcharge: surcharge, amount_tax: tax, amount_tip: tip, .. } = *payment;
+        rows.extend(parts(texts, &Parts { base, surcharge, tax, tip, total: payment.amount }));
     }
+    rows.push(Row::total(texts.total_paid(), payment.amount));
+    rows.extend(Row::part(texts.refunded_since(), Some(refunded).filter(|refunded| *refunded > 0)));
+    rows
+}
+
+/// The card and the id of the payment, for its payer, whose URL names it: others may have the page's URL, too.
+pub(super) fn card_of_payer(reader: Reader, payment: &Payment) -> [Option<(String, String)>; 2] {
+    let texts = reader.texts();
+    let is_payer = reader.payment == Some(payment.id);
+    let card = payment.card_brand.as_deref().zip(payment.card_last4.as_ref()).filter(|_| is_payer);
+    [
+        card.map(|(brand, last4)| (texts.card(), texts.card_ending(brand_name(brand), last4))),
+        is_payer.then(|| (texts.payment(), payment.id.to_string())),
+    ]
 }
 
 fn brand_name(brand: &str) -> &str {

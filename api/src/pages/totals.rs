@@ -4,6 +4,7 @@ use domain::modifiers::Parts;
 use engine::PayPage;
 use foundation::money::Currency;
 use maud::{Markup, html};
+use texts::Texts;
 
 use super::reader::Reader;
 use crate::html::Price;
@@ -62,11 +63,17 @@ impl Totals {
         if !self.with_tip.has_additions() {
             return html! {};
         }
+        let texts = self.reader.texts();
         html! {
             dl.sum {
-                (parts(self.reader, &self.with_tip, self.currency, !self.tip_selected))
+                @for row in parts_before_tip(texts, &self.with_tip) {
+                    div { dt { (row.name) } dd { (self.price(row.minor)) } }
+                }
+                @if let Some(tip) = self.tip() {
+                    div data-tip hidden[!self.tip_selected] { dt { (texts.tip()) } dd { (tip) } }
+                }
                 div.total {
-                    dt { (self.reader.texts().total_to_pay()) }
+                    dt { (texts.total_to_pay()) }
                     dd aria-live="polite" { (self.switchable()) }
                 }
             }
@@ -83,16 +90,36 @@ impl Totals {
     }
 }
 
-/// The rows of the parts of a total, without the total itself.
-pub(super) fn parts(reader: Reader, parts: &Parts, currency: Currency, tip_hidden: bool) -> Markup {
-    let texts = reader.texts();
-    let added = [(texts.amount(), Some(parts.base)), (texts.surcharge(), parts.surcharge), (texts.tax(), parts.tax)];
-    html! {
-        @for (name, part) in added {
-            @if let Some(part) = part { div { dt { (name) } dd { (reader.price(part, currency)) } } }
-        }
-        @if let Some(tip) = parts.tip {
-            div data-tip hidden[tip_hidden] { dt { (texts.tip()) } dd { (reader.price(tip, currency)) } }
-        }
+/// A total, or a part of it.
+pub(super) struct Row {
+    pub(super) name: String,
+    /// In minor units.
+    pub(super) minor: i64,
+    pub(super) is_total: bool,
+}
+
+impl Row {
+    pub(super) fn total(name: String, minor: i64) -> Self {
+        Self { name, minor, is_total: true }
     }
+
+    /// `None` for an amount that there is not.
+    pub(super) fn part(name: String, minor: Option<i64>) -> Option<Self> {
+        minor.map(|minor| Self { name, minor, is_total: false })
+    }
+}
+
+/// The parts of a total but the tip.
+fn parts_before_tip(texts: &Texts, parts: &Parts) -> impl Iterator<Item = Row> {
+    let rows = [
+        Row::part(texts.amount(), Some(parts.base)),
+        Row::part(texts.surcharge(), parts.surcharge),
+        Row::part(texts.tax(), parts.tax),
+    ];
+    rows.into_iter().flatten()
+}
+
+/// The parts of a total.
+pub(super) fn parts(texts: &Texts, parts: &Parts) -> impl Iterator<Item = Row> {
+    parts_before_tip(texts, parts).chain(Row::part(texts.tip(), parts.tip))
 }

@@ -30,6 +30,7 @@ pub(super) struct FormState {
 pub(super) fn render(
     reader: Reader,
     page: &PayPage,
+    token: &str,
     tokenization_config: Option<&CardTokenizationConfig>,
     form_state: &FormState,
 ) -> (String, Markup) {
@@ -39,14 +40,14 @@ pub(super) fn render(
     let body = html! {
         @if payee.mode == Mode::Test { p.test { (reader.texts().test_mode()) } }
         (notices(reader, page, form_state.message.as_deref()))
-        (receipt(reader, page))
-        (about(reader, page, form.map(|(_, totals)| totals)))
+        (receipt(reader, page, token))
+        (about(reader, page, token, form.map(|(_, totals)| totals)))
         @match (form, *state) {
             (Some((tokenization_config, totals)), _) => (pay_form::form(reader, payee, tokenization_config, totals)),
             (None, PageState::Open) => (pay_form::no_form(reader, payee, tokenization_config.is_some())),
             (None, _) => {},
         }
-        @if let Some(contact) = &payee.support_contact {
+        @if let Some(contact) = payee.support_contact.as_ref().filter(|_| page.paid_by.is_none()) {
             p.contact { (reader.texts().questions()) " " (merchant_text(contact)) }
         }
         (reader.languages())
@@ -66,7 +67,7 @@ pub(super) fn render(
 }
 
 /// What is paid, and to whom.
-fn about(reader: Reader, page: &PayPage, totals: Option<&Totals>) -> Markup {
+fn about(reader: Reader, page: &PayPage, token: &str, totals: Option<&Totals>) -> Markup {
     let PayPage { payee, payable, state, .. } = page;
     let (texts, money) = (reader.texts(), payable.money());
     let badge = match state {
@@ -90,7 +91,7 @@ fn about(reader: Reader, page: &PayPage, totals: Option<&Totals>) -> Markup {
             }
             @if let Some(badge) = badge { p.badge { (badge) } }
             @match payable {
-                Payable::Invoice(invoice) => (of_invoice(reader, invoice, page)),
+                Payable::Invoice(invoice) => (of_invoice(reader, invoice, page, token)),
                 Payable::Link(link) => (of_link(reader, link, page)),
             }
             @if let Some(totals) = totals { (totals.list()) }
@@ -98,7 +99,7 @@ fn about(reader: Reader, page: &PayPage, totals: Option<&Totals>) -> Markup {
     }
 }
 
-fn of_invoice(reader: Reader, invoice: &Invoice, page: &PayPage) -> Markup {
+fn of_invoice(reader: Reader, invoice: &Invoice, page: &PayPage, token: &str) -> Markup {
     let (texts, language, zone) = (reader.texts(), reader.language, &page.payee.timezone);
     html! {
         @if let Some(description) = &invoice.description { p { (merchant_text(description)) } }
@@ -115,6 +116,7 @@ fn of_invoice(reader: Reader, invoice: &Invoice, page: &PayPage) -> Markup {
             }
         }
         (invoice_lines::table(reader, invoice))
+        p.pdf { a href=(reader.document(token, "invoice.pdf")) { "PDF" } }
     }
 }
 

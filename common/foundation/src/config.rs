@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::crypto::{EncryptionKey, KeyRing, Pepper, Peppers, Secret};
@@ -400,6 +401,16 @@ pub fn card_gateway_public_url() -> Result<Option<String>, ConfigError> {
         Some(url) => Some(url),
         None => card_gateway_url()?,
     })
+}
+
+/// `FONTS_DIRS`: the folders with the fonts of documents, separated by colons; those of the system by default.
+///
+/// # Errors
+/// If its `_FILE` variant cannot be read.
+pub fn fonts_dirs() -> Result<Vec<PathBuf>, ConfigError> {
+    const SYSTEM: &str = "/usr/share/fonts:/usr/local/share/fonts:/System/Library/Fonts:/Library/Fonts";
+    let folders = optional("FONTS_DIRS")?.unwrap_or_else(|| SYSTEM.to_owned());
+    Ok(std::env::split_paths(&folders).collect())
 }
 
 /// `STRIPE_URL`: the base URL of Stripe's API, if it is another than Stripe's own.

@@ -13,8 +13,13 @@ impl L10n {
     /// The language of a request: that of its `lang` parameter or, without a known one, the preferred one of its
     /// `Accept-Language` (RFC 9110 §12.5.4); English if none is known.
     pub fn of_request(lang: Option<&str>, accept_language: Option<&str>) -> Self {
-        let chosen = lang.and_then(|lang| Self::iter().find(|language| language.code() == lang).copied());
-        chosen.unwrap_or_else(|| Self::langneg(accept_language.unwrap_or_default()))
+        lang.and_then(Self::of_tag).unwrap_or_else(|| Self::langneg(accept_language.unwrap_or_default()))
+    }
+
+    /// The language of a tag of BCP 47, such as `de` or `de-AT`.
+    pub fn of_tag(tag: &str) -> Option<Self> {
+        let code = tag.split('-').next().unwrap_or_default();
+        Self::iter().find(|language| language.code().eq_ignore_ascii_case(code)).copied()
     }
 
     /// The code of ISO 639, such as `de`.

@@ -17,7 +17,7 @@ use testkit::tools;
 const FILE_SYSTEMS: [(&str, &str, &str); 3] = [
     ("daemon", "trixie", "docker.io,docker-cli,docker-buildx,docker-compose,iptables"),
     ("servers.tar", "trixie", "postgresql-17,redis-server,prometheus,haproxy"),
-    ("base.tar", "bookworm", "tzdata"),
+    ("base.tar", "bookworm", "tzdata,fonts-noto-core,fonts-droid-fallback"),
 ];
 /// The services whose images are made of `servers.tar`. Grafana is not in Debian.
 const SERVERS: [&str; 4] = ["postgres", "redis", "prometheus", "balancer"];

@@ -84,10 +84,11 @@ fn literal(text: &str) -> Option<&str> {
 // --- the code -----------------------------------------------------------------------------------------------------------
 
 /// The crates of the workspace that a crate may use, lowest layer first. What is not listed may use nothing of ours but `queue`.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 8] = [
     ("foundation", &["queue"]),
     ("egress", &["foundation"]),
     ("texts", &["foundation"]),
+    ("documents", &[]),
     ("providers", &["foundation", "egress"]),
     ("domain", &["foundation", "egress", "providers"]),
     ("engine", &["foundation", "providers", "domain", "queue"]),

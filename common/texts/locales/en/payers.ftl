@@ -49,10 +49,10 @@ too-many-declined = Too many cards were declined here, so this cannot be paid ri
 # $moment (String) - day and time
 paid-at = Paid on { $moment }. Thank you.
 # $moment (String) - day and time
-paid-on = Paid on { $moment }.
+paid-on = Paid on { $moment }. If you paid in another window, that payment is the one shown here.
 paid = Paid. Thank you.
 already-paid = Already paid. Your card was not charged.
-not-charged = Your card was not charged.
+not-charged = This attempt charged nothing.
 # $payee (String)
 voided = This invoice was voided by { $payee }. There is nothing to pay.
 # $payee (String)

@@ -1,6 +1,7 @@
 //! Payment pages of invoices and links: rendering, payment, and rejected input.
 
 mod card_form;
+mod documents;
 mod expiry;
 mod modifiers;
 mod paying;

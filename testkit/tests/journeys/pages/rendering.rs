@@ -40,7 +40,7 @@ async fn invoice_pages_show_items_and_totals() -> Result<()> {
             "INV-000001",
             "November",
             "Hours",
-            "4 × $2,500.50",
+            "4 × <span class=\"amount\">$2,500.50",
             "$10,002.00",
             "$0.00",
             "Tax",
@@ -235,6 +235,7 @@ async fn the_page_has_the_language_of_its_reader() -> Result<()> {
         (Some("pt, fr;q=0.3, ja;q=0.7"), None, "ja"),
         (Some("pt-BR, *;q=0.1"), None, "en"),
         (Some("de"), Some("es"), "es"),
+        (None, Some("FR-ch"), "fr"),
         (Some("de"), Some("xx"), "de"),
         (Some("\"><script>"), Some("%22%3E"), "en"),
     ] {

@@ -61,6 +61,11 @@ impl Payer {
         self.read(&self.path).await
     }
 
+    /// The response at the path itself, such as a document.
+    pub(crate) async fn response(&self) -> Result<Response> {
+        self.browser.get(&self.path).await
+    }
+
     async fn read(&self, path: &str) -> Result<Page> {
         let response = self.browser.get(path).await?;
         let html = String::from_utf8(response.bytes.clone())?;

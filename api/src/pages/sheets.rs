@@ -1,0 +1,98 @@
+//! The content of a page's documents.
+
+use ::documents::{Line, Sheet, Total};
+use domain::accounts::Mode;
+use domain::invoices::{Invoice, Item};
+use engine::PageState;
+use engine::PayPage;
+use engine::Payable;
+use foundation::money::Currency;
+use texts::{date, moment};
+
+use super::invoice_lines;
+use super::reader::Reader;
+use super::receipt;
+use super::totals::Row;
+
+/// The invoice, with what was paid.
+pub(super) fn invoice(reader: Reader, page: &PayPage, invoice: &Invoice) -> Sheet {
+    let (texts, language, zone) = (reader.texts(), reader.language, &page.payee.timezone);
+    let price = |minor| reader.price(minor, invoice.currency).text().to_owned();
+    let badge = match page.state {
+        PageState::Voided => Some(texts.badge_voided()),
+        PageState::Open
+        | PageState::UnderWay
+        | PageState::Returning
+        | PageState::TooManyDeclined
+        | PageState::Paid
+        | PageState::Cancelled
+        | PageState::Expired => page.is_overdue().then(|| texts.badge_overdue()),
+    };
+    let number = invoice.number.map(|number| number.to_string());
+    let mut rows = invoice_lines::totals(texts, invoice);
+    if let Some(payment) = &page.paid_by {
+        rows.extend(receipt::rows(texts, payment).into_iter().skip_while(|row| !row.is_total));
+    }
+    let facts = [
+        number.clone().map(|number| (texts.invoice(), number)),
+        page.billed_to.clone().map(|name| (texts.billed_to(), name)),
+        invoice.issued_at.map(|at| (texts.issued(), date(language, zone, at))),
+        invoice.due_at.map(|at| (texts.due(), date(language, zone, at))),
+    ];
+    let line = |row: &Item| Line {
+        description: row.description.clone(),
+        detail: format!("{} × {}", row.quantity, price(row.unit_amount)),
+        amount: price(invoice_lines::sum(row)),
+    };
+    Sheet {
+        title: [Some(texts.invoice()), number, badge].into_iter().flatten().collect::<Vec<_>>().join(" · "),
+        facts: facts.into_iter().flatten().collect(),
+        description: invoice.description.clone(),
+        columns: [texts.description(), texts.amount()],
+        lines: invoice.items.rows().iter().map(line).collect(),
+        totals: totals(reader, rows, invoice.currency),
+        ..common(reader, page)
+    }
+}
+
+/// The receipt of a page; `None` unless it was paid by a payment.
+pub(super) fn receipt(reader: Reader, page: &PayPage) -> Option<Sheet> {
+    let payment = page.paid_by.as_ref()?;
+    let texts = reader.texts();
+    let (number, description, paid_at) = match &page.payable {
+        Payable::Invoice(invoice) => (invoice.number, &invoice.description, invoice.paid_at),
+        Payable::Link(link) => (None, &link.description, link.paid_at),
+    };
+    let facts = [
+        number.map(|number| (texts.invoice(), number.to_string())),
+        page.billed_to.clone().map(|name| (texts.billed_to(), name)),
+        paid_at.map(|at| (texts.date(), moment(reader.language, &page.payee.timezone, at))),
+    ];
+    Some(Sheet {
+        title: texts.receipt(),
+        facts: facts.into_iter().chain(receipt::card_of_payer(reader, payment)).flatten().collect(),
+        description: description.clone(),
+        totals: totals(reader, receipt::rows(texts, payment), payment.currency),
+        ..common(reader, page)
+    })
+}
+
+fn common(reader: Reader, page: &PayPage) -> Sheet {
+    let (texts, payee) = (reader.texts(), &page.payee);
+    Sheet {
+        language: reader.language.code(),
+        notice: (payee.mode == Mode::Test).then(|| texts.test_mode()),
+        seller: vec![payee.name.clone()],
+        footer: payee.support_contact.iter().map(|contact| format!("{} {contact}", texts.questions())).collect(),
+        ..Sheet::default()
+    }
+}
+
+fn totals(reader: Reader, rows: Vec<Row>, currency: Currency) -> Vec<Total> {
+    let total = |row: Row| Total {
+        name: row.name,
+        amount: reader.price(row.minor, currency).text().to_owned(),
+        is_bold: row.is_total,
+    };
+    rows.into_iter().map(total).collect()
+}

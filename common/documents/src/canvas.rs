@@ -1,0 +1,204 @@
+//! Pages of text and rules, and their PDF.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use krilla::Document;
+use krilla::color::rgb;
+use krilla::geom::{PathBuilder, Point, Rect};
+use krilla::metadata::Metadata;
+use krilla::num::NormalizedF32;
+use krilla::page::PageSettings;
+use krilla::paint::Fill;
+use krilla::surface::Surface;
+use krilla::text::{Font, GlyphId, KrillaGlyph};
+use parley::style::{FontFamily, FontWeight, LineHeight, StyleProperty};
+use parley::{Alignment, AlignmentOptions, FontContext, Layout, LayoutContext};
+
+use crate::fonts::Fonts;
+
+/// A4, and its margin, in points.
+const WIDTH: f32 = 595.28;
+const HEIGHT: f32 = 841.89;
+pub(crate) const MARGIN: f32 = 56.7;
+/// The width between the margins.
+pub(crate) const INNER: f32 = WIDTH - 2.0 * MARGIN;
+/// Below it are only the page numbers.
+const BOTTOM: f32 = HEIGHT - MARGIN - 14.0;
+
+/// A font size in points, and a weight.
+#[derive(Clone, Copy)]
+pub(crate) struct Style {
+    pub(crate) size: f32,
+    pub(crate) is_bold: bool,
+    /// 0 is black, 255 white.
+    pub(crate) gray: u8,
+}
+
+/// A text, broken into lines.
+pub(crate) struct Paragraph {
+    text: String,
+    layout: Layout<u8>,
+}
+
+impl Paragraph {
+    pub(crate) fn height(&self) -> f32 {
+        self.layout.height()
+    }
+}
+
+enum Item {
+    Text { paragraph: Box<Paragraph>, x: f32, y: f32 },
+    Rule { y: f32, height: f32 },
+}
+
+/// Places texts on pages from top to bottom.
+pub(crate) struct Canvas<'a> {
+    fonts: &'a Fonts,
+    context: FontContext,
+    layouts: LayoutContext<u8>,
+    pages: Vec<Vec<Item>>,
+    /// Where the next row begins, from the top of the page.
+    pub(crate) y: f32,
+}
+
+impl<'a> Canvas<'a> {
+    pub(crate) fn new(fonts: &'a Fonts) -> Self {
+        let pages = vec![Vec::new()];
+        Self { fonts, context: fonts.context(), layouts: LayoutContext::new(), pages, y: MARGIN }
+    }
+
+    pub(crate) fn paragraph(&mut self, text: &str, style: Style, width: f32, alignment: Alignment) -> Paragraph {
+        let mut builder = self.layouts.ranged_builder(&mut self.context, text, 1.0, false);
+        builder.push_default(StyleProperty::Brush(style.gray));
+        builder.push_default(StyleProperty::FontFamily(FontFamily::List(Cow::Borrowed(self.fonts.families()))));
+        builder.push_default(StyleProperty::FontSize(style.size));
+        builder.push_default(StyleProperty::LineHeight(LineHeight::FontSizeRelative(1.4)));
+        if style.is_bold {
+            builder.push_default(StyleProperty::FontWeight(FontWeight::BOLD));
+        }
+        builder.push_default(StyleProperty::OverflowWrap(parley::style::OverflowWrap::Anywhere));
+        let mut layout = builder.build(text);
+        layout.break_all_lines(Some(width));
+        layout.align(alignment, AlignmentOptions::default());
+        Paragraph { text: text.to_owned(), layout }
+    }
+
+    /// Begins a page unless this much space is left.
+    pub(crate) fn reserve(&mut self, height: f32) -> bool {
+        if self.y + height <= BOTTOM {
+            return false;
+        }
+        self.pages.push(Vec::new());
+        self.y = MARGIN;
+        true
+    }
+
+    /// Places paragraphs side by side, each at its distance from the left margin, and moves below the highest.
+    pub(crate) fn row(&mut self, paragraphs: Vec<(f32, Paragraph)>) {
+        let height = paragraphs.iter().map(|(_, paragraph)| paragraph.height()).fold(0.0, f32::max);
+        self.reserve(height);
+        for (x, paragraph) in paragraphs {
+            self.push(Item::Text { paragraph: Box::new(paragraph), x: MARGIN + x, y: self.y });
+        }
+        self.y += height;
+    }
+
+    /// Draws a line across the page.
+    pub(crate) fn rule(&mut self, height: f32) {
+        self.push(Item::Rule { y: self.y, height });
+    }
+
+    fn push(&mut self, item: Item) {
+        self.pages.last_mut().expect("there is always a page").push(item);
+    }
+
+    /// Adds page numbers if there are several, and writes the PDF. Equal content gives equal bytes.
+    pub(crate) fn finish(mut self, metadata: Metadata) -> Result<Vec<u8>, krilla::error::KrillaError> {
+        let count = self.pages.len();
+        let style = Style { size: 8.0, is_bold: false, gray: 110 };
+        for page in 0..count {
+            if count > 1 {
+                let paragraph = self.paragraph(&format!("{} / {count}", page + 1), style, INNER, Alignment::End);
+                self.pages[page].push(Item::Text { paragraph: Box::new(paragraph), x: MARGIN, y: HEIGHT - MARGIN });
+            }
+        }
+        let mut document = Document::new();
+        document.set_metadata(metadata);
+        let mut fonts = HashMap::new();
+        let size = PageSettings::from_wh(WIDTH, HEIGHT).expect("a size");
+        for items in self.pages {
+            let mut page = document.start_page_with(size.clone());
+            let mut surface = page.surface();
+            for item in items {
+                match item {
+                    Item::Text { paragraph, x, y } => draw(&mut surface, &mut fonts, &paragraph, x, y),
+                    Item::Rule { y, height } => {
+                        let mut path = PathBuilder::new();
+                        path.push_rect(Rect::from_xywh(MARGIN, y, INNER, height).expect("a rectangle"));
+                        surface.set_fill(Some(fill(200)));
+                        surface.draw_path(&path.finish().expect("a path"));
+                    }
+                }
+            }
+            surface.finish();
+            page.finish();
+        }
+        document.finish()
+    }
+}
+
+fn fill(gray: u8) -> Fill {
+    Fill { paint: rgb::Color::new(gray, gray, gray).into(), opacity: NormalizedF32::ONE, rule: Default::default() }
+}
+
+fn draw(surface: &mut Surface<'_>, fonts: &mut HashMap<(u64, u32), Font>, paragraph: &Paragraph, x: f32, y: f32) {
+    for line in paragraph.layout.lines() {
+        let (mut at, baseline) = (x + line.metrics().offset, y + line.metrics().baseline);
+        for run in line.runs() {
+            let font = run.font().clone();
+            let size = run.font_size();
+            let (data, id) = font.data.into_raw_parts();
+            let Some(font) = font_of(fonts, (id, font.index), data) else { continue };
+            let start = at;
+            let mut glyphs = Vec::<KrillaGlyph>::new();
+            let mut gray = 0;
+            for cluster in run.visual_clusters() {
+                if cluster.is_ligature_continuation() {
+                    if let Some(glyph) = glyphs.last_mut() {
+                        glyph.text_range.end = cluster.text_range().end;
+                    }
+                    continue;
+                }
+                gray = cluster.style().brush;
+                for glyph in cluster.glyphs() {
+                    glyphs.push(KrillaGlyph::new(
+                        GlyphId::new(glyph.id),
+                        glyph.advance / size,
+                        glyph.x / size,
+                        glyph.y / size,
+                        0.0,
+                        cluster.text_range(),
+                        None,
+                    ));
+                    at += glyph.advance;
+                }
+            }
+            surface.set_fill(Some(fill(gray)));
+            surface.draw_glyphs(Point::from_xy(start, baseline), &glyphs, font, &paragraph.text, size, false);
+        }
+    }
+}
+
+fn font_of(
+    fonts: &mut HashMap<(u64, u32), Font>,
+    key: (u64, u32),
+    data: std::sync::Arc<dyn AsRef<[u8]> + Send + Sync>,
+) -> Option<Font> {
+    if let Some(font) = fonts.get(&key) {
+        return Some(font.clone());
+    }
+    let font = Font::new(data.into(), key.1)?;
+    fonts.insert(key, font.clone());
+    Some(font)
+}

@@ -1,0 +1,8 @@
+//! Invoices and receipts as PDF. Knows no account and no amount: it lays out texts.
+
+mod canvas;
+mod fonts;
+mod sheet;
+
+pub use fonts::{Fonts, NoFonts};
+pub use sheet::{Line, Sheet, Total, Unreadable};

@@ -1,0 +1,117 @@
+//! Invoices and receipts as PDF, read by poppler.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use testkit::{TempDir, tools::pdf_programs};
+
+use super::{INVOICES, link};
+use crate::support::{Payer, cluster, created, id, merchant, redirect_payment_id};
+
+/// A name in scripts that no single font has.
+const NAME: &str = "Łukasz Ωμέγα Ада 山田 ひろし नमस्ते ไทย";
+/// Written from right to left.
+const TURNED: [&str; 2] = ["מאיר", "مقعد"];
+
+/// What a program of poppler prints about a document.
+fn read(program: &str, pdf: &[u8]) -> Result<String> {
+    let folder = TempDir::new()?;
+    let file = folder.path().join("document.pdf");
+    fs::write(&file, pdf)?;
+    let mut command = pdf_programs()?.program(program);
+    command.arg(&file);
+    if program == "pdftotext" {
+        command.arg("-");
+    }
+    let output = command.output()?;
+    ensure!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// A document of the page.
+async fn pdf(payer: &Payer, document: &str) -> Result<Vec<u8>> {
+    let (path, query) = payer.path().split_once('?').unwrap_or((payer.path(), ""));
+    let response = payer.at(&format!("{path}/{document}?{query}")).response().await?;
+    ensure!(response.status == 200, "{}: {}", response.status, String::from_utf8_lossy(&response.bytes));
+    assert_eq!(response.header("content-type"), Some("application/pdf"));
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    Ok(response.bytes)
+}
+
+fn assert_has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+}
+
+#[tokio::test]
+async fn an_invoice_is_a_document_with_all_its_texts_in_any_script() -> Result<()> {
+    let merchant = merchant().await?;
+    let body = json!({"name": NAME, "email": "a@shop.example"});
+    let customer = id(created(&merchant.api.post("/v1/customers", body).await?))?;
+    let mut items: Vec<_> = (1..=97)
+        .map(|n| json!({"description": format!("Tin {n} of office tea"), "quantity": 2, "unitAmount": 500}))
+        .collect();
+    items.extend(TURNED.map(|text| json!({"description": text, "quantity": 1, "unitAmount": 1})));
+    items.push(json!({"description": "x".repeat(255), "quantity": 1, "unitAmount": 1}));
+    let body = json!({
+        "customerId": customer, "currency": "USD", "items": items, "amountDiscount": 100, "amountTax": 7, "dueAt": "2030-01-02T00:00:00Z",
+    });
+    let invoice = created(&merchant.api.post(INVOICES, body).await?).clone();
+    let payer = Payer::for_object(&invoice, &cluster().await?.api_url(0))?;
+    payer.open().await?.assert_shows(200, &["/invoice.pdf"]);
+    let document = pdf(&payer, "invoice.pdf").await?;
+    let text = read("pdftotext", &document)?;
+    assert_has(
+        &text,
+        &["Invoice", "INV-000001", "Tin 1 of office tea", "Tin 97 of office tea", "2 × $5.00", "Test mode"],
+    );
+    assert_has(&text, &["Subtotal", "$970.03", "−$1.00", "$0.07", "$969.10", "2 January 2030"]);
+    assert_has(&text, &TURNED);
+    assert_has(&text, &NAME.split(' ').collect::<Vec<_>>());
+    let fonts = read("pdffonts", &document)?;
+    let fonts: Vec<_> = fonts.lines().skip(2).collect();
+    assert!(fonts.len() >= 6, "{fonts:?}");
+    for font in fonts {
+        // Embedded, a subset, with the characters of its glyphs.
+        assert!(font.contains("yes yes yes"), "{font}");
+    }
+    let pages: u32 = read("pdfinfo", &document)?
+        .lines()
+        .find_map(|line| line.strip_prefix("Pages:")?.trim().parse().ok())
+        .context("the number of pages")?;
+    assert!((5..=8).contains(&pages), "{pages} pages");
+    assert_eq!(pdf(&payer, "invoice.pdf").await?, document, "equal content gives equal bytes");
+    let german = pdf(&payer.at(&format!("{}?lang=de", payer.path())), "invoice.pdf").await?;
+    assert_has(&read("pdftotext", &german)?, &["Rechnung", "969,10", "2. Januar 2030"]);
+    assert_eq!(payer.at(&format!("{}/receipt.pdf", payer.path())).response().await?.status, 404, "it is not paid");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_receipt_shows_the_card_to_its_payer_only() -> Result<()> {
+    let merchant = merchant().await?;
+    let (_, payer) = link(&merchant, 500).await?;
+    let response = payer.submit("tok_ok").await?;
+    let payment = redirect_payment_id(&response).context("a payment")?;
+    let of_payer = payer.at(&format!("{}?payment={payment}", payer.path()));
+    let text = read("pdftotext", &pdf(&of_payer, "receipt.pdf").await?)?;
+    assert_has(&text, &["Receipt", "Visa ending in 4242", "Total paid", "$5.00"]);
+    let of_others = read("pdftotext", &pdf(&payer, "receipt.pdf").await?)?;
+    assert_has(&of_others, &["Receipt", "$5.00"]);
+    assert!(!of_others.contains("4242"), "{of_others}");
+    assert_eq!(payer.at(&format!("{}/invoice.pdf", payer.path())).response().await?.status, 404, "it is no invoice");
+    Ok(())
+}
+
+/// Documents take their turn, so that many at once are written one after the other.
+#[tokio::test]
+async fn many_documents_at_once_are_all_written() -> Result<()> {
+    let merchant = merchant().await?;
+    let (_, payer) = super::invoice(&merchant, 500).await?;
+    let first = pdf(&payer, "invoice.pdf").await?;
+    let written = crate::support::concurrently(30, async |_| pdf(&payer, "invoice.pdf").await).await?;
+    assert!(written.iter().all(|document| *document == first));
+    Ok(())
+}
