@@ -15,13 +15,13 @@ fn digest(output: &Output) -> String {
 
 /// Fixed seeds, so that a failure is about the change that is tested. `./dev simulate` runs random ones.
 fn histories_lose_no_money(first: u64) {
-    let output = simulate(&["--first", &first.to_string(), "--seeds", "5"]);
+    let output = simulate(&["--first", &first.to_string(), "--seeds", "2"]);
     digest(&output);
 }
 
 #[test]
 fn a_seed_determines_every_event() {
-    let [first, second] = [0, 0].map(|_| simulate(&["--first", "1", "--seeds", "4"]));
+    let [first, second] = [0, 0].map(|_| simulate(&["--first", "1", "--seeds", "2"]));
     assert_eq!(digest(&first), digest(&second), "the same seeds gave different events");
 }
 
@@ -31,24 +31,27 @@ fn a_request_that_stripe_has_forgotten_is_found_when_it_is_sent_again() {
     assert!(mutant.status.success(), "{}", String::from_utf8_lossy(&mutant.stdout));
 }
 
-// Four tests, so that each ends, and is seen to end, within the time that a test may be silent.
-
-#[test]
-fn histories_1000_to_1004_lose_no_money() {
-    histories_lose_no_money(1000);
+// Many tests of two histories, so that on a busy machine, too, one is seen to end within the time that a suite may be silent.
+macro_rules! histories {
+    ($($name:ident from $first:literal)*) => {
+        $(
+            #[test]
+            fn $name() {
+                histories_lose_no_money($first);
+            }
+        )*
+    };
 }
 
-#[test]
-fn histories_1005_to_1009_lose_no_money() {
-    histories_lose_no_money(1005);
-}
-
-#[test]
-fn histories_1010_to_1014_lose_no_money() {
-    histories_lose_no_money(1010);
-}
-
-#[test]
-fn histories_1015_to_1019_lose_no_money() {
-    histories_lose_no_money(1015);
+histories! {
+    histories_1000_and_1001 from 1000
+    histories_1002_and_1003 from 1002
+    histories_1004_and_1005 from 1004
+    histories_1006_and_1007 from 1006
+    histories_1008_and_1009 from 1008
+    histories_1010_and_1011 from 1010
+    histories_1012_and_1013 from 1012
+    histories_1014_and_1015 from 1014
+    histories_1016_and_1017 from 1016
+    histories_1018_and_1019 from 1018
 }
