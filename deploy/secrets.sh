@@ -29,8 +29,8 @@ for name in postgres_password programs_password gateway_password reader_password
   gateway_card_key gateway_pepper grafana_password $(printf 'redis_%s_password ' $roles); do
   random "$name"
 done
-# Optional secrets, created empty: old keys (comma-separated), and the mail server for receipts.
-for name in old_key_peppers old_encryption_keys gateway_old_card_keys gateway_smtp_url; do
+# Optional secrets, created empty: old keys (comma-separated), and the mail servers.
+for name in old_key_peppers old_encryption_keys gateway_old_card_keys gateway_smtp_url smtp_url; do
   [[ -e $folder/$name ]] || put "$name" < /dev/null
 done
 

@@ -167,8 +167,7 @@ struct Settings {
     /// JSON such as {"tax":{"type":"percent","value":825}}: surcharge, tax, tip; percent in basis points.
     #[arg(long, value_parser = parse_json)]
     modifiers: Option<Value>,
-    /// An origin that may use the publishable keys, such as https://shop.example, in any spelling; may be repeated,
-    /// replaces the list.
+    /// An origin that may use the publishable keys, such as https://shop.example; may be repeated, replaces the list.
     #[arg(long)]
     origin: Option<Vec<WebOrigin>>,
     /// Requests per second allowed for each key.
@@ -180,6 +179,15 @@ struct Settings {
     /// The contact for cardholders on receipts, such as "help@shop.example, +1 555 0100"; "" removes it.
     #[arg(long)]
     support_contact: Option<String>,
+    /// The merchant's address on payers' pages, mails and documents, at most six lines; "" removes it.
+    #[arg(long)]
+    address: Option<String>,
+    /// The merchant's number for tax, shown with the address; "" removes it.
+    #[arg(long)]
+    tax_number: Option<String>,
+    /// The colour of buttons and links on payers' pages, such as #0b57c4; "" removes it.
+    #[arg(long)]
+    color: Option<String>,
     /// Requests allowed at once for each key.
     #[arg(long, requires = "rate_limit", value_parser = clap::value_parser!(i32).range(1..))]
     burst: Option<i32>,
@@ -247,6 +255,9 @@ impl Settings {
             ("burst", json!(self.burst)),
             ("email", json!(self.email)),
             ("support_contact", json!(self.support_contact)),
+            ("address", json!(self.address)),
+            ("tax_number", json!(self.tax_number)),
+            ("color", json!(self.color)),
             ("allow_mock", json!(self.allow_mock.then_some(true))),
         ];
         Output::new(fields.into()).into_json()
@@ -265,6 +276,9 @@ impl Settings {
             rate_limit: self.rate_limit.zip(self.burst),
             email: self.email,
             support_contact: self.support_contact,
+            address: self.address,
+            tax_number: self.tax_number,
+            color: self.color,
             allow_mock: self.allow_mock,
         }
     }
@@ -477,6 +491,9 @@ fn account(row: &accounts::AccountRow) -> Output {
         ("burst", json!(row.burst)),
         ("email", json!(row.email)),
         ("support_contact", json!(row.support_contact)),
+        ("address", json!(row.address)),
+        ("tax_number", json!(row.tax_number)),
+        ("color", json!(row.color)),
         ("connected", json!(row.connected)),
         ("created_at", json!(row.created_at)),
     ])

@@ -58,7 +58,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     #[command(flatten)]
-    Core(CoreCommand),
+    Core(Box<CoreCommand>),
     /// The card gateway: the commands of the `gateway` program, with its environment variables. Each prints one JSON
     /// object.
     #[command(subcommand)]
@@ -151,7 +151,8 @@ struct VerifiedKeys<'a> {
 async fn main() -> ExitCode {
     let cli = Cli::parse();
     // `reconcile` exits with 1 if the books differ, so an error needs another code.
-    let failure = if matches!(cli.command, Command::Core(CoreCommand::Reconcile(_))) { 2 } else { 1 };
+    let failure =
+        if matches!(&cli.command, Command::Core(core) if matches!(**core, CoreCommand::Reconcile(_))) { 2 } else { 1 };
     match run(cli).await {
         Ok(code) => code,
         Err(error) => {
@@ -163,7 +164,7 @@ async fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<ExitCode> {
     let command = match cli.command {
-        Command::Core(command) => command,
+        Command::Core(command) => *command,
         Command::Gateway(command) => {
             console::print_json(&gateway::commands::operate(command, &Actor::named(cli.actor.as_deref())?).await?)?;
             return Ok(ExitCode::SUCCESS);

@@ -1,19 +1,16 @@
 //! The gateway's environment variables. Each is read once, at start.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use foundation::config::{
     ConfigError, INVALID_KEY, INVALID_KEYS, INVALID_URL, http_url, listed, number_or, optional, parsed, rate,
 };
 use foundation::crypto::{EncryptionKey, Pepper, Secret};
-use lettre::message::Mailbox;
-use url::Url;
+use mail::Mailer;
 
 use crate::cards::KeyRing;
 use crate::http::rate_limits::Rates;
-use crate::mail::Mailer;
 
 /// `GATEWAY_BIND`: the address that merchants and browsers connect to.
 ///
@@ -88,54 +85,16 @@ pub fn rates() -> Result<Rates, ConfigError> {
     })
 }
 
-/// How receipts are sent: by `GATEWAY_SMTP_URL` or into `GATEWAY_MAIL_FOLDER`, from `GATEWAY_MAIL_FROM`; `None` if
-/// neither is set. An empty variable counts as not set.
+/// How receipts are sent: by `GATEWAY_SMTP_URL` or into `GATEWAY_MAIL_FOLDER`, from `GATEWAY_MAIL_FROM`, with
+/// `GATEWAY_MAIL_BOUNCES` as the sender of the envelope; `None` without a server and a folder.
 ///
 /// # Errors
-/// Both are set, one is malformed, a password would be sent without TLS, or the sender's address is missing.
+/// As [`mail::mailer`].
 pub fn mailer() -> Result<Option<Mailer>, ConfigError> {
-    const URL: &str = "GATEWAY_SMTP_URL";
-    let wrong = |problem| ConfigError { name: URL, problem };
-    match (optional(URL)?, optional("GATEWAY_MAIL_FOLDER")?) {
-        (None, None) => Ok(None),
-        (Some(_), Some(_)) => Err(wrong("must not be set together with GATEWAY_MAIL_FOLDER")),
-        (None, Some(folder)) => Ok(Some(Mailer::folder(PathBuf::from(folder), mail_from()?))),
-        (Some(url), None) if sends_password_in_clear(&url) => {
-            Err(wrong("would send the password without TLS; add ?tls=required"))
-        }
-        (Some(url), None) => {
-            let mailer = Mailer::smtp(&url, mail_from()?);
-            mailer.map(Some).ok_or(wrong("is not a URL such as smtp://user:password@host:587?tls=required"))
-        }
-    }
-}
-
-fn mail_from() -> Result<Mailbox, ConfigError> {
-    parsed("GATEWAY_MAIL_FROM", "is not an address such as Shop <shop@example.com>", |text| text.parse().ok())
-}
-
-/// Whether the URL has a password and does not guarantee TLS.
-fn sends_password_in_clear(url: &str) -> bool {
-    Url::parse(url).is_ok_and(|url| {
-        let safe = url.scheme() == "smtps" || url.query_pairs().any(|pair| pair == ("tls".into(), "required".into()));
-        url.password().is_some() && !safe
+    mail::mailer(&mail::Variables {
+        server: "GATEWAY_SMTP_URL",
+        folder: "GATEWAY_MAIL_FOLDER",
+        from: "GATEWAY_MAIL_FROM",
+        bounces: "GATEWAY_MAIL_BOUNCES",
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_are_sent_only_over_tls() {
-        for (url, insecure) in [
-            ("smtp://mail.example.com", false),
-            ("smtp://u:p@mail.example.com", true),
-            ("smtp://u:p@mail.example.com?tls=opportunistic", true),
-            ("smtp://u:p@mail.example.com:587?tls=required", false),
-            ("smtps://u:p@mail.example.com", false),
-        ] {
-            assert_eq!(sends_password_in_clear(url), insecure, "{url}");
-        }
-    }
 }

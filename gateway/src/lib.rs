@@ -22,7 +22,6 @@ pub mod inspect;
 pub mod key_check;
 pub mod limits;
 pub mod local_time;
-pub mod mail;
 pub mod migrations;
 pub mod name_inquiry;
 pub mod processing;

@@ -44,6 +44,8 @@ pub(crate) struct App {
     pub(crate) origin: Arc<str>,
     /// The host of the portal, with its port, as users know it.
     pub(crate) host: Arc<str>,
+    /// Whether the service sends e-mails to customers.
+    pub(crate) sends_mail: bool,
     limits: RateLimits,
     /// Sign-ins per second of one address.
     address_rate: u32,
@@ -57,7 +59,8 @@ impl App {
         let limits = RateLimits::new(Some(&config::redis()?), config::rate_limit_timeout()?);
         let address_rate = config::api_limits()?.unknown;
         let host = parsed.authority().into();
-        Ok(Self { api, clock: Clock::system(), origin: origin.into(), host, limits, address_rate })
+        let sends_mail = config::optional("MAIL_FROM")?.is_some();
+        Ok(Self { api, clock: Clock::system(), origin: origin.into(), host, sends_mail, limits, address_rate })
     }
 
     /// The body of /v1's response to a `GET`.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::accounts::{self, AccountSettings, KeyKind};
+use domain::mails;
 use domain::users::{self, Begun, Change, Confirmed, NewPassword, Outcome, Role};
 use foundation::crypto::{Secret, hex};
 use foundation::error::{Error, Result};
@@ -11,7 +12,7 @@ use foundation::web_url::WebOrigin;
 use providers::capabilities::Permission;
 use serde_json::{Map, Value, json};
 
-use crate::actions::{Action, Own};
+use crate::actions::{Action, LANGUAGES, MAILS, Own};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::session::Work;
@@ -149,6 +150,13 @@ async fn make(
             accounts::set(tx, now, account, &settings(body)).await?;
             Ok(Made::object(account))
         }
+        Own::SaveMail => {
+            if !app.sends_mail {
+                return Err(Error::conflict("this service sends no e-mails"));
+            }
+            mails::save_settings(tx, account, &mail_settings(body)?).await?;
+            Ok(Made::object(account))
+        }
         Own::Invite => {
             let (id, token) = users::invite(tx, now, &work.user, string(body, "email"), role(body)?).await?;
             Ok(Made::object(id).secret(&json!({"link": format!("{}/invitations/{}", app.origin, token.expose())})))
@@ -235,9 +243,21 @@ fn settings(body: &Value) -> AccountSettings {
         name: Some(string(body, "name").to_owned()),
         timezone: Some(string(body, "timezone").to_owned()),
         support_contact: Some(string(body, "supportContact").to_owned()),
+        address: Some(strings(body, "address").join("\n")),
+        tax_number: Some(string(body, "taxNumber").to_owned()),
+        color: Some(string(body, "color").to_owned()),
         modifiers: Some(Value::Object(modifiers)),
         ..AccountSettings::default()
     }
+}
+
+fn mail_settings(body: &Value) -> Result<mails::Settings> {
+    let chosen = strings(body, "mails");
+    let [invoices, receipts, collections] = MAILS.map(|name| chosen.contains(&name));
+    let language = LANGUAGES.iter().find(|(name, _)| *name == string(body, "language"));
+    let (_, code) = language.ok_or_else(|| Error::invalid("language", "choose one"))?;
+    let test_recipients = strings(body, "testRecipients").into_iter().map(str::to_owned).collect();
+    Ok(mails::Settings { invoices, receipts, collections, language: (*code).to_owned(), test_recipients })
 }
 
 fn string<'a>(body: &'a Value, name: &str) -> &'a str {

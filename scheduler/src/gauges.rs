@@ -3,6 +3,7 @@
 
 use domain::accounts::Mode;
 use domain::invoices;
+use domain::mails;
 use domain::operations::{self, State};
 use domain::payment_links;
 use domain::recurring_invoices;
@@ -102,6 +103,7 @@ pub(crate) async fn publish_billing(db: &Db, now: Timestamp) -> Result<()> {
     ] {
         metrics::gauge!("billing_oldest_due_age_seconds", "work" => work).set(seconds);
     }
+    metrics::gauge!("mails_oldest_due_age_seconds").set(mails::oldest_due_seconds(db).await?);
     Ok(())
 }
 

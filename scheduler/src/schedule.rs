@@ -17,6 +17,7 @@
 //! | the oldest day of the request log | 1 h | – | `TRUNCATE` |
 //! | sessions and tokens that ended a day ago | 5 s | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
 //! | sessions of the portal's users that have ended, secrets that nobody has looked at | 5 s | `user_sessions_created`, `user_sign_ins_created`, `user_actions_with_secret` | `SKIP LOCKED` |
+//! | e-mails that ended a month ago | 5 s | `mails_ended` | `SKIP LOCKED`, deleted |
 //! | figures of accounts for the portal | 5 s | `figure_cursors_due` | `SKIP LOCKED`, a cursor per account |
 //! | nonces of expired signatures | 5 s | `request_nonces_expiry` | `SKIP LOCKED`, deleted |
 //! | tables to analyze, because they have grown | 1 s | none: file sizes | `ANALYZE` |
@@ -34,6 +35,7 @@ use domain::accounts::Scope;
 use domain::checkout;
 use domain::events;
 use domain::figures;
+use domain::mails;
 use domain::nonces;
 use domain::operations::{self, Origin, SWEEP_BATCH};
 use domain::payment_links::{self, EXPIRY_BATCH};
@@ -486,6 +488,7 @@ impl Scheduler {
         batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || checkout::delete_expired_tokens(&self.db, CLEANUP_BATCH))
             .await?;
         batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || nonces::delete_expired(&self.db, CLEANUP_BATCH)).await?;
+        batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || mails::delete_ended(&self.db, CLEANUP_BATCH)).await?;
         batches(CLEANUP_BATCHES_PER_TICK, CLEANUP_BATCH, || users::clean_up(&self.db, CLEANUP_BATCH)).await
     }
 }

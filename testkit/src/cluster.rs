@@ -136,7 +136,9 @@ impl Builder {
         let redis = Redis::start(&directory.path().join("redis"), redis::Options::default()).await?;
         let mut environment = common_environment(&redis)?;
         let mail = directory.path().join("mail");
-        environment.insert("GATEWAY_MAIL_FOLDER".to_owned(), mail.display().to_string());
+        for folder in ["MAIL_FOLDER", "GATEWAY_MAIL_FOLDER"] {
+            environment.insert(folder.to_owned(), mail.display().to_string());
+        }
         environment.extend(self.environment);
         if self.counts[ProcessKind::Gateway as usize] > 0 {
             run(&programs.path(ProcessKind::Gateway.name())?, &roles.migration_environment(), &["migrate"]).await?;
@@ -457,6 +459,7 @@ fn common_environment(redis: &Redis) -> Result<Environment> {
         ("ENCRYPTION_KEY", random_hex(32)?),
         ("GATEWAY_CARD_KEY", random_hex(32)?),
         ("GATEWAY_PEPPER", random_hex(32)?),
+        ("MAIL_FROM", "invoices@test.example".to_owned()),
         ("GATEWAY_MAIL_FROM", "receipts@test.example".to_owned()),
         // All browsers of a test share one address.
         ("GATEWAY_PUBLIC_RATE", "100000".to_owned()),

@@ -25,6 +25,7 @@ pub mod chaos;
 pub mod fuzz;
 pub mod integration_examples;
 pub mod limits;
+pub mod mail_server;
 pub mod postgres;
 pub mod prometheus;
 pub mod proxy;

@@ -2,13 +2,14 @@
 //! in Postgres decide which worker does what, and the queue only wakes them.
 
 mod fallback;
+mod mails;
 mod webhooks;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use domain::webhooks::dispatch::ATTEMPT_TIMEOUT;
 use egress::Egress;
 use engine::Executor;
@@ -50,6 +51,9 @@ const WAKE_CONCURRENCY: usize = 64;
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a stop waits for running handlers: enough for a provider's timeout and the commit of its outcome.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
+/// Where e-mails to customers are sent.
+const MAIL: mail::Variables =
+    mail::Variables { server: "SMTP_URL", folder: "MAIL_FOLDER", from: "MAIL_FROM", bounces: "MAIL_BOUNCES" };
 
 /// Runs the process until `stop`, configured by environment variables.
 ///
@@ -62,7 +66,14 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
     engine::register_billing_metrics();
     engine::report_accounts(config::metrics_accounts()?);
     webhooks::register_metrics();
+    mails::register_metrics();
     public_url::set(config::public_url()?);
+    let mailer = mail::mailer(&MAIL)?;
+    // The portal offers e-mails by MAIL_FROM.
+    ensure!(
+        mailer.is_some() || config::optional(MAIL.from)?.is_none(),
+        "MAIL_FROM is set without SMTP_URL or MAIL_FOLDER"
+    );
     let redis = config::redis()?;
     let keys = engine::Keys { encryption: config::encryption_keys()?, peppers: None };
     let unchecked = config::keys_unchecked()?;
@@ -91,10 +102,16 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
         internal.drain();
         stop.cancel();
     };
-    let ((), unfinished, ()) = tokio::join!(
+    let mails = async {
+        if let Some(mailer) = mailer {
+            mails::Sender { db: (*work.db).clone(), clock: work.clock.clone(), mailer }.run(&stop).await;
+        }
+    };
+    let ((), unfinished, (), ()) = tokio::join!(
         draining,
         process_work(&work, &redis, money_concurrency, &stop),
         dispatcher.run(stop.cancelled(), SHUTDOWN_TIMEOUT),
+        mails,
     );
     tracing::info!(unfinished, "worker has stopped; recovery continues unfinished operations");
     Ok(())

@@ -94,6 +94,7 @@
   }
 
   form.addEventListener("submit", pay);
+  button.disabled = false;
   if (tip) tip.addEventListener("change", showTotal);
   addEventListener("pageshow", (event) => {
     // Restored from the back/forward cache, with the card still entered and an outdated state: load it afresh.

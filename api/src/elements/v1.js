@@ -52,13 +52,22 @@
   // The chosen language or the browser's, if there are texts in it, or English.
   function languageOf(options) {
     const wanted = options && options.language ? [options.language] : navigator.languages || [];
-    return wanted.map((tag) => String(tag).toLowerCase().split("-")[0]).find((code) => TEXTS[code]) || "en";
+    return wanted.map((tag) => String(tag).toLowerCase().split("-")[0]).find((code) => Object.hasOwn(TEXTS, code)) || "en";
   }
 
   function themeOf(options) {
     const theme = (options && options.appearance && options.appearance.theme) || "light";
     if (!THEMES.includes(theme)) throw new Error(`UnifiedPayments: appearance.theme must be one of ${THEMES.join(", ")}.`);
     return theme;
+  }
+
+  // Texts only: whatever cannot be sent to the frame is refused here.
+  function variablesOf(options) {
+    const variables = Object.entries((options && options.appearance && options.appearance.variables) || {});
+    if (variables.some(([, value]) => typeof value !== "string")) {
+      throw new Error("UnifiedPayments: each of appearance.variables must be a text.");
+    }
+    return Object.fromEntries(variables);
   }
 
   async function post(texts, key, path, body) {
@@ -90,10 +99,12 @@
     const intent = options && options.intent;
     const language = languageOf(options);
     const theme = themeOf(options);
-    const variables = options && options.appearance && options.appearance.variables;
+    const variables = variablesOf(options);
     const texts = TEXTS[language];
     let session = null;
     let frame = null;
+    // Also before the frame is ready.
+    let closeFrame = () => {};
     let submitting = null;
     let unmounted = false;
     let notice = null;
@@ -141,6 +152,7 @@
         };
       });
       addEventListener("message", listen);
+      closeFrame = opened.close;
       element.title = texts.cardDetails;
       element.setAttribute("sandbox", "allow-scripts allow-same-origin allow-forms");
       element.style.cssText = `display: block; width: 100%; height: ${FIRST_HEIGHT}px; border: 0; color-scheme: ${theme === "auto" ? "light dark" : theme};`;
@@ -222,7 +234,7 @@
       unmount: () => {
         unmounted = true;
         if (notice) notice.remove();
-        if (frame) frame.close();
+        closeFrame();
         frame = null;
       },
     };

@@ -13,6 +13,7 @@ use axum::{Extension, Router};
 use domain::payments::{Payment, Status};
 use engine::Challenge;
 use engine::PageKind;
+use engine::PageState;
 use engine::ReturnTo;
 use foundation::queues;
 use maud::html;
@@ -22,6 +23,7 @@ use url::Url;
 
 use super::error_page::ErrorPage;
 use super::layout::{REFRESH_SECONDS, page};
+use super::messages;
 use super::posted_form::PAYMENT;
 use super::reader::Reader;
 use super::token::Token;
@@ -105,20 +107,26 @@ fn redirect_back(reader: Reader, challenge: &Challenge) -> Response {
 /// The page for a payment without a return URL.
 fn status_page(reader: Reader, payment: &Payment) -> Response {
     let texts = reader.texts();
-    let (title, message) = match payment.status {
-        Status::Processing | Status::RequiresAction => (texts.one_moment(), texts.bank_pending()),
-        Status::Declined => (texts.payment_declined(), texts.nothing_charged_close()),
-        Status::Failed => (texts.payment_not_made(), texts.nothing_charged_close()),
+    // Nothing can be tried again here.
+    let failure = || messages::of_payment(texts, payment, PageState::Paid).unwrap_or_default();
+    let (title, lines) = match payment.status {
+        Status::Processing | Status::RequiresAction => (texts.one_moment(), vec![texts.bank_pending()]),
+        Status::Declined => (texts.payment_declined(), failure()),
+        Status::Failed => (texts.payment_not_made(), failure()),
         Status::Authorized
         | Status::PartiallyAuthorized
         | Status::PendingSettlement
         | Status::Settled
-        | Status::PartiallyRefunded
-        | Status::Refunded
-        | Status::Cancelled
-        | Status::Expired => (texts.thank_you(), texts.bank_confirmed()),
+        | Status::PartiallyRefunded => (texts.thank_you(), vec![texts.bank_confirmed()]),
+        Status::Refunded | Status::Cancelled | Status::Expired => (texts.payment(), vec![texts.payment_undone()]),
     };
-    let body = html! { section role="status" { h1 { (title) } p { (message) } } };
+    let body = html! {
+        section role="status" {
+            h1 { (title) }
+            @for line in lines { p { (line) } }
+            @if !payment.status.is_under_way() { p { (texts.close_page()) } }
+        }
+    };
     let mut response = page(reader, StatusCode::OK, &title, &body);
     if payment.status.is_under_way() {
         response.headers_mut().insert(REFRESH, HeaderValue::from_static(REFRESH_SECONDS));

@@ -54,7 +54,9 @@ pub(super) fn render(sender: Sender, reader: Reader, mut response: Response) -> 
         _ => (texts.our_fault(), texts.attempt_charged_nothing()),
     };
     let rendered = match sender {
-        Sender::Form => page(reader, status, &title, &html! { section { h1 { (title) } p { (message) } } }),
+        Sender::Form => {
+            page(reader, status, &title, &html! { section { h1 { (title) } p { (message) } } (reader.languages()) })
+        }
         Sender::Script => sender.response(status, Reply::ShowMessage(&[message])),
     };
     response.headers_mut().extend(rendered.headers().clone());

@@ -23,7 +23,7 @@ use axum::http::header::REFRESH;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{any, get};
 use axum::{Extension, Router};
 use domain::operations::Origin;
 use domain::payments::Payment;
@@ -61,8 +61,14 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/pay/i/{token}/receipt.pdf", receipt_pdf(PageKind::Invoice))
         .route("/pay/l/{token}/receipt.pdf", receipt_pdf(PageKind::Link))
         .merge(challenge::router())
+        .route("/pay/", any(nothing_here))
+        .route("/pay/{*path}", any(nothing_here))
         .layer(from_fn(retry::run))
         .layer(from_fn_with_state(app.clone(), limit_by_address))
+}
+
+async fn nothing_here() -> ErrorPage {
+    ApiError::no_route("no such page").into()
 }
 
 fn page_of(kind: PageKind) -> axum::routing::MethodRouter<App> {
@@ -127,12 +133,8 @@ async fn render(
     let page = engine::open_page(&app.db, address, reader.payment, app.clock.now()).await?;
     let tokenization_config = CardTokenizationConfig::of_payee(app, &page.payee);
     let (title, body) = view::render(reader, &page, address.token, tokenization_config.as_ref(), form);
-    let mut response = match &tokenization_config {
-        Some(tokenization_config) if page.state == PageState::Open => {
-            layout::card_page(reader, status, &title, &body, tokenization_config)
-        }
-        _ => layout::page(reader, status, &title, &body),
-    };
+    let card = tokenization_config.as_ref().filter(|_| page.state == PageState::Open);
+    let mut response = layout::page_of(&page.payee, reader, status, &title, &body, card);
     if matches!(page.state, PageState::UnderWay | PageState::Returning) {
         let has_action = page.payment.as_ref().is_some_and(|payment| notices::action_of(payment).is_some());
         let seconds = if has_action || page.state == PageState::Returning {

@@ -34,7 +34,8 @@ pub(super) fn form(
                 span { (texts.add_tip(tip.text())) }
             }
         }
-        button type="submit" class=[totals.total().size()] data-with=(pay(true)) data-without=(pay(false)) { (pay(totals.tip_selected)) }
+        // The script enables it: without it, a click would lose what was entered.
+        button type="submit" class=[totals.total().size()] data-with=(pay(true)) data-without=(pay(false)) disabled { (pay(totals.tip_selected)) }
         p.muted.safe { (safety) }
     };
     html! {

@@ -14,6 +14,7 @@ use super::notices::notices;
 use super::pay_form;
 use super::reader::Reader;
 use super::receipt::receipt;
+use super::sheets::seller;
 use super::totals::Totals;
 use crate::elements::CardTokenizationConfig;
 use crate::html::merchant_text;
@@ -87,14 +88,19 @@ fn about(reader: Reader, page: &PayPage, token: &str, totals: Option<&Totals>) -
                     Some(totals) => (totals.switchable()),
                     None => (amount),
                 }
-                " " small { (money.currency) }
+                // Not twice, where the notation has no symbol for it.
+                @if !amount.text().contains(money.currency.code()) { " " small { (money.currency) } }
             }
+            @let seller = seller(reader, payee);
             @if let Some(badge) = badge { p.badge { (badge) } }
             @match payable {
                 Payable::Invoice(invoice) => (of_invoice(reader, invoice, page, token)),
                 Payable::Link(link) => (of_link(reader, link, page)),
             }
             @if let Some(totals) = totals { (totals.list()) }
+            @if !seller.is_empty() {
+                p.seller { @for line in seller { (merchant_text(&line)) br; } }
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod events;
 pub mod figures;
 pub mod idempotency;
 pub mod invoices;
+pub mod mails;
 pub mod modifiers;
 pub mod nonces;
 pub mod operations;

@@ -159,7 +159,7 @@ pub struct PayPage {
     /// The amounts that the account adds: surcharge, tax, tip.
     modifiers: Modifiers,
     /// The account's time when it was read.
-    now: Timestamp,
+    pub now: Timestamp,
 }
 
 impl PayPage {

@@ -5,6 +5,7 @@ pub mod actor;
 pub mod calendar;
 pub mod card_number;
 pub mod clock;
+pub mod color;
 pub mod config;
 pub mod console;
 pub mod country;

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use foundation::country::Country;
 use icu_locale_core::{Locale, locale};
 
 use crate::generated::{L10n, L10nLanguage};
@@ -20,6 +21,19 @@ impl L10n {
     pub fn of_tag(tag: &str) -> Option<Self> {
         let code = tag.split('-').next().unwrap_or_default();
         Self::iter().find(|language| language.code().eq_ignore_ascii_case(code)).copied()
+    }
+
+    /// The language of a country (ISO 3166-1) in which nearly everybody reads the same one of these.
+    pub fn of_country(country: Country) -> Option<Self> {
+        match country.code() {
+            "AT" | "DE" | "LI" => Some(Self::De),
+            "AU" | "GB" | "IE" | "NZ" | "US" => Some(Self::En),
+            "AR" | "BO" | "CL" | "CO" | "CR" | "CU" | "DO" | "EC" | "ES" | "GT" | "HN" | "MX" | "NI" | "PA" | "PE"
+            | "PY" | "SV" | "UY" | "VE" => Some(Self::Es),
+            "FR" | "MC" => Some(Self::Fr),
+            "JP" => Some(Self::Ja),
+            _ => None,
+        }
     }
 
     /// The code of ISO 639, such as `de`.

@@ -8,6 +8,7 @@ use foundation::clock::Clock;
 use foundation::db;
 use foundation::server;
 use foundation::telemetry::{self, MetricsHandle};
+use mail::Mailer;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,6 @@ use crate::acquirer::Acquirer;
 use crate::http::app::App;
 use crate::http::rate_limits::RateLimits;
 use crate::http::stall_detector::StallDetector;
-use crate::mail::Mailer;
 use crate::processing::{self, Processor};
 use crate::{config, http, key_check, receipts, sweep};
 

@@ -1,10 +1,11 @@
 //! The text of a receipt. Of the card it knows only the brand and the last four digits.
 
+use mail::one_line;
+
 use super::store::ReceiptData;
 use crate::amount::Amount;
 use crate::id::TransactionId;
 use crate::local_time::format_time;
-use crate::mail::one_line;
 use crate::transactions::TransactionKind;
 
 /// Maximum length of a name or a reference in characters.

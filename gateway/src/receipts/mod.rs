@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use foundation::clock::Clock;
 use futures_util::future::join_all;
+use mail::{Email, Mailer, SendError};
 use sqlx::{PgConnection, PgPool};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::id::TransactionId;
-use crate::mail::{Email, Mailer, SendError};
 use crate::transactions::ReceiptRequest;
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -105,7 +105,8 @@ impl Sender {
         let data = store::receipt_data(&self.db, receipt.transaction_id).await?;
         let (subject, text) = email::compose(receipt.transaction_id, &data);
         let id = format!("{}-{}", receipt.transaction_id, receipt.addressee.name());
-        let email = Email { id, to: receipt.email.clone(), subject, text, date: self.clock.now() };
+        let (to, date) = (receipt.email.clone(), self.clock.now());
+        let email = Email { id, to, subject, text, date, from_name: None, reply_to: None, html: None };
         Ok(self.mailer.send(&email).await)
     }
 

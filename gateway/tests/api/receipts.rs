@@ -1,11 +1,10 @@
 //! Receipts by e-mail: written with the outcome, sent asynchronously to the right recipients, once.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
+use testkit::mail_server::MailServer;
 use testkit::{Builder, Cluster};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 use crate::support::{CHALLENGED, DECLINED, Form, GOOD, World, wait_until};
 
@@ -120,78 +119,6 @@ async fn receipts_without_a_valid_address_are_not_sent() {
     assert!(displayed["contact_email"].is_null());
 }
 
-/// A local mail server that responds to each `RCPT` with the next of these replies and then with 250. A reply with the
-/// prefix `MAIL` is for a `MAIL` instead.
-struct Server {
-    url: String,
-    received: Arc<Mutex<Vec<String>>>,
-    /// The commands that it received.
-    commands: Arc<Mutex<Vec<String>>>,
-}
-
-impl Server {
-    async fn start(replies: Vec<&'static str>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("smtp://{}", listener.local_addr().expect("an address"));
-        let received = Arc::new(Mutex::new(Vec::new()));
-        let replies = Arc::new(Mutex::new(replies.into_iter()));
-        let commands = Arc::new(Mutex::new(Vec::new()));
-        let server = Self { url, received: received.clone(), commands: commands.clone() };
-        #[expect(clippy::disallowed_methods, reason = "it ends with the test")]
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve_connection(stream, replies.clone(), received.clone(), commands.clone()));
-            }
-        });
-        server
-    }
-
-    fn received(&self) -> Vec<String> {
-        self.received.lock().expect("no thread panicked").clone()
-    }
-}
-
-type Replies = Arc<Mutex<std::vec::IntoIter<&'static str>>>;
-
-/// Serves one connection.
-async fn serve_connection(
-    stream: TcpStream,
-    replies: Replies,
-    received: Arc<Mutex<Vec<String>>>,
-    commands: Arc<Mutex<Vec<String>>>,
-) -> std::io::Result<()> {
-    let (read, mut write) = stream.into_split();
-    let mut lines = BufReader::new(read).lines();
-    write.write_all(b"220 test\r\n").await?;
-    while let Some(line) = lines.next_line().await? {
-        let verb = line.split(' ').next().unwrap_or_default().to_ascii_uppercase();
-        commands.lock().expect("no thread panicked").push(verb.clone());
-        let next = || {
-            let mut replies = replies.lock().expect("no thread panicked");
-            let of_mail = replies.as_slice().first().is_some_and(|reply| reply.starts_with("MAIL "));
-            let reply = if of_mail == (verb == "MAIL") { replies.next() } else { None };
-            reply.map_or("250 fine", |reply| reply.trim_start_matches("MAIL "))
-        };
-        let reply = match verb.as_str() {
-            "RCPT" | "MAIL" => next(),
-            "DATA" => {
-                write.write_all(b"354 go on\r\n").await?;
-                let mut email = String::new();
-                while let Some(line) = lines.next_line().await?.filter(|line| line != ".") {
-                    email.push_str(&line);
-                    email.push('\n');
-                }
-                received.lock().expect("no thread panicked").push(email);
-                "250 accepted"
-            }
-            "QUIT" => "221 bye",
-            _ => "250 fine",
-        };
-        write.write_all(format!("{reply}\r\n").as_bytes()).await?;
-    }
-    Ok(())
-}
-
 fn with_server(url: &str) -> Builder {
     Cluster::builder().gateway(1).env("GATEWAY_MAIL_FOLDER", "").env("GATEWAY_SMTP_URL", url)
 }
@@ -213,7 +140,14 @@ async fn wait_until_rescheduled(world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn temporary_mail_errors_are_retried_and_permanent_ones_are_not() {
-    let server = Server::start(vec!["450 later", "451 later", "250 fine", "550 no such user"]).await;
+    let server = MailServer::start(&[
+        ("RCPT", "450 later"),
+        ("RCPT", "451 later"),
+        ("RCPT", "250 fine"),
+        ("RCPT", "550 no such user"),
+    ])
+    .await
+    .expect("a mail server");
     let world = by_smtp(&server.url).await;
     let sold = world.post("sale.php", &with_receipt(world.charge(GOOD))).await;
     for tries in 1..=2 {
@@ -255,7 +189,7 @@ async fn temporary_mail_errors_are_retried_and_permanent_ones_are_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_sender_loses_no_receipt() {
-    let server = Server::start(vec!["MAIL 530 5.7.0 Authentication required"]).await;
+    let server = MailServer::start(&[("MAIL", "530 5.7.0 Authentication required")]).await.expect("a mail server");
     let world = by_smtp(&server.url).await;
     world.post("sale.php", &with_receipt(world.charge(GOOD))).await.is("00");
     wait_until_rescheduled(&world).await;
@@ -269,11 +203,12 @@ async fn a_refused_sender_loses_no_receipt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn mail_server_texts_about_cardholders_are_not_logged() {
     let address = "jane.doe@customer.example";
-    let server = Server::start(vec![
-        "450 4.2.1 <jane.doe@customer.example>: Recipient address is busy",
-        "550 5.1.1 <jane.doe@customer.example>: Recipient address rejected",
+    let server = MailServer::start(&[
+        ("RCPT", "450 4.2.1 <jane.doe@customer.example>: Recipient address is busy"),
+        ("RCPT", "550 5.1.1 <jane.doe@customer.example>: Recipient address rejected"),
     ])
-    .await;
+    .await
+    .expect("a mail server");
     let mut world = World::of(with_server(&server.url).env("RUST_LOG", "debug"), &[]).await;
     world.post("sale.php", &with_receipt(world.charge(GOOD)).with("email", address)).await.is("00");
     wait_until_rescheduled(&world).await;
@@ -290,13 +225,13 @@ async fn mail_server_texts_about_cardholders_are_not_logged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mail_passwords_are_never_sent_without_tls() {
-    let server = Server::start(vec![]).await;
+    let server = MailServer::start(&[]).await.expect("a mail server");
     let with_password = server.url.replace("smtp://", "smtp://shop:hunter2@");
     // The server does not support TLS.
     let world = by_smtp(&format!("{with_password}?tls=required")).await;
     world.post("sale.php", &with_receipt(world.charge(GOOD))).await.is("00");
     wait_until_rescheduled(&world).await;
-    let commands = server.commands.lock().expect("no thread panicked").clone();
+    let commands = server.commands();
     assert!(commands.contains(&"EHLO".to_owned()), "{commands:?}");
     assert!(commands.iter().all(|verb| ["EHLO", "QUIT", "RSET"].contains(&verb.as_str())), "{commands:?}");
     let builder = Cluster::builder().gateway(1).env("GATEWAY_MAIL_FOLDER", "").env("GATEWAY_SMTP_URL", &with_password);
@@ -319,7 +254,7 @@ async fn responses_do_not_wait_for_mail_and_kills_lose_no_receipt() {
     world.cluster.gateway(0).kill9().expect("killed");
     // A later attempt, by a process with another server.
     drop(unresponsive);
-    let server = Server::start(vec![]).await;
+    let server = MailServer::start(&[]).await.expect("a mail server");
     world.execute("UPDATE gateway.receipts SET tries = 7").await;
     make_retries_due(&world).await;
     let again = world.second_gateway(keys(with_server(&server.url))).await;
@@ -331,7 +266,7 @@ async fn responses_do_not_wait_for_mail_and_kills_lose_no_receipt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receipt_is_given_up_after_its_last_attempt() {
-    let server = Server::start(vec!["450 later"; 20]).await;
+    let server = MailServer::start(&[("RCPT", "450 later"); 20]).await.expect("a mail server");
     let world = by_smtp(&server.url).await;
     world.post("sale.php", &with_receipt(world.charge(GOOD))).await.is("00");
     wait_until("the last attempt", async || {

@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use crate::session::Work;
 
+pub(crate) use own::{LANGUAGES, MAILS};
+
 /// What is done to an object, or creates one.
 pub(crate) struct Action {
     /// In the address.
@@ -65,6 +67,7 @@ pub(crate) enum Own {
     RevokeKey,
     SetOrigins,
     SaveSettings,
+    SaveMail,
     Invite,
     RevokeInvitation,
     SetRole,
@@ -176,6 +179,7 @@ impl Action {
                 Own::CreateKey
                 | Own::SetOrigins
                 | Own::SaveSettings
+                | Own::SaveMail
                 | Own::Invite
                 | Own::ChangePassword
                 | Own::AddFactor

@@ -8,6 +8,18 @@ use super::{Action, Kind, Own, Request, Right, action, optional, required};
 /// The roles, as they are chosen.
 pub(crate) const ROLES: &[&str] = &["viewer", "support", "developer", "owner"];
 
+/// The languages of e-mails, with their codes.
+pub(crate) const LANGUAGES: [(&str, &str); 5] =
+    [("English", "en"), ("French", "fr"), ("German", "de"), ("Japanese", "ja"), ("Spanish", "es")];
+const LANGUAGE_NAMES: &[&str] = &[LANGUAGES[0].0, LANGUAGES[1].0, LANGUAGES[2].0, LANGUAGES[3].0, LANGUAGES[4].0];
+
+/// The e-mails that an account can send.
+pub(crate) const MAILS: [&str; 3] = ["invoices", "receipts", "failed collections"];
+
+fn mails() -> Vec<&'static str> {
+    MAILS.to_vec()
+}
+
 fn operations() -> Vec<&'static str> {
     Permission::ALL.iter().map(|operation| operation.name()).collect()
 }
@@ -16,7 +28,7 @@ const fn own(page: &'static str, name: &'static str, label: &'static str, area: 
     action(page, name, label, Right::Area(area), Request::Own(change))
 }
 
-pub(super) const ACTIONS: [Action; 14] = [
+pub(super) const ACTIONS: [Action; 15] = [
     Action {
         fields: &[
             required("kind", "Kind", Kind::Choice(&["secret", "publishable"])),
@@ -39,12 +51,24 @@ pub(super) const ACTIONS: [Action; 14] = [
         fields: &[
             required("name", "Name", Kind::Text),
             optional("supportContact", "Support contact", Kind::Text),
+            optional("address", "Address, one line each", Kind::Lines),
+            optional("taxNumber", "Tax number", Kind::Text),
+            optional("color", "Colour, such as #0b57c4", Kind::Text),
             required("timezone", "Time zone of invoices", Kind::Text),
             optional("tax", "Tax", Kind::Modifier),
             optional("surcharge", "Surcharge", Kind::Modifier),
             optional("tip", "Tip", Kind::Modifier),
         ],
         ..own("settings", "save", "Save", Area::Settings, Own::SaveSettings)
+    },
+    Action {
+        applies: |settings| settings["sendsMail"] == true,
+        fields: &[
+            optional("mails", "Send to customers", Kind::Many(mails)),
+            required("language", "Language", Kind::Choice(LANGUAGE_NAMES)),
+            optional("testRecipients", "Recipients in test mode, one per line", Kind::Lines),
+        ],
+        ..own("settings", "mail", "Save e-mails", Area::Settings, Own::SaveMail)
     },
     Action {
         fields: &[required("email", "E-mail", Kind::Email), required("role", "Role", Kind::Choice(ROLES))],

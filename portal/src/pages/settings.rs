@@ -2,11 +2,13 @@
 
 use axum::response::Html;
 use domain::accounts;
+use domain::mails::{self, Settings};
 use domain::users::Area;
-use maud::html;
+use maud::{Markup, html};
 use serde_json::json;
 
 use super::own_form;
+use crate::actions::{LANGUAGES, MAILS};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::layout::page;
@@ -20,12 +22,20 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
     let settings = json!({
         "name": account.name,
         "supportContact": account.support_contact,
+        "address": account.address.as_deref().map(|address| address.lines().collect::<Vec<_>>()),
+        "taxNumber": account.tax_number,
+        "color": account.color,
         "timezone": account.timezone,
         "tax": modifiers["tax"],
         "surcharge": modifiers["surcharge"],
         "tip": modifiers["tip"],
     });
     let contact = account.support_contact.as_deref().unwrap_or_default();
+    let mail = if app.sends_mail {
+        mail(app, work, notice).await?
+    } else {
+        html! {}
+    };
     let content = html! {
         h1 { (text("Settings")) }
         (notice.markup())
@@ -35,13 +45,40 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
             dt { (text("Provider")) } dd { (account.provider.name()) }
             dt { (text("Name")) } dd { (account.name) }
             dt { (text("Support contact")) } dd { (contact) }
+            dt { (text("Address")) } dd { @for line in account.address.iter().flat_map(|address| address.lines()) { (line) br; } }
+            dt { (text("Tax number")) } dd { (account.tax_number.as_deref().unwrap_or_default()) }
+            dt { (text("Colour")) } dd { (account.color.as_deref().unwrap_or_default()) }
             dt { (text("Time zone of invoices")) } dd { (account.timezone) }
         }
         @if work.user.role.may(Area::Settings) { section.panel {
             h2 { (text("Change")) }
-            p { (text("Cardholders see the name and the support contact on payment pages and receipts. Tax, surcharge and tip are added there: a percentage such as 8.25%, or a fixed amount in minor units.")) }
+            p { (text("Customers see the name, the address, the tax number and the support contact on payment pages, documents and e-mails. Buttons and links there have the colour, darker or lighter where it would be hard to read. Tax, surcharge and tip are added there: a percentage such as 8.25%, or a fixed amount in minor units.")) }
             (own_form(work, ("settings", "save"), None, &settings, notice))
         } }
+        (mail)
     };
     Ok(page(work, "settings", text("Settings"), &content))
+}
+
+async fn mail(app: &App, work: &Work, notice: &Notice) -> Result<Markup, Failure> {
+    let saved = mails::settings(app.api.pool(), work.caller.account_id).await.map_err(Failure::internal)?;
+    let Settings { invoices, receipts, collections, language, test_recipients } = &saved;
+    let on = [invoices, receipts, collections].into_iter().zip(MAILS).filter(|(is_on, _)| **is_on);
+    let on: Vec<_> = on.map(|(_, name)| text(name)).collect();
+    let language = LANGUAGES.iter().find(|(_, code)| code == language).map(|(name, _)| text(name)).unwrap_or_default();
+    let settings = json!({"sendsMail": true, "mails": on, "language": language, "testRecipients": test_recipients});
+    Ok(html! {
+        section.panel {
+            h2 { (text("E-mails to customers")) }
+            dl {
+                dt { (text("Sent")) } dd { @if on.is_empty() { (text("None")) } @else { (on.join(", ")) } }
+                dt { (text("Language")) } dd { (language) }
+                dt { (text("Recipients in test mode")) } dd { (test_recipients.join(", ")) }
+            }
+            @if work.user.role.may(Area::Settings) {
+                p { (text("A customer with a billing address in a country of another of these languages gets e-mails in that one. In test mode only the recipients named here get e-mails.")) }
+                (own_form(work, ("settings", "mail"), None, &settings, notice))
+            }
+        }
+    })
 }

@@ -196,6 +196,8 @@ impl System {
                     ("GATEWAY_BIND", gateway.as_str()),
                     ("GATEWAY_PUBLIC_URL", &gateway_url),
                     ("CARD_GATEWAY_URL", &gateway_url),
+                    ("MAIL_FOLDER", &mail),
+                    ("MAIL_FROM", "invoices@sandbox.example"),
                     ("GATEWAY_MAIL_FOLDER", &mail),
                     ("GATEWAY_MAIL_FROM", "receipts@sandbox.example"),
                     ("METRICS_BIND", &bind),

@@ -131,8 +131,9 @@ pub(crate) fn known_variables() -> BTreeSet<String> {
     for path in ["common/foundation/src/config.rs", "gateway/src/config.rs"] {
         known.extend(functions(path).into_values().flat_map(|function| function.all));
     }
-    // Read by a function that only config.rs calls.
-    known.insert("GATEWAY_MAIL_FROM".to_owned());
+    // Named where they are used: the function that reads them is for two programs.
+    let of_mail = ["SMTP_URL", "MAIL_FOLDER", "MAIL_FROM", "MAIL_BOUNCES"];
+    known.extend(of_mail.iter().flat_map(|name| [(*name).to_owned(), format!("GATEWAY_{name}")]));
     known
 }
 

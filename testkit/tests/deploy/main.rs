@@ -28,7 +28,7 @@ const MANIFESTS: [&str; 7] = [
     "ctl/pod.yaml",
 ];
 /// Variables whose value must be in a file (`NAME_FILE`).
-const SECRETS: [&str; 14] = [
+const SECRETS: [&str; 15] = [
     "DATABASE_URL",
     "PROGRAMS_DATABASE_URL",
     "READER_DATABASE_URL",
@@ -42,6 +42,7 @@ const SECRETS: [&str; 14] = [
     "GATEWAY_OLD_CARD_KEYS",
     "GATEWAY_PEPPER",
     "GATEWAY_SMTP_URL",
+    "SMTP_URL",
     "POSTGRES_PASSWORD",
 ];
 

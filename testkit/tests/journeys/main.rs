@@ -27,6 +27,7 @@ mod invoices;
 mod keys;
 mod limits;
 mod locks;
+mod mails;
 mod operators;
 mod own_data;
 mod pages;

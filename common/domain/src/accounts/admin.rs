@@ -6,6 +6,7 @@ use super::settlement::require_currency;
 use super::{Mode, gateway_accounts};
 use crate::modifiers::Modifiers;
 use foundation::calendar::TimeZone;
+use foundation::color::Color;
 use foundation::crypto::KeyRing;
 use foundation::db;
 use foundation::email::is_internet_email;
@@ -44,12 +45,23 @@ pub struct AccountSettings {
     pub email: Option<String>,
     /// The contact for cardholders' questions; empty for none.
     pub support_contact: Option<String>,
+    /// The lines of the merchant's address for payers; empty for none.
+    pub address: Option<String>,
+    /// The merchant's number for tax for payers; empty for none.
+    pub tax_number: Option<String>,
+    /// The colour of buttons and links on payers' pages, as `#rrggbb`; empty for none.
+    pub color: Option<String>,
     /// Whether a live account may be at the mock, where no money moves.
     pub allow_mock: bool,
 }
 
 /// Maximum length of a support contact.
 const MAX_CONTACT: usize = 200;
+/// Maximum length of an address and number of its lines.
+const MAX_ADDRESS: usize = 400;
+const MAX_ADDRESS_LINES: usize = 6;
+/// Maximum length of a number for tax.
+const MAX_TAX_NUMBER: usize = 50;
 
 impl AccountSettings {
     fn check(&self, mode: Mode) -> Result<()> {
@@ -74,6 +86,25 @@ impl AccountSettings {
             let message =
                 format!("the support contact must have at most {MAX_CONTACT} characters and no control characters");
             return Err(Error::invalid("support_contact", message));
+        }
+        if let Some(address) = &self.address {
+            let lines = address.lines().count();
+            let has_control = address.lines().any(|line| line.contains(char::is_control));
+            if address.chars().count() > MAX_ADDRESS || lines > MAX_ADDRESS_LINES || has_control {
+                let message =
+                    format!("the address must have at most {MAX_ADDRESS_LINES} lines and {MAX_ADDRESS} characters");
+                return Err(Error::invalid("address", message));
+            }
+        }
+        if let Some(number) = &self.tax_number
+            && (number.chars().count() > MAX_TAX_NUMBER || number.contains(char::is_control))
+        {
+            let message =
+                format!("the tax number must have at most {MAX_TAX_NUMBER} characters and no control characters");
+            return Err(Error::invalid("tax_number", message));
+        }
+        if let Some(color) = self.color.as_deref().filter(|color| !color.trim().is_empty()) {
+            color.trim().parse::<Color>().map_err(|error| Error::invalid("color", format!("{color:?} {error}")))?;
         }
         if let Some(zone) = &self.timezone {
             zone.parse::<TimeZone>()
@@ -179,7 +210,9 @@ async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &Acc
             name = coalesce($2, name), timezone = coalesce($3, timezone), partial_capture = coalesce($4, partial_capture),
             partial_refund = coalesce($5, partial_refund), modifiers = coalesce($6, modifiers),
             allowed_origins = coalesce($7, allowed_origins), rate_limit = coalesce($8, rate_limit), burst = coalesce($9, burst),
-            email = coalesce($10, email), support_contact = nullif(coalesce($11, support_contact), '')
+            email = coalesce($10, email), support_contact = nullif(coalesce($11, support_contact), ''),
+            address = nullif(coalesce($12, address), ''), tax_number = nullif(coalesce($13, tax_number), ''),
+            color = nullif(coalesce($14, color), '')
          WHERE id = $1",
         id.uuid(),
         settings.name.as_deref(),
@@ -192,6 +225,9 @@ async fn apply(tx: &mut Transaction<'_, Postgres>, id: AccountId, settings: &Acc
         settings.rate_limit.map(|(_, burst)| burst),
         settings.email.as_deref(),
         settings.support_contact.as_deref().map(str::trim),
+        settings.address.as_deref().map(str::trim),
+        settings.tax_number.as_deref().map(str::trim),
+        settings.color.as_deref().map(|color| color.trim().to_lowercase()),
     )
     .execute(&mut **tx)
     .await?;

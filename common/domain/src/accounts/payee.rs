@@ -4,6 +4,7 @@ use sqlx::PgConnection;
 
 use super::Mode;
 use foundation::calendar::TimeZone;
+use foundation::color::Color;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, ProviderAccountId};
 use providers::ProviderKind;
@@ -16,6 +17,12 @@ pub struct Payee {
     pub name: String,
     /// The merchant's contact for questions of cardholders.
     pub support_contact: Option<String>,
+    /// The lines of the merchant's address.
+    pub address: Option<String>,
+    /// The merchant's number for tax.
+    pub tax_number: Option<String>,
+    /// The colour of buttons and links.
+    pub color: Option<Color>,
     pub mode: Mode,
     /// The time zone of its billing days.
     pub timezone: TimeZone,
@@ -36,8 +43,8 @@ pub struct Payee {
 /// Database errors; [`Error::Internal`] for a time zone that this machine does not know.
 pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
     let row = sqlx::query!(
-        "SELECT a.name, a.support_contact, a.mode, a.timezone, a.provider_account_id, a.modifiers, p.provider, p.unsupported,
-                p.field_key
+        "SELECT a.name, a.support_contact, a.address, a.tax_number, a.color, a.mode, a.timezone, a.provider_account_id,
+                a.modifiers, p.provider, p.unsupported, p.field_key
          FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id WHERE a.id = $1",
         account.uuid(),
     )
@@ -53,6 +60,9 @@ pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
         account_id: account,
         name: row.name,
         support_contact: row.support_contact,
+        address: row.address,
+        tax_number: row.tax_number,
+        color: row.color.and_then(|color| color.parse().ok()),
         mode: row.mode,
         timezone,
         provider_account_id: row.provider_account_id,

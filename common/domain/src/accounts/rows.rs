@@ -35,6 +35,12 @@ pub struct AccountRow {
     pub email: Option<String>,
     /// The contact for cardholders' questions.
     pub support_contact: Option<String>,
+    /// The lines of the merchant's address.
+    pub address: Option<String>,
+    /// The merchant's number for tax.
+    pub tax_number: Option<String>,
+    /// The colour of buttons and links on payers' pages, as `#rrggbb`.
+    pub color: Option<String>,
     /// Whether the account is connected to its provider, or its provider needs no connection.
     pub connected: bool,
     pub created_at: Timestamp,
@@ -46,7 +52,7 @@ macro_rules! select_accounts {
         sqlx::query_as!(
             AccountRow,
             r#"SELECT a.id, a.merchant_id, a.mode, a.name, a.timezone, p.provider, a.partial_capture, a.partial_refund,
-                    a.modifiers, a.allowed_origins, a.rate_limit, a.burst, a.email, a.support_contact, a.created_at,
+                    a.modifiers, a.allowed_origins, a.rate_limit, a.burst, a.email, a.support_contact, a.address, a.tax_number, a.color, a.created_at,
                     p.provider = 'mock' OR p.credentials IS NOT NULL AS "connected!"
              FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id "# + $rest
             $(, $arg)*

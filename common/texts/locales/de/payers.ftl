@@ -41,6 +41,7 @@ continue-with-bank = Weiter zu Ihrer Bank
 
 ## What is paid
 
+tax-number = Steuernr. { $number }
 invoice = Rechnung
 billed-to = Rechnung an
 issued = Ausgestellt
@@ -92,11 +93,11 @@ paid-to = Bezahlt an
 paid-for = Für
 date = Datum
 card = Karte
-card-ending = { $brand } mit Endziffern { $last4 }
+card-ending = { $brand } mit den Endziffern { $last4 }
 payment = Zahlung
 total-paid = Gezahlter Betrag
 refunded-since = Seitdem erstattet
-questions = Fragen zu dieser Zahlung?
+questions = Haben Sie Fragen?
 
 ## Why a submission failed
 
@@ -132,9 +133,10 @@ one-moment = Einen Moment, bitte
 bank-pending = Ihre Bank hat die Zahlung noch nicht bestätigt. Diese Seite wird automatisch aktualisiert.
 payment-declined = Die Zahlung wurde abgelehnt
 payment-not-made = Die Zahlung konnte nicht ausgeführt werden
-nothing-charged-close = Es wurde nichts abgebucht. Sie können diese Seite schließen.
+close-page = Sie können diese Seite schließen.
+payment-undone = Diese Zahlung wurde storniert oder erstattet.
 thank-you = Vielen Dank
-bank-confirmed = Ihre Bank hat die Zahlung bestätigt. Sie können diese Seite schließen.
+bank-confirmed = Ihre Bank hat die Zahlung bestätigt.
 
 ## Errors
 
@@ -188,3 +190,24 @@ took-too-long = Das hat zu lange gedauert. Bitte versuchen Sie es erneut.
 not-available-here = Kartenzahlung ist hier zurzeit nicht möglich.
 processor-silent = Der Zahlungsdienstleister hat nicht geantwortet. Bitte versuchen Sie es erneut.
 field-closed = Das Kartenfeld wurde geschlossen.
+
+## E-mails
+
+mail-invoice-subject = Rechnung { $number } von { $payee }
+mail-invoice-intro = { $payee } hat Ihnen eine Rechnung über { $amount } gesendet.
+mail-invoice-due = Bitte zahlen Sie bis zum { $date }.
+mail-invoice-collected = Ihre gespeicherte Karte wird am { $date } belastet. Sie müssen nichts weiter tun.
+mail-invoice-open = Rechnung ansehen und bezahlen
+mail-receipt-subject = Zahlungsbeleg über { $amount } von { $payee }
+mail-receipt-intro = Sie haben { $amount } an { $payee } gezahlt ({ $moment }). Vielen Dank.
+mail-receipt-open = Zahlungsbeleg ansehen
+mail-failed-subject = Ihre Zahlung von { $amount } an { $payee } konnte nicht ausgeführt werden
+mail-failed-intro = { $payee } konnte Ihre Karte nicht mit { $amount } belasten.
+mail-failed-no-card = { $payee } konnte { $amount } nicht abbuchen: Es ist keine Karte hinterlegt.
+mail-failed-returning = Eine frühere Abbuchung wird gerade auf die Karte zurückerstattet. Bitte bezahlen Sie die Rechnung, sobald das geschehen ist.
+mail-failed-confirm = Ihre Bank verlangt, dass Sie diese Zahlung selbst bestätigen. Das können Sie auf der Seite der Rechnung tun.
+mail-failed-retry = Am { $date } wird erneut versucht, den Betrag abzubuchen. Sie können auch jetzt bezahlen, mit dieser oder einer anderen Karte.
+mail-failed-last = Ein weiterer Versuch ist nicht vorgesehen. Bitte bezahlen Sie die Rechnung, mit dieser oder einer anderen Karte.
+mail-failed-open = Rechnung bezahlen
+mail-invoice-pdf = Rechnung als PDF
+mail-receipt-pdf = Zahlungsbeleg als PDF

@@ -68,6 +68,8 @@ continue-with-bank = Continue with your bank
 
 ## What is paid
 
+# $number (String) - the merchant's number for tax
+tax-number = Tax ID { $number }
 invoice = Invoice
 billed-to = Billed to
 issued = Issued
@@ -132,7 +134,7 @@ card-ending = { $brand } ending in { $last4 }
 payment = Payment
 total-paid = Total paid
 refunded-since = Refunded since
-questions = Questions about this payment?
+questions = Questions?
 
 ## Why a submission failed
 
@@ -168,9 +170,10 @@ one-moment = One moment, please
 bank-pending = Your bank has not confirmed the payment yet. This page updates automatically.
 payment-declined = The payment was declined
 payment-not-made = The payment could not be made
-nothing-charged-close = Nothing was charged. You can close this page.
+close-page = You can close this page.
+payment-undone = This payment was cancelled or refunded.
 thank-you = Thank you
-bank-confirmed = Your bank has confirmed the payment. You can close this page.
+bank-confirmed = Your bank has confirmed the payment.
 
 ## Errors
 
@@ -225,3 +228,42 @@ took-too-long = This took too long. Please try again.
 not-available-here = Paying by card is not available here at the moment.
 processor-silent = The card processor did not respond. Please try again.
 field-closed = The card field has been closed.
+
+## E-mails
+
+# $number (String)
+# $payee (String)
+mail-invoice-subject = Invoice { $number } from { $payee }
+# $payee (String)
+# $amount (String) - with its currency
+mail-invoice-intro = { $payee } has sent you an invoice for { $amount }.
+# $date (String) - a day
+mail-invoice-due = Please pay it by { $date }.
+# $date (String) - a day
+mail-invoice-collected = Your saved card will be charged on { $date }. You do not need to do anything.
+mail-invoice-open = View and pay the invoice
+# $amount (String) - with its currency
+# $payee (String)
+mail-receipt-subject = Receipt for { $amount } from { $payee }
+# $amount (String) - with its currency
+# $payee (String)
+# $moment (String) - day and time
+mail-receipt-intro = You paid { $amount } to { $payee } on { $moment }. Thank you.
+mail-receipt-open = View the receipt
+# $amount (String) - with its currency
+# $payee (String)
+mail-failed-subject = Your payment of { $amount } to { $payee } was not made
+# $payee (String)
+# $amount (String) - with its currency
+mail-failed-intro = { $payee } could not charge { $amount } to your card.
+# $payee (String)
+# $amount (String) - with its currency
+mail-failed-no-card = { $payee } could not charge { $amount }: there is no card to charge.
+mail-failed-returning = An earlier charge is being returned to its card. Please pay the invoice once it has been returned.
+mail-failed-confirm = Your bank asks you to confirm this payment yourself. You can do so on the page of the invoice.
+# $date (String) - a day
+mail-failed-retry = The charge will be tried again on { $date }. You can also pay now, with this or another card.
+mail-failed-last = No further attempt is planned. Please pay the invoice, with this or another card.
+mail-failed-open = Pay the invoice
+mail-invoice-pdf = Invoice as PDF
+mail-receipt-pdf = Receipt as PDF

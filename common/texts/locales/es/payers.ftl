@@ -8,7 +8,7 @@ money = { $number } { $symbol }
 money-negative = −{ $number } { $symbol }
 money-by-code = { $number } { $code }
 money-by-code-negative = −{ $number } { $code }
-moment = { $date }, { $time } { $zone }
+moment = { $date } a las { $time } { $zone }
 
 ## Titles of the page in the browser
 
@@ -41,6 +41,7 @@ continue-with-bank = Continuar con su banco
 
 ## What is paid
 
+tax-number = NIF { $number }
 invoice = Factura
 billed-to = Facturado a
 issued = Emisión
@@ -96,7 +97,7 @@ card-ending = { $brand } terminada en { $last4 }
 payment = Pago
 total-paid = Total pagado
 refunded-since = Reembolsado después
-questions = ¿Tiene preguntas sobre este pago?
+questions = ¿Tiene preguntas?
 
 ## Why a submission failed
 
@@ -132,9 +133,10 @@ one-moment = Un momento, por favor
 bank-pending = Su banco aún no ha confirmado el pago. Esta página se actualiza automáticamente.
 payment-declined = El pago ha sido rechazado
 payment-not-made = No se ha podido realizar el pago
-nothing-charged-close = No se ha cobrado nada. Puede cerrar esta página.
+close-page = Puede cerrar esta página.
+payment-undone = Este pago se ha cancelado o reembolsado.
 thank-you = Gracias
-bank-confirmed = Su banco ha confirmado el pago. Puede cerrar esta página.
+bank-confirmed = Su banco ha confirmado el pago.
 
 ## Errors
 
@@ -188,3 +190,24 @@ took-too-long = La operación ha tardado demasiado. Inténtelo de nuevo.
 not-available-here = En este momento no es posible pagar aquí con tarjeta.
 processor-silent = El procesador de pagos no ha respondido. Inténtelo de nuevo.
 field-closed = El campo de tarjeta se ha cerrado.
+
+## E-mails
+
+mail-invoice-subject = Factura { $number } de { $payee }
+mail-invoice-intro = { $payee } le ha enviado una factura de { $amount }.
+mail-invoice-due = Por favor, páguela a más tardar el { $date }.
+mail-invoice-collected = El { $date } se hará el cargo en su tarjeta guardada. No tiene que hacer nada.
+mail-invoice-open = Ver y pagar la factura
+mail-receipt-subject = Recibo de { $payee } por { $amount }
+mail-receipt-intro = Ha pagado { $amount } a { $payee } el { $moment }. Gracias.
+mail-receipt-open = Ver el recibo
+mail-failed-subject = Su pago de { $amount } a { $payee } no se ha realizado
+mail-failed-intro = { $payee } no ha podido cargar { $amount } en su tarjeta.
+mail-failed-no-card = { $payee } no ha podido cargar { $amount }: no hay ninguna tarjeta guardada.
+mail-failed-returning = Se está devolviendo un cargo anterior a su tarjeta. Por favor, pague la factura cuando se haya devuelto.
+mail-failed-confirm = Su banco le pide que confirme usted este pago. Puede hacerlo en la página de la factura.
+mail-failed-retry = Se volverá a intentar el cargo el { $date }. También puede pagar ahora, con esta tarjeta o con otra.
+mail-failed-last = No está previsto ningún otro intento. Por favor, pague la factura con esta tarjeta o con otra.
+mail-failed-open = Pagar la factura
+mail-invoice-pdf = Factura en PDF
+mail-receipt-pdf = Recibo en PDF

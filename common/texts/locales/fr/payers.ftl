@@ -41,6 +41,7 @@ continue-with-bank = Continuer vers votre banque
 
 ## What is paid
 
+tax-number = N° fiscal { $number }
 invoice = Facture
 billed-to = Facturé à
 issued = Émise le
@@ -96,7 +97,7 @@ card-ending = { $brand } se terminant par { $last4 }
 payment = Paiement
 total-paid = Total payé
 refunded-since = Remboursé depuis
-questions = Des questions sur ce paiement ?
+questions = Des questions ?
 
 ## Why a submission failed
 
@@ -132,9 +133,10 @@ one-moment = Un instant, s’il vous plaît
 bank-pending = Votre banque n’a pas encore confirmé le paiement. Cette page s’actualise automatiquement.
 payment-declined = Le paiement a été refusé
 payment-not-made = Le paiement n’a pas pu être effectué
-nothing-charged-close = Aucun montant n’a été débité. Vous pouvez fermer cette page.
+close-page = Vous pouvez fermer cette page.
+payment-undone = Ce paiement a été annulé ou remboursé.
 thank-you = Merci
-bank-confirmed = Votre banque a confirmé le paiement. Vous pouvez fermer cette page.
+bank-confirmed = Votre banque a confirmé le paiement.
 
 ## Errors
 
@@ -142,7 +144,7 @@ nothing-here = Rien à payer ici
 address-invalid = Cette adresse n’est pas valide. Veuillez vérifier qu’elle est complète.
 did-not-work = Cela n’a pas fonctionné
 open-in-browser = Veuillez ouvrir la page dans un navigateur et payer à l’aide du bouton qui s’y trouve.
-too-many-requests = Les demandes ont été trop nombreuses. Celle-ci n’a donné lieu à aucun débit ; veuillez réessayer dans quelques secondes.
+too-many-requests = Trop de demandes ont été envoyées. Celle-ci n’a donné lieu à aucun débit ; veuillez réessayer dans quelques secondes.
 unreadable = La demande n’a pas pu être lue. Aucun montant n’a été débité ; veuillez revenir à la page et réessayer.
 our-fault = Une erreur s’est produite de notre côté
 attempt-charged-nothing = Cette tentative n’a donné lieu à aucun débit. Veuillez réessayer.
@@ -188,3 +190,24 @@ took-too-long = L’opération a pris trop de temps. Veuillez réessayer.
 not-available-here = Le paiement par carte n’est pas disponible ici pour le moment.
 processor-silent = Le prestataire de paiement n’a pas répondu. Veuillez réessayer.
 field-closed = Le champ de carte a été fermé.
+
+## E-mails
+
+mail-invoice-subject = Facture { $number } de { $payee }
+mail-invoice-intro = { $payee } vous a envoyé une facture de { $amount }.
+mail-invoice-due = Veuillez la régler au plus tard le { $date }.
+mail-invoice-collected = Votre carte enregistrée sera débitée le { $date }. Vous n’avez rien à faire.
+mail-invoice-open = Voir et payer la facture
+mail-receipt-subject = Reçu de { $payee } pour { $amount }
+mail-receipt-intro = Vous avez payé { $amount } à { $payee } le { $moment }. Merci.
+mail-receipt-open = Voir le reçu
+mail-failed-subject = Votre paiement de { $amount } à { $payee } n’a pas été effectué
+mail-failed-intro = { $payee } n’a pas pu débiter votre carte de { $amount }.
+mail-failed-no-card = { $payee } n’a pas pu débiter { $amount } : aucune carte n’est enregistrée.
+mail-failed-returning = Un débit antérieur est en cours de remboursement sur sa carte. Veuillez payer la facture une fois le remboursement effectué.
+mail-failed-confirm = Votre banque vous demande de confirmer vous-même ce paiement. Vous pouvez le faire sur la page de la facture.
+mail-failed-retry = Une nouvelle tentative de débit aura lieu le { $date }. Vous pouvez aussi payer dès maintenant, avec cette carte ou une autre.
+mail-failed-last = Aucune nouvelle tentative n’est prévue. Veuillez payer la facture, avec cette carte ou une autre.
+mail-failed-open = Payer la facture
+mail-invoice-pdf = Facture en PDF
+mail-receipt-pdf = Reçu en PDF

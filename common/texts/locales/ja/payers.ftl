@@ -41,6 +41,7 @@ continue-with-bank = 認証画面へ進む
 
 ## What is paid
 
+tax-number = 登録番号 { $number }
 invoice = 請求書
 billed-to = 請求先
 issued = 発行日
@@ -96,7 +97,7 @@ card-ending = { $brand }（末尾{ $last4 }）
 payment = 決済番号
 total-paid = お支払い合計
 refunded-since = その後の返金額
-questions = このお支払いに関するお問い合わせ：
+questions = お問い合わせ：
 
 ## Why a submission failed
 
@@ -132,9 +133,10 @@ one-moment = 少々お待ちください
 bank-pending = カード発行会社によるお支払いの確認がまだ完了していません。このページは自動的に更新されます。
 payment-declined = お支払いが承認されませんでした
 payment-not-made = お支払いを完了できませんでした
-nothing-charged-close = 請求は行われていません。このページを閉じていただいて構いません。
+close-page = このページを閉じていただいて構いません。
+payment-undone = このお支払いは取り消されたか、返金されました。
 thank-you = ありがとうございました
-bank-confirmed = カード発行会社によるお支払いの確認が完了しました。このページを閉じていただいて構いません。
+bank-confirmed = カード発行会社によるお支払いの確認が完了しました。
 
 ## Errors
 
@@ -188,3 +190,24 @@ took-too-long = 処理に時間がかかりすぎました。もう一度お試�
 not-available-here = 現在、こちらではカードでのお支払いをご利用いただけません。
 processor-silent = 決済代行会社から応答がありませんでした。もう一度お試しください。
 field-closed = カード入力欄は閉じられました。
+
+## E-mails
+
+mail-invoice-subject = { $payee }からの請求書 { $number }
+mail-invoice-intro = { $payee }から{ $amount }の請求書が届きました。
+mail-invoice-due = { $date }までにお支払いください。
+mail-invoice-collected = { $date }に、ご登録のカードへ請求が行われます。お手続きは不要です。
+mail-invoice-open = 請求書を表示して支払う
+mail-receipt-subject = { $payee }からの領収書（{ $amount }）
+mail-receipt-intro = { $moment }に{ $payee }へ{ $amount }をお支払いいただきました。ありがとうございます。
+mail-receipt-open = 領収書を表示する
+mail-failed-subject = { $payee }への{ $amount }のお支払いが完了していません
+mail-failed-intro = { $payee }は、お客様のカードに{ $amount }を請求できませんでした。
+mail-failed-no-card = { $payee }は{ $amount }を請求できませんでした。請求できるカードが登録されていません。
+mail-failed-returning = 以前の請求分をカードに返金しています。返金が完了しましたら、請求書をお支払いください。
+mail-failed-confirm = カード発行会社が、このお支払いについてご本人による確認を求めています。請求書のページで確認できます。
+mail-failed-retry = { $date }に再度請求を試みます。このカードまたは別のカードで今すぐお支払いいただくこともできます。
+mail-failed-last = カードへの再請求の予定はありません。このカードまたは別のカードで請求書をお支払いください。
+mail-failed-open = 請求書を支払う
+mail-invoice-pdf = 請求書（PDF）
+mail-receipt-pdf = 領収書（PDF）

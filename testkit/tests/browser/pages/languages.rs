@@ -53,6 +53,9 @@ async fn every_page_fits_the_narrowest_phone_in_every_language() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let contact = "Frag uns gern: Donaudampfschifffahrtsgesellschaft@shop.example";
     shop.set(&["--name", "متجر الشاي Ada's", "--support-contact", contact]).await?;
+    // Too light for a text on white, and for a white text on it.
+    let address = "Donaudampfschifffahrtsgesellschaftsstraße 12\n1010 Wien";
+    shop.set(&["--color", "#ffd400", "--address", address, "--tax-number", "ATU12345678"]).await?;
     shop.set(&["--modifiers", r#"{"tip": {"type": "fixed", "value": 250}}"#]).await?;
     let (open, voided, largest) = (invoice(&shop).await?, invoice(&shop).await?, shop.link(LARGEST - 250).await?);
     shop.post(&format!("/v1/invoices/{}/void", voided["id"].as_str().context("an id")?)).await?;
@@ -62,6 +65,7 @@ async fn every_page_fits_the_narrowest_phone_in_every_language() -> Result<()> {
             open_in(&tab, &open, language, Device::SmallPhone).await?;
             tab.top().shows(BUTTON, button).await?;
             tab.top().shows(".contact", contact).await?;
+            tab.top().shows(".seller", "ATU12345678").await?;
             assert_fits(&tab, &format!("open-{language}")).await?;
             // With each error message shown.
             tab.top().click(BUTTON).await?;

@@ -48,6 +48,8 @@ fn assert_has(text: &str, parts: &[&str]) {
 #[tokio::test]
 async fn an_invoice_is_a_document_with_all_its_texts_in_any_script() -> Result<()> {
     let merchant = merchant().await?;
+    let address = "UPDATE accounts SET address = E'12 Long Street\nLondon', tax_number = 'GB 123' WHERE id = $1";
+    sqlx::query(address).bind(merchant.books.account).execute(&merchant.books.db).await?;
     let body = json!({"name": NAME, "email": "a@shop.example"});
     let customer = id(created(&merchant.api.post("/v1/customers", body).await?))?;
     let mut items: Vec<_> = (1..=97)
@@ -68,6 +70,7 @@ async fn an_invoice_is_a_document_with_all_its_texts_in_any_script() -> Result<(
         &["Invoice", "INV-000001", "Tin 1 of office tea", "Tin 97 of office tea", "2 × $5.00", "Test mode"],
     );
     assert_has(&text, &["Subtotal", "$970.03", "−$1.00", "$0.07", "$969.10", "2 January 2030"]);
+    assert_has(&text, &["12 Long Street", "London", "Tax ID GB 123"]);
     assert_has(&text, &TURNED);
     assert_has(&text, &NAME.split(' ').collect::<Vec<_>>());
     let fonts = read("pdffonts", &document)?;

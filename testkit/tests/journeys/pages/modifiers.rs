@@ -40,7 +40,10 @@ async fn surcharge_tax_and_tip_are_displayed_charged_and_reported() -> Result<()
         }
         page.assert_shows(
             200,
-            &["Add a tip of $2.00", "data-with=\"Pay $112.75\" data-without=\"Pay $110.75\">Pay $110.75</button>"],
+            &[
+                "Add a tip of $2.00",
+                "data-with=\"Pay $112.75\" data-without=\"Pay $110.75\" disabled>Pay $110.75</button>",
+            ],
         );
         page.assert_shows(200, &["name=\"amount\" value=\"11075\" data-sum=\"11275\" data-sum-without=\"11075\""]);
 

@@ -6,6 +6,7 @@ mod forms;
 mod home;
 mod reading;
 mod requests;
+mod settings;
 mod sign_in;
 mod team;
 

@@ -1,5 +1,6 @@
 //! Sends e-mails: by SMTP, or as files into a folder.
 
+mod config;
 mod send_error;
 mod smtp;
 
@@ -9,15 +10,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use foundation::time::Timestamp;
+use lettre::address::{Address, Envelope};
 use lettre::message::header::{ContentType, MIME_VERSION_1_0};
-use lettre::message::{Mailbox, Message};
+use lettre::message::{Mailbox, Message, MultiPart};
 use lettre::transport::smtp::extension::ClientId;
 use smtp::Server;
 
+pub use config::{Variables, mailer};
 pub use send_error::SendError;
 
 /// Maximum length of a subject in characters.
 const MAX_SUBJECT: usize = 150;
+/// Maximum length of the name of a sender in characters.
+const MAX_NAME: usize = 100;
 
 #[derive(Clone, Debug)]
 enum Transport {
@@ -29,6 +34,8 @@ enum Transport {
 #[derive(Clone, Debug)]
 pub struct Mailer {
     from: Mailbox,
+    /// The sender of the envelope, if it is another one.
+    bounces: Option<Address>,
     transport: Transport,
 }
 
@@ -39,9 +46,15 @@ pub struct Email {
     /// copy.
     pub id: String,
     pub to: String,
+    /// The name shown as the sender's, instead of the configured one.
+    pub from_name: Option<String>,
+    /// The address that replies go to, if it is not the sender's. Ignored unless it is an address.
+    pub reply_to: Option<String>,
     pub subject: String,
     /// Plain text.
     pub text: String,
+    /// The same as a page, for those who can show it.
+    pub html: Option<String>,
     pub date: Timestamp,
 }
 
@@ -50,12 +63,18 @@ impl Mailer {
     pub fn smtp(url: &str, from: Mailbox) -> Option<Self> {
         let client_id = ClientId::Domain(from.email.domain().to_owned());
         let server = Server::of_url(url, client_id)?;
-        Some(Self { from, transport: Transport::Smtp(server) })
+        Some(Self { from, bounces: None, transport: Transport::Smtp(server) })
     }
 
     /// Writes each e-mail into a file of its own.
     pub const fn folder(folder: PathBuf, from: Mailbox) -> Self {
-        Self { from, transport: Transport::Folder(folder) }
+        Self { from, bounces: None, transport: Transport::Folder(folder) }
+    }
+
+    /// Has undeliverable e-mails reported to this address.
+    #[must_use]
+    pub fn with_bounces(self, address: Address) -> Self {
+        Self { bounces: Some(address), ..self }
     }
 
     /// Sends an e-mail.
@@ -77,18 +96,30 @@ impl Mailer {
     }
 
     fn message(&self, email: &Email) -> Result<Message, SendError> {
-        let address = email.to.parse().map_err(|_| SendError::permanent("the address is not valid"))?;
+        let address: Address = email.to.parse().map_err(|_| SendError::permanent("the address is not valid"))?;
         let sent = u64::try_from(email.date.as_millisecond()).unwrap_or_default();
-        Message::builder()
-            .from(self.from.clone())
-            .to(Mailbox::new(None, address))
+        let from_name =
+            email.from_name.as_ref().map(|name| one_line(name, MAX_NAME)).or_else(|| self.from.name.clone());
+        let mut message = Message::builder()
+            .from(Mailbox::new(from_name, self.from.email.clone()))
+            .to(Mailbox::new(None, address.clone()))
             .subject(one_line(&email.subject, MAX_SUBJECT))
             .message_id(Some(format!("<{}@{}>", email.id, self.from.email.domain())))
             .date(SystemTime::UNIX_EPOCH + Duration::from_millis(sent))
-            .header(MIME_VERSION_1_0)
-            .header(ContentType::TEXT_PLAIN)
-            .body(email.text.clone())
-            .map_err(|_| SendError::permanent("the message cannot be built"))
+            .header(MIME_VERSION_1_0);
+        if let Some(address) = email.reply_to.as_ref().and_then(|address| address.parse().ok()) {
+            message = message.reply_to(Mailbox::new(None, address));
+        }
+        if let Some(bounces) = &self.bounces {
+            let envelope = Envelope::new(Some(bounces.clone()), vec![address]);
+            message = message.envelope(envelope.map_err(|_| SendError::permanent("the envelope cannot be built"))?);
+        }
+        let text = email.text.clone();
+        let built = match &email.html {
+            None => message.header(ContentType::TEXT_PLAIN).body(text),
+            Some(html) => message.multipart(MultiPart::alternative_plain_html(text, html.clone())),
+        };
+        built.map_err(|_| SendError::permanent("the message cannot be built"))
     }
 }
 
@@ -115,7 +146,16 @@ mod tests {
     fn email(to: &str, subject: &str, text: &str) -> Email {
         let date = Timestamp::from_millisecond(1_800_000_000_000).expect("in range");
         let of = str::to_owned;
-        Email { id: of("01ABC-cardholder"), to: of(to), subject: of(subject), text: of(text), date }
+        Email {
+            id: of("01ABC-cardholder"),
+            to: of(to),
+            subject: of(subject),
+            text: of(text),
+            date,
+            from_name: None,
+            reply_to: None,
+            html: None,
+        }
     }
 
     fn printed(email: &Email) -> Result<String, SendError> {
@@ -147,6 +187,28 @@ mod tests {
         for invalid in ["", "jane", "jane@example.com, eve@example.com", "Jane <jane@example.com>", "a b@example.com"] {
             assert!(printed(&email(invalid, "Receipt", "")).is_err_and(|error| error.permanent), "{invalid}");
         }
+    }
+
+    #[test]
+    fn names_answers_bounces_and_pages_go_where_they_belong() {
+        let from = "Receipts <receipts@example.com>".parse().expect("an address");
+        let bounces = "bounces@example.com".parse().expect("an address");
+        let mailer = Mailer::folder(PathBuf::new(), from).with_bounces(bounces);
+        let mut email = email("jane@example.com", "Invoice", "the text");
+        email.from_name = Some("Caf\u{e9}, <eve@example.com>\r\nBcc: eve@example.com".to_owned());
+        email.reply_to = Some("help@shop.example".to_owned());
+        email.html = Some("<p>the page</p>".to_owned());
+        let message = mailer.message(&email).expect("a message");
+        assert_eq!(message.envelope().from().map(ToString::to_string).as_deref(), Some("bounces@example.com"));
+        let printed = String::from_utf8(message.formatted()).expect("ASCII");
+        let names = headers(&printed);
+        assert!(!names.contains(&"bcc".to_owned()) && names.contains(&"reply-to".to_owned()), "{names:?}");
+        assert!(printed.contains("<receipts@example.com>") && !printed.contains("<eve@example.com>"), "{printed}");
+        assert!(printed.contains("the text") && printed.contains("<p>the page</p>"), "{printed}");
+        // A contact that is no address is a telephone number or a URL.
+        email.reply_to = Some("+49 30 123456".to_owned());
+        let message = mailer.message(&email).expect("a message");
+        assert!(!headers(&String::from_utf8(message.formatted()).expect("ASCII")).contains(&"reply-to".to_owned()));
     }
 
     #[test]

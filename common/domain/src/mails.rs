@@ -1,0 +1,258 @@
+//! E-mails to customers: which an account sends, and those that wait. An e-mail is written with the event that it is
+//! about, in one transaction, and names only the event; text and recipient are read when it is sent.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
+
+use foundation::country::Country;
+use foundation::email::is_internet_email;
+use foundation::error::{Error, Result};
+use foundation::id::{AccountId, EventId};
+
+/// The languages of e-mails, by their codes.
+pub const LANGUAGES: [&str; 5] = ["de", "en", "es", "fr", "ja"];
+/// The most addresses that receive e-mails in test mode.
+pub const MAX_TEST_RECIPIENTS: usize = 20;
+/// How long a claim lasts, which is longer than sending takes.
+const CLAIM: Duration = Duration::from_secs(120);
+/// How long an e-mail that has ended is kept.
+const KEPT: Duration = Duration::from_secs(30 * 86_400);
+/// How long after its event an e-mail may be sent: longer than all attempts take.
+const TIMELY: Duration = Duration::from_secs(2 * 86_400);
+/// The most e-mails that an account sends in a day in test mode.
+const MAX_TEST_MAILS: i64 = 100;
+
+/// What an e-mail is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Kind {
+    /// An invoice was issued.
+    Invoice,
+    /// An invoice was paid.
+    Receipt,
+    /// A card could not be charged for an invoice.
+    CollectionFailed,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Invoice, Self::Receipt, Self::CollectionFailed];
+
+    /// As stored, and in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Invoice => "invoice",
+            Self::Receipt => "receipt",
+            Self::CollectionFailed => "collection_failed",
+        }
+    }
+}
+
+/// Which e-mails an account sends to its customers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Invoices, when they are issued.
+    pub invoices: bool,
+    /// Receipts, when invoices are paid.
+    pub receipts: bool,
+    /// That a card could not be charged.
+    pub collections: bool,
+    /// One of [`LANGUAGES`], for customers whose country does not tell it.
+    pub language: String,
+    /// The only recipients in test mode.
+    pub test_recipients: Vec<String>,
+}
+
+/// The settings of an account; all off unless they were saved.
+///
+/// # Errors
+/// Database errors only.
+pub async fn settings(db: &PgPool, account: AccountId) -> Result<Settings> {
+    let saved = sqlx::query_as!(
+        Settings,
+        "SELECT invoices, receipts, collections, language, test_recipients FROM mail_settings WHERE account_id = $1",
+        account.uuid(),
+    );
+    let off = || Settings { language: "en".to_owned(), ..Settings::default() };
+    Ok(saved.fetch_optional(db).await?.unwrap_or_else(off))
+}
+
+/// Replaces the settings of an account. They apply to events that follow.
+///
+/// # Errors
+/// [`Error::Invalid`] for an unknown language, too many test recipients, or one that is not an address.
+pub async fn save_settings(tx: &mut PgConnection, account: AccountId, settings: &Settings) -> Result<()> {
+    if !LANGUAGES.contains(&settings.language.as_str()) {
+        return Err(Error::invalid("language", format!("must be one of {}", LANGUAGES.join(", "))));
+    }
+    let recipients = &settings.test_recipients;
+    if recipients.len() > MAX_TEST_RECIPIENTS {
+        return Err(Error::invalid("testRecipients", format!("at most {MAX_TEST_RECIPIENTS} addresses")));
+    }
+    if let Some(wrong) = recipients.iter().find(|address| !is_internet_email(address)) {
+        return Err(Error::invalid("testRecipients", format!("{wrong} is not an e-mail address")));
+    }
+    sqlx::query!(
+        "INSERT INTO mail_settings (account_id, invoices, receipts, collections, language, test_recipients)
+         VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (account_id) DO UPDATE SET invoices = excluded.invoices, receipts = excluded.receipts,
+             collections = excluded.collections, language = excluded.language, test_recipients = excluded.test_recipients",
+        account.uuid(),
+        settings.invoices,
+        settings.receipts,
+        settings.collections,
+        settings.language,
+        &recipients[..],
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// An e-mail that this process has claimed.
+#[derive(Clone, Debug)]
+pub struct Due {
+    pub event_id: EventId,
+    pub account_id: AccountId,
+    pub kind: Kind,
+    /// Including this one.
+    pub attempts: i32,
+}
+
+/// Claims due e-mails for two minutes. If that process dies, another one then claims them.
+///
+/// # Errors
+/// Database errors only.
+pub async fn claim(db: &PgPool, limit: i64) -> Result<Vec<Due>> {
+    let due = sqlx::query_as!(
+        Due,
+        r#"UPDATE mails SET attempts = attempts + 1, reason = NULL, due_at = clock_timestamp() + make_interval(secs => $2)
+           WHERE id = ANY (ARRAY (SELECT id FROM mails WHERE due_at <= statement_timestamp()
+               ORDER BY due_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
+           RETURNING id AS "event_id: EventId", account_id AS "account_id: AccountId", kind AS "kind: Kind", attempts"#,
+        limit,
+        CLAIM.as_secs_f64(),
+    );
+    Ok(due.fetch_all(db).await?)
+}
+
+/// What an e-mail's text is made of, beside the page of its invoice.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// The token of the invoice's page.
+    pub page_token: String,
+    /// Why its last collection failed.
+    pub decline_code: Option<String>,
+    /// Whether there is a card that a collection charges.
+    pub has_card: bool,
+    /// Of the customer.
+    pub email: String,
+    /// Of the customer's default billing address.
+    pub country: Option<Country>,
+    /// The account's language.
+    pub language: String,
+    pub test_recipients: Vec<String>,
+    /// Whether the account has sent as many as it may in a day in test mode.
+    pub is_test_limit_reached: bool,
+    /// Whether the event was too long ago, or there is a later one of its type about the invoice.
+    pub is_out_of_date: bool,
+}
+
+/// What the text of an e-mail is made of; `None` if the event is past its retention, or the customer was deleted.
+///
+/// # Errors
+/// Database errors only.
+pub async fn content(db: &PgPool, due: &Due) -> Result<Option<Content>> {
+    let content = sqlx::query_as!(
+        Content,
+        r#"SELECT i.page_token, c.email, b.country AS "country?: Country", s.language, s.test_recipients,
+               (SELECT decline_code FROM collection_attempts WHERE account_id = $1 AND invoice_id = i.id
+                ORDER BY number DESC LIMIT 1) AS decline_code,
+               coalesce(i.collect_payment_method_id, c.default_payment_method_id) IS NOT NULL AS "has_card!",
+               (SELECT count(*) FROM (SELECT FROM mails WHERE account_id = $1 AND outcome = 'sent'
+                AND ended_at > clock_timestamp() - interval '1 day' LIMIT $4) AS sent) >= $4 AS "is_test_limit_reached!",
+               e.created_at < clock_timestamp() - make_interval(secs => $3) OR e.id < ANY (ARRAY (
+                   SELECT n.id FROM events n WHERE n.account_id = $1 AND n.type = e.type
+                       AND event_object_id(n.payload) = event_object_id(e.payload))) AS "is_out_of_date!"
+           FROM events e
+           JOIN invoices i ON i.page_token = substring(e.payload::jsonb #>> '{data,object,url}' FROM '[0-9a-f]+$')
+           JOIN customers c ON c.account_id = $1 AND c.id = i.customer_id AND c.deleted_at IS NULL
+           JOIN mail_settings s ON s.account_id = $1
+           LEFT JOIN addresses b ON b.account_id = $1 AND b.id = c.default_billing_address_id
+           WHERE e.account_id = $1 AND e.id = $2"#,
+        due.account_id.uuid(),
+        due.event_id.uuid(),
+        TIMELY.as_secs_f64(),
+        MAX_TEST_MAILS,
+    );
+    Ok(content.fetch_optional(db).await?)
+}
+
+/// What came of an attempt.
+#[derive(Clone, Debug)]
+pub enum Attempted {
+    Sent,
+    /// It is not to be sent, for this reason.
+    NotSent(&'static str),
+    /// It cannot be sent yet, for this reason, and is to be tried again after this time.
+    NotYet(&'static str, Duration),
+    /// It failed for this reason, and the next attempt is due after this time; `None` if there is none.
+    Failed(String, Option<Duration>),
+}
+
+/// Records what came of a claimed e-mail, unless another process has claimed it since.
+///
+/// # Errors
+/// Database errors only.
+pub async fn record(db: &PgPool, due: &Due, attempted: &Attempted) -> Result<()> {
+    let (outcome, reason, retry) = match attempted {
+        Attempted::Sent => (Some("sent"), None, None),
+        Attempted::NotSent(reason) => (Some("not_sent"), Some(*reason), None),
+        Attempted::NotYet(reason, wait) => (None, Some(*reason), Some(wait.as_secs_f64())),
+        Attempted::Failed(reason, None) => (Some("failed"), Some(reason.as_str()), None),
+        Attempted::Failed(reason, Some(wait)) => (None, Some(reason.as_str()), Some(wait.as_secs_f64())),
+    };
+    sqlx::query!(
+        "UPDATE mails SET outcome = $3, reason = $4, due_at = clock_timestamp() + make_interval(secs => $5),
+             ended_at = CASE WHEN $3::text IS NOT NULL THEN clock_timestamp() END
+         WHERE id = $1 AND attempts = $2 AND outcome IS NULL",
+        due.event_id.uuid(),
+        due.attempts,
+        outcome,
+        reason,
+        retry,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// How many seconds the oldest due e-mail waits; 0 without one.
+///
+/// # Errors
+/// Database errors only.
+pub async fn oldest_due_seconds(db: &PgPool) -> Result<f64> {
+    let seconds = sqlx::query_scalar!(
+        r#"SELECT greatest(extract(epoch FROM clock_timestamp() - min(due_at)), 0)::float8 AS "seconds"
+           FROM mails WHERE due_at IS NOT NULL"#
+    );
+    Ok(seconds.fetch_one(db).await?.unwrap_or(0.0))
+}
+
+/// Deletes at most `limit` e-mails that ended long ago, or that no worker has sent for as long. Returns how many.
+///
+/// # Errors
+/// Database errors only.
+pub async fn delete_ended(db: &PgPool, limit: i64) -> Result<u64> {
+    let deleted = sqlx::query!(
+        "DELETE FROM mails WHERE id = ANY (
+             ARRAY(SELECT id FROM mails WHERE ended_at < clock_timestamp() - make_interval(secs => $1)
+                   ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+             || ARRAY(SELECT id FROM mails WHERE due_at < clock_timestamp() - make_interval(secs => $1)
+                      ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+        KEPT.as_secs_f64(),
+        limit,
+    );
+    Ok(deleted.execute(db).await?.rows_affected())
+}

@@ -1,0 +1,136 @@
+//! Whom e-mails go to, in which language, and what they say.
+
+use anyhow::{Context, Result};
+use mail_parser::{Message, MessageParser};
+use serde_json::{Value, json};
+
+use super::{ADA, BOB, customer, ended, event, invoice, outcomes, turn_on};
+use crate::support::{Merchant, Payer, cluster, created, eventually, id, merchant, ok};
+
+/// The e-mail about an event.
+async fn sent(event: &str) -> Result<String> {
+    let name = format!("{event}.eml");
+    eventually("the e-mail", async || Ok(cluster().await?.sent_mail().remove(&name))).await
+}
+
+fn parse(mail: &str) -> Result<Message<'_>> {
+    MessageParser::default().parse(mail).context("a message")
+}
+
+/// Both forms of the text, which must contain each of these.
+fn assert_says(message: &Message<'_>, texts: &[&str]) {
+    let plain = message.body_text(0).expect("plain text").replace('\u{a0}', " ");
+    let html = message.body_html(0).expect("a page").replace('\u{a0}', " ");
+    for text in texts {
+        let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        assert!(plain.contains(text) && html.contains(&escaped), "no {text:?} in {plain}\n{html}");
+    }
+}
+
+async fn named(merchant: &Merchant) -> Result<()> {
+    let named = "UPDATE accounts SET name = 'Café & Söhne', support_contact = 'help@cafe.example', address = 'Ring 1',
+                 tax_number = 'ATU1', color = '#ffd400' WHERE id = $1";
+    sqlx::query(named).bind(merchant.books.account).execute(&merchant.books.db).await?;
+    Ok(())
+}
+
+async fn lives_in(merchant: &Merchant, customer: &str, country: &str) -> Result<()> {
+    let body = json!({"customerId": customer, "line1": "1 Road", "country": country});
+    let address = id(created(&merchant.api.post("/v1/addresses", body).await?))?;
+    ok(&merchant.api.post(&format!("/v1/addresses/{address}/default"), json!({"type": "billing"})).await?);
+    Ok(())
+}
+
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object[field].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn an_invoice_and_its_receipt_are_sent_in_the_customers_language() -> Result<()> {
+    let merchant = merchant().await?;
+    named(&merchant).await?;
+    turn_on(&merchant, "fr").await?;
+    let ada = customer(&merchant, ADA).await?;
+    lives_in(&merchant, &ada, "DE").await?;
+    let issued = invoice(&merchant, &ada).await?;
+    let issued_event = event(&merchant, "invoice.issued", text(&issued, "id")).await?;
+    let mail = sent(&issued_event).await?;
+    let message = parse(&mail)?;
+    let from = message.from().and_then(|from| from.first()).context("a sender")?;
+    assert_eq!((from.name(), from.address()), (Some("Café & Söhne"), Some("invoices@test.example")));
+    assert_eq!(message.to().and_then(|to| to.first()?.address()), Some(ADA));
+    assert_eq!(message.reply_to().and_then(|to| to.first()?.address()), Some("help@cafe.example"));
+    assert_eq!(message.message_id(), Some(format!("{issued_event}@test.example").as_str()));
+    let number = text(&issued, "number");
+    assert_eq!(message.subject(), Some(format!("Rechnung {number} von Café & Söhne").as_str()));
+    let url = text(&issued, "url");
+    let page = format!("{url}?lang=de");
+    let pdf = format!("{url}/invoice.pdf?lang=de");
+    assert_says(&message, &["1.234,56 €", "Roof <repair>", number, &page, &pdf, "help@cafe.example", "Testmodus"]);
+    assert_says(&message, &["Ring 1", "Steuernr. ATU1"]);
+
+    let payer = Payer::for_object(&issued, &cluster().await?.api_url(0))?;
+    payer.pay("tok_ok").await?;
+    let mail = sent(&event(&merchant, "invoice.paid", text(&issued, "id")).await?).await?;
+    let message = parse(&mail)?;
+    assert_eq!(
+        message.subject().map(|subject| subject.replace('\u{a0}', " ")).as_deref(),
+        Some("Zahlungsbeleg über 1.234,56 € von Café & Söhne")
+    );
+    assert_says(&message, &["Vielen Dank", &page, &format!("{url}/receipt.pdf?lang=de")]);
+    for (outcome, kind) in ended(&merchant, 2).await?.iter().zip(["invoice", "receipt"]) {
+        assert_eq!((outcome.kind.as_str(), outcome.outcome.as_deref(), outcome.attempts), (kind, Some("sent"), 1));
+    }
+    // The links work without a session.
+    for url in [page, pdf, format!("{url}/receipt.pdf")] {
+        assert_eq!(reqwest::get(&url).await?.status(), 200, "{url}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn failed_collections_say_what_follows() -> Result<()> {
+    let merchant = merchant().await?;
+    turn_on(&merchant, "es").await?;
+    for (token, expected) in [
+        ("tok_insufficient", "Se volverá a intentar el cargo el"),
+        ("tok_stolen", "No está previsto ningún otro intento."),
+        ("tok_authentication", "Su banco le pide que confirme usted este pago."),
+    ] {
+        let ada = customer(&merchant, ADA).await?;
+        created(&merchant.save_card(&ada, token).await?);
+        let issued = invoice(&merchant, &ada).await?;
+        let path = format!("/v1/invoices/{}/schedule", text(&issued, "id"));
+        ok(&merchant.api.post(&path, json!({"collectAt": "2020-01-01T00:00:00Z"})).await?);
+        let failed = eventually("a failed collection", async || {
+            event(&merchant, "invoice.payment_failed", text(&issued, "id")).await.map(Some)
+        });
+        let mail = sent(&failed.await?).await?;
+        assert_says(&parse(&mail)?, &["no ha podido cargar 1234,56 €", expected, "/invoice.pdf?lang=es"]);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn nothing_is_sent_to_others_in_test_mode_or_about_what_is_out_of_date() -> Result<()> {
+    let merchant = merchant().await?;
+    // Before e-mails are turned on, and of kinds that are off.
+    let ada = customer(&merchant, ADA).await?;
+    invoice(&merchant, &ada).await?;
+    turn_on(&merchant, "ja").await?;
+    let bob = customer(&merchant, BOB).await?;
+    invoice(&merchant, &bob).await?;
+    let plan = json!({"name": "Basic", "amount": 900, "currency": "EUR", "interval": "month"});
+    let plan = id(created(&merchant.api.post("/v1/plans", plan).await?))?;
+    let card = id(created(&merchant.save_card(&ada, "tok_ok").await?))?;
+    let subscription = json!({"customerId": ada, "planId": plan, "paymentMethodId": card});
+    created(&merchant.api.post("/v1/subscriptions", subscription).await?);
+    let mails = ended(&merchant, 3).await?;
+    let expected = [
+        ("invoice", "not_sent", "in test mode, and the customer is no test recipient"),
+        ("invoice", "not_sent", "the invoice of a subscription is charged to its card"),
+        ("receipt", "sent", ""),
+    ];
+    assert_eq!(outcomes(&mails), expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! The text of an e-mail, as plain text and as a page.
+
+use std::iter;
+
+use domain::accounts::Mode;
+use domain::invoices::{Failure, Invoice};
+use domain::mails::{Content, Kind};
+use engine::{PageState, PayPage, Payable};
+use foundation::color::Color;
+use foundation::money::Money;
+use foundation::public_url;
+use foundation::time::Timestamp;
+use mail::one_line;
+use maud::{DOCTYPE, html};
+use providers::DeclineCode;
+use texts::{Language, Texts, date, moment, price};
+
+use super::Unsent;
+
+/// Maximum length of a name or a description in characters.
+const MAX: usize = 255;
+/// Of buttons, without one of the merchant's.
+const COLOR: Color = Color::new(0x0b, 0x57, 0xc4);
+
+/// An e-mail's text, before it has a form.
+pub(super) struct Letter {
+    pub(super) subject: String,
+    payee: String,
+    /// Shown first, if it is a test.
+    notice: Option<String>,
+    paragraphs: Vec<String>,
+    /// What it is about: names and values.
+    facts: Vec<(String, String)>,
+    /// The page that it leads to: its name and URL.
+    page: (String, String),
+    /// The document of the page: its name and URL.
+    document: (String, String),
+    /// Lines about the merchant, and its contact.
+    footer: Vec<String>,
+    /// Of the button.
+    color: Color,
+}
+
+/// Writes the e-mail, unless it is out of date.
+pub(super) fn write(kind: Kind, language: Language, page: &PayPage, content: &Content) -> Result<Letter, Unsent> {
+    let Payable::Invoice(invoice) = &page.payable else { return Err(Unsent::OutOfDate("it is about no invoice")) };
+    if content.is_out_of_date {
+        return Err(Unsent::OutOfDate("the event was long ago, or another has followed"));
+    }
+    let facts = Facts { texts: language.texts(), language, page, invoice };
+    match kind {
+        Kind::Invoice => facts.invoice_issued(content.has_card),
+        Kind::Receipt => facts.invoice_paid(),
+        Kind::CollectionFailed => facts.collection_failed(content.decline_code.as_deref()),
+    }
+}
+
+struct Facts<'a> {
+    texts: &'static Texts,
+    language: Language,
+    page: &'a PayPage,
+    invoice: &'a Invoice,
+}
+
+impl Facts<'_> {
+    fn invoice_issued(&self, has_card: bool) -> Result<Letter, Unsent> {
+        let (texts, invoice) = (self.texts, self.invoice);
+        if invoice.subscription_id.is_some() {
+            return Err(Unsent::OutOfDate("the invoice of a subscription is charged to its card"));
+        }
+        self.require_owed()?;
+        let collected = invoice.collect_at.filter(|at| has_card && *at > self.page.now);
+        let next = match (collected, invoice.due_at) {
+            (Some(at), _) => Some(texts.mail_invoice_collected(self.date(at))),
+            (None, due) => due.map(|at| texts.mail_invoice_due(self.date(at))),
+        };
+        let intro = texts.mail_invoice_intro(self.payee(), self.owed());
+        Ok(Letter {
+            subject: texts.mail_invoice_subject(self.number(), self.payee()),
+            paragraphs: iter::once(intro).chain(next).collect(),
+            page: (texts.mail_invoice_open(), self.url("")),
+            document: (texts.mail_invoice_pdf(), self.url("/invoice.pdf")),
+            ..self.letter()
+        })
+    }
+
+    fn invoice_paid(&self) -> Result<Letter, Unsent> {
+        let texts = self.texts;
+        let (Some(payment), Some(paid_at)) = (&self.page.paid_by, self.invoice.paid_at) else {
+            return Err(Unsent::OutOfDate("the invoice is not paid"));
+        };
+        let paid = self.price(Money { minor: payment.amount, currency: payment.currency });
+        let paid_at = moment(self.language, &self.page.payee.timezone, paid_at);
+        Ok(Letter {
+            subject: texts.mail_receipt_subject(&paid, self.payee()),
+            paragraphs: vec![texts.mail_receipt_intro(&paid, self.payee(), paid_at)],
+            page: (texts.mail_receipt_open(), self.url("")),
+            document: (texts.mail_receipt_pdf(), self.url("/receipt.pdf")),
+            ..self.letter()
+        })
+    }
+
+    fn collection_failed(&self, code: Option<&str>) -> Result<Letter, Unsent> {
+        let texts = self.texts;
+        self.require_owed()?;
+        let intro = match code == Some(Failure::NO_CARD.code) {
+            true => texts.mail_failed_no_card(self.payee(), self.owed()),
+            false => texts.mail_failed_intro(self.payee(), self.owed()),
+        };
+        let confirm = code == Some(DeclineCode::AuthenticationRequired.name());
+        let next = match (self.page.state == PageState::Returning, self.invoice.next_attempt_at) {
+            (true, _) => texts.mail_failed_returning(),
+            (false, Some(at)) => texts.mail_failed_retry(self.date(at)),
+            (false, None) => texts.mail_failed_last(),
+        };
+        let confirm = confirm.then(|| texts.mail_failed_confirm());
+        Ok(Letter {
+            subject: texts.mail_failed_subject(self.owed(), self.payee()),
+            paragraphs: [Some(intro), confirm, Some(next)].into_iter().flatten().collect(),
+            page: (texts.mail_failed_open(), self.url("")),
+            document: (texts.mail_invoice_pdf(), self.url("/invoice.pdf")),
+            ..self.letter()
+        })
+    }
+
+    /// What all e-mails have.
+    fn letter(&self) -> Letter {
+        let (texts, payee) = (self.texts, &self.page.payee);
+        let description = self.invoice.description.as_ref();
+        let facts = [
+            Some((texts.invoice(), self.number())),
+            self.page.billed_to.as_ref().map(|name| (texts.billed_to(), one_line(name, MAX))),
+            description.map(|description| (texts.description(), one_line(description, MAX))),
+        ];
+        let contact = payee.support_contact.as_ref();
+        let contact = contact.map(|contact| format!("{} {}", texts.questions(), one_line(contact, MAX)));
+        let address = payee.address.iter().flat_map(|address| address.lines()).map(str::to_owned);
+        let tax_number = payee.tax_number.as_ref().map(|number| texts.tax_number(number));
+        Letter {
+            subject: String::new(),
+            payee: self.payee(),
+            notice: (payee.mode == Mode::Test).then(|| texts.test_mode()),
+            paragraphs: vec![],
+            facts: facts.into_iter().flatten().collect(),
+            page: Default::default(),
+            document: Default::default(),
+            footer: contact.into_iter().chain(address).chain(tax_number).collect(),
+            color: payee.color.unwrap_or(COLOR).readable_on(Color::WHITE),
+        }
+    }
+
+    fn require_owed(&self) -> Result<(), Unsent> {
+        match self.page.state {
+            PageState::Open | PageState::Returning | PageState::TooManyDeclined => Ok(()),
+            PageState::UnderWay => Err(Unsent::NotYet("the invoice is being paid")),
+            PageState::Paid | PageState::Voided | PageState::Cancelled | PageState::Expired => {
+                Err(Unsent::OutOfDate("the invoice is no longer to be paid"))
+            }
+        }
+    }
+
+    fn payee(&self) -> String {
+        one_line(&self.page.payee.name, MAX)
+    }
+
+    fn number(&self) -> String {
+        self.invoice.number.map(|number| number.to_string()).unwrap_or_default()
+    }
+
+    fn owed(&self) -> String {
+        self.price(self.page.payable.money())
+    }
+
+    fn price(&self, money: Money) -> String {
+        price(self.language, money)
+    }
+
+    fn date(&self, at: Timestamp) -> String {
+        date(self.language, &self.page.payee.timezone, at)
+    }
+
+    fn url(&self, document: &str) -> String {
+        let (token, language) = (&self.invoice.page_token, self.language.code());
+        public_url::of(format_args!("/pay/i/{token}{document}?lang={language}"))
+    }
+}
+
+impl Letter {
+    pub(super) fn text(&self) -> String {
+        let facts = self.facts.iter().map(|(name, value)| format!("{name}: {value}"));
+        let links = [&self.page, &self.document].map(|(name, url)| format!("{name}:\n{url}"));
+        let parts = self.notice.iter().chain(&self.paragraphs).cloned();
+        let parts = parts.chain([facts.collect::<Vec<_>>().join("\n")]).chain(links).chain([self.footer.join("\n")]);
+        let text = parts.collect::<Vec<_>>().join("\n\n");
+        format!("{}\n\n{text}\n", self.payee).replace('\n', "\r\n")
+    }
+
+    /// Styles are in the elements, because mail programs drop style sheets.
+    pub(super) fn html(&self, language: Language) -> String {
+        let (page, document, color) = (&self.page, &self.document, self.color);
+        let button = format!(
+            "display:inline-block;padding:12px 20px;border-radius:6px;background:{color};color:{};text-decoration:none;font-weight:bold",
+            color.text(),
+        );
+        html! {
+            (DOCTYPE)
+            html lang=(language.code()) {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width";
+                    title { (self.subject) }
+                }
+                body style="margin:0;padding:24px 12px;font-family:sans-serif;font-size:16px;line-height:1.5" {
+                    div style="max-width:560px;margin:0 auto" {
+                        @if let Some(notice) = &self.notice {
+                            p style="padding:8px 12px;border:1px solid #8a6d00" { (notice) }
+                        }
+                        p style="font-size:20px;font-weight:bold" dir="auto" { (self.payee) }
+                        @for paragraph in &self.paragraphs { p { (paragraph) } }
+                        table role="presentation" style="border-spacing:0;margin:16px 0" {
+                            @for (name, value) in &self.facts {
+                                tr {
+                                    td style="padding:2px 16px 2px 0;vertical-align:top" { (name) }
+                                    td style="padding:2px 0" { bdi { (value) } }
+                                }
+                            }
+                        }
+                        p {
+                            a href=(page.1) style=(button) {
+                                (page.0)
+                            }
+                        }
+                        p { a href=(document.1) { (document.0) } }
+                        p style="color:#545f72;font-size:14px" { @for line in &self.footer { bdi { (line) } br; } }
+                    }
+                }
+            }
+        }
+        .into_string()
+    }
+}
