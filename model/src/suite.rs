@@ -42,28 +42,14 @@ pub fn broken_promise() -> (&'static str, ChargeModel) {
 
 /// Refund protocols that must hold.
 pub fn refunds(workers: usize) -> Vec<(&'static str, RefundModel)> {
-    let in_flight = vec![two_refunds_in_flight(workers), two_refunds_without_a_deadline(workers)];
-    [refunds_with_references(workers), in_flight, refunds_without_references(workers)].concat()
-}
-
-pub fn refunds_with_references(workers: usize) -> Vec<(&'static str, RefundModel)> {
-    let model = RefundModel::new(workers);
-    vec![("refunds", model), ("refunds, and a report that lags", RefundModel { report_lags: true, ..model })]
-}
-
-pub fn two_refunds_in_flight(workers: usize) -> (&'static str, RefundModel) {
-    ("refunds, two in flight", RefundModel { one_in_flight: false, ..RefundModel::new(workers) })
-}
-
-pub fn two_refunds_without_a_deadline(workers: usize) -> (&'static str, RefundModel) {
-    ("refunds, two in flight, without a deadline, with the statement", refunds_without_deadline(workers))
-}
-
-pub fn refunds_without_references(workers: usize) -> Vec<(&'static str, RefundModel)> {
-    let model = RefundModel::without_references(workers);
+    let (with_references, plain) = (RefundModel::new(workers), RefundModel::without_references(workers));
     vec![
-        ("refunds without references", model),
-        ("refunds without references, and a report that lags", RefundModel { report_lags: true, ..model }),
+        ("refunds", with_references),
+        ("refunds, and a report that lags", RefundModel { report_lags: true, ..with_references }),
+        ("refunds, two in flight", RefundModel { one_in_flight: false, ..with_references }),
+        ("refunds, two in flight, without a deadline, with the statement", refunds_without_deadline(workers)),
+        ("refunds without references", plain),
+        ("refunds without references, and a report that lags", RefundModel { report_lags: true, ..plain }),
     ]
 }
 

@@ -28,29 +28,8 @@ fn charges_are_safe_with_every_provider_class() {
 }
 
 #[test]
-fn refunds_with_references_are_safe() {
-    for (name, model) in suite::refunds_with_references(2) {
-        assert_holds(name, model, 2_000);
-    }
-}
-
-// Each of these takes long, and a test may not be silent for as long as both take on a busy machine.
-
-#[test]
-fn two_refunds_in_flight_are_safe() {
-    let (name, model) = suite::two_refunds_in_flight(2);
-    assert_holds(name, model, 2_000);
-}
-
-#[test]
-fn two_refunds_in_flight_are_safe_without_a_deadline() {
-    let (name, model) = suite::two_refunds_without_a_deadline(2);
-    assert_holds(name, model, 2_000);
-}
-
-#[test]
-fn refunds_without_references_are_safe() {
-    for (name, model) in suite::refunds_without_references(2) {
+fn refunds_are_safe_with_and_without_references() {
+    for (name, model) in suite::refunds(2) {
         assert_holds(name, model, 2_000);
     }
 }
