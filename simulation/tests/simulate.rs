@@ -24,14 +24,27 @@ fn a_request_that_stripe_has_forgotten_is_found_when_it_is_sent_again() {
     simulate(&["--mutants", "forgotten", "--first", "1087", "--seeds", "1"]);
 }
 
-// Fixed seeds, so that a failure is about the change that is tested. `./dev simulate` runs random ones.
-
-#[test]
-fn ten_histories_lose_no_money() {
-    simulate(&["--first", "1000", "--seeds", "10"]);
+/// Fixed seeds, so that a failure is about the change that is tested. `./dev simulate` runs random ones.
+fn five_histories_lose_no_money(first: u64) {
+    simulate(&["--first", &first.to_string(), "--seeds", "5"]);
 }
 
 #[test]
-fn ten_more_histories_lose_no_money() {
-    simulate(&["--first", "1010", "--seeds", "10"]);
+fn histories_1000_to_1004_lose_no_money() {
+    five_histories_lose_no_money(1000);
+}
+
+#[test]
+fn histories_1005_to_1009_lose_no_money() {
+    five_histories_lose_no_money(1005);
+}
+
+#[test]
+fn histories_1010_to_1014_lose_no_money() {
+    five_histories_lose_no_money(1010);
+}
+
+#[test]
+fn histories_1015_to_1019_lose_no_money() {
+    five_histories_lose_no_money(1015);
 }

@@ -105,15 +105,18 @@ impl Process {
             // Programs under test may print bytes that are no text.
             output.split(b'\n').map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        let start = Instant::now();
+        let mut last_line = Instant::now();
         // A server that a test started may hold the pipe open after the executable has ended.
         while self.skipped.is_none() {
-            let oldest = self.running.first().map_or(start, |(_, start)| *start);
+            let oldest = self.running.first().map_or(last_line, |(_, start)| *start);
             match lines.recv_timeout(LIMIT.saturating_sub(oldest.elapsed())) {
-                Ok(line) => match events::parse(&String::from_utf8_lossy(&line)) {
-                    Some(event) => self.record(event),
-                    None => log.write_all(&[&line[..], b"\n"].concat())?,
-                },
+                Ok(line) => {
+                    last_line = Instant::now();
+                    match events::parse(&String::from_utf8_lossy(&line)) {
+                        Some(event) => self.record(event),
+                        None => log.write_all(&[&line[..], b"\n"].concat())?,
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => return Ok(true),
             }

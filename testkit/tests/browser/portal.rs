@@ -94,7 +94,7 @@ async fn signing_in_and_finding_a_payment() -> Result<()> {
         page.shows("td", "USD 42.00").await?;
         assert_accessible(&tab, &page, "list").await?;
         page.click(&format!("td a[href$='{payment}']")).await?;
-        page.shows("h1", "USD 42.00 Approved").await?;
+        page.shows("h1", "USD 42.00").await?;
         assert_accessible(&tab, &page, "payment").await?;
         tab.open(&format!("{url}/test/payments/{payment}x")).await?;
         page.shows("h1", "Not found").await?;
