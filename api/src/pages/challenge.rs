@@ -118,7 +118,9 @@ fn status_page(reader: Reader, payment: &Payment) -> Response {
         | Status::PendingSettlement
         | Status::Settled
         | Status::PartiallyRefunded => (texts.thank_you(), vec![texts.bank_confirmed()]),
-        Status::Refunded | Status::Cancelled | Status::Expired => (texts.payment(), vec![texts.payment_undone()]),
+        Status::Refunded | Status::Cancelled | Status::Expired => {
+            (texts.payment_undone_title(), vec![texts.payment_undone()])
+        }
     };
     let body = html! {
         section role="status" {

@@ -13,6 +13,7 @@ mod pay_response;
 mod posted_form;
 mod reader;
 mod receipt;
+mod receipts_by_email;
 mod sheets;
 mod token;
 mod totals;
@@ -61,6 +62,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/pay/i/{token}/receipt.pdf", receipt_pdf(PageKind::Invoice))
         .route("/pay/l/{token}/receipt.pdf", receipt_pdf(PageKind::Link))
         .merge(challenge::router())
+        .merge(receipts_by_email::router())
         .route("/pay/", any(nothing_here))
         .route("/pay/{*path}", any(nothing_here))
         .layer(from_fn(retry::run))

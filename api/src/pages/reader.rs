@@ -68,8 +68,8 @@ impl Reader {
     /// The URL of a document of the page, relative to the page.
     pub(super) fn document(self, token: &str, name: &str) -> String {
         let payment = self.payment.map(|id| id.to_string());
-        let payment: Vec<_> = payment.iter().map(|id| (PAYMENT, id.as_str())).collect();
-        format!("{token}/{name}{}", self.query(&payment))
+        let payment = payment.as_ref().map(|id| (PAYMENT, id.as_str()));
+        format!("{token}/{name}{}", self.query(payment.as_slice()))
     }
 
     /// The query of a link that keeps the language; not empty, so that it also replaces the query of the current page.

@@ -3,7 +3,6 @@
 use domain::modifiers::Parts;
 use domain::payments::{Payment, Status};
 use engine::PayPage;
-use engine::Payable;
 use maud::{Markup, html};
 use texts::{Texts, moment};
 
@@ -13,22 +12,18 @@ use crate::html::merchant_text;
 
 /// The receipt; empty unless a payment has paid the page, also if the invoice was voided since.
 pub(super) fn receipt(reader: Reader, page: &PayPage, token: &str) -> Markup {
-    let (number, description, paid_at) = match &page.payable {
-        Payable::Invoice(invoice) => (invoice.number, &invoice.description, invoice.paid_at),
-        Payable::Link(link) => (None, &link.description, link.paid_at),
-    };
     let Some(payment) = &page.paid_by else { return html! {} };
-    let (texts, payee) = (reader.texts(), &page.payee);
+    let (texts, payee, payable) = (reader.texts(), &page.payee, &page.payable);
     let pdf = reader.document(token, "receipt.pdf");
     html! {
         section id="receipt" {
             h2 { (texts.receipt()) }
             dl {
                 dt { (texts.paid_to()) } dd { (merchant_text(&payee.name)) }
-                @if let Some(number) = number { dt { (texts.invoice()) } dd { (number) } }
+                @if let Some(number) = payable.number() { dt { (texts.invoice()) } dd { (number) } }
                 @if let Some(customer) = &page.billed_to { dt { (texts.billed_to()) } dd { (merchant_text(customer)) } }
-                @if let Some(description) = description { dt { (texts.paid_for()) } dd { (merchant_text(description)) } }
-                @if let Some(at) = paid_at { dt { (texts.date()) } dd { (moment(reader.language, &payee.timezone, at)) } }
+                @if let Some(description) = payable.description() { dt { (texts.paid_for()) } dd { (merchant_text(description)) } }
+                @if let Some(at) = payable.paid_at() { dt { (texts.date()) } dd { (moment(reader.language, &payee.timezone, at)) } }
                 @for (name, value) in card_of_payer(reader, payment).into_iter().flatten() {
                     dt { (name) } dd { (value) }
                 }

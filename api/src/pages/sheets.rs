@@ -7,9 +7,8 @@ use domain::accounts::{Mode, Payee};
 use domain::invoices::{Invoice, Item};
 use engine::PageState;
 use engine::PayPage;
-use engine::Payable;
 use foundation::money::Currency;
-use texts::{date, moment};
+use texts::{Texts, date, moment};
 
 use super::invoice_lines;
 use super::reader::Reader;
@@ -20,16 +19,8 @@ use super::totals::Row;
 pub(super) fn invoice(reader: Reader, page: &PayPage, invoice: &Invoice) -> Sheet {
     let (texts, language, zone) = (reader.texts(), reader.language, &page.payee.timezone);
     let price = |minor| reader.price(minor, invoice.currency).text().to_owned();
-    let badge = match page.state {
-        PageState::Voided => Some(texts.badge_voided()),
-        PageState::Open
-        | PageState::UnderWay
-        | PageState::Returning
-        | PageState::TooManyDeclined
-        | PageState::Paid
-        | PageState::Cancelled
-        | PageState::Expired => page.is_overdue().then(|| texts.badge_overdue()),
-    };
+    let overdue = || page.is_overdue().then(|| texts.badge_overdue());
+    let badge = closed_badge(texts, page.state).or_else(overdue);
     let number = invoice.number.map(|number| number.to_string());
     let mut rows = invoice_lines::totals(texts, invoice);
     if let Some(payment) = &page.paid_by {
@@ -60,20 +51,16 @@ pub(super) fn invoice(reader: Reader, page: &PayPage, invoice: &Invoice) -> Shee
 /// The receipt of a page; `None` unless it was paid by a payment.
 pub(super) fn receipt(reader: Reader, page: &PayPage) -> Option<Sheet> {
     let payment = page.paid_by.as_ref()?;
-    let texts = reader.texts();
-    let (number, description, paid_at) = match &page.payable {
-        Payable::Invoice(invoice) => (invoice.number, &invoice.description, invoice.paid_at),
-        Payable::Link(link) => (None, &link.description, link.paid_at),
-    };
+    let (texts, payable) = (reader.texts(), &page.payable);
     let facts = [
-        number.map(|number| (texts.invoice(), number.to_string())),
+        payable.number().map(|number| (texts.invoice(), number.to_string())),
         page.billed_to.clone().map(|name| (texts.billed_to(), name)),
-        paid_at.map(|at| (texts.date(), moment(reader.language, &page.payee.timezone, at))),
+        payable.paid_at().map(|at| (texts.date(), moment(reader.language, &page.payee.timezone, at))),
     ];
     Some(Sheet {
         title: texts.receipt(),
         facts: facts.into_iter().chain(receipt::card_of_payer(reader, payment)).flatten().collect(),
-        description: description.clone(),
+        description: payable.description().map(str::to_owned),
         totals: totals(reader, receipt::rows(texts, payment), payment.currency),
         ..common(reader, page)
     })
@@ -94,6 +81,18 @@ fn common(reader: Reader, page: &PayPage) -> Sheet {
 pub(super) fn seller(reader: Reader, payee: &Payee) -> Vec<String> {
     let address = payee.address.iter().flat_map(|address| address.lines()).map(str::to_owned);
     address.chain(payee.tax_number.as_ref().map(|number| reader.texts().tax_number(number))).collect()
+}
+
+/// Why nothing can be paid any more, unless it was paid.
+pub(super) fn closed_badge(texts: &Texts, state: PageState) -> Option<String> {
+    match state {
+        PageState::Voided => Some(texts.badge_voided()),
+        PageState::Cancelled => Some(texts.badge_cancelled()),
+        PageState::Expired => Some(texts.badge_expired()),
+        PageState::Open | PageState::UnderWay | PageState::Returning | PageState::TooManyDeclined | PageState::Paid => {
+            None
+        }
+    }
 }
 
 fn totals(reader: Reader, rows: Vec<Row>, currency: Currency) -> Vec<Total> {

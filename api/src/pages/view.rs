@@ -14,7 +14,7 @@ use super::notices::notices;
 use super::pay_form;
 use super::reader::Reader;
 use super::receipt::receipt;
-use super::sheets::seller;
+use super::sheets::{closed_badge, seller};
 use super::totals::Totals;
 use crate::elements::CardTokenizationConfig;
 use crate::html::merchant_text;
@@ -71,14 +71,7 @@ pub(super) fn render(
 fn about(reader: Reader, page: &PayPage, token: &str, totals: Option<&Totals>) -> Markup {
     let PayPage { payee, payable, state, .. } = page;
     let (texts, money) = (reader.texts(), payable.money());
-    let badge = match state {
-        PageState::Voided => Some(texts.badge_voided()),
-        PageState::Cancelled => Some(texts.badge_cancelled()),
-        PageState::Expired => Some(texts.badge_expired()),
-        PageState::Open | PageState::UnderWay | PageState::Returning | PageState::TooManyDeclined | PageState::Paid => {
-            None
-        }
-    };
+    let badge = closed_badge(texts, *state);
     let amount = reader.price(money.minor, money.currency);
     html! {
         section.about.closed[badge.is_some()] {

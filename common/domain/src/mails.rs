@@ -8,7 +8,7 @@ use sqlx::{PgConnection, PgPool};
 use foundation::country::Country;
 use foundation::email::is_internet_email;
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, EventId};
+use foundation::id::{AccountId, CustomerId, EventId};
 
 /// The languages of e-mails, by their codes.
 pub const LANGUAGES: [&str; 5] = ["de", "en", "es", "fr", "ja"];
@@ -110,6 +110,47 @@ pub async fn save_settings(tx: &mut PgConnection, account: AccountId, settings: 
     Ok(())
 }
 
+/// Whether a customer receives receipts, if the account sends them.
+///
+/// # Errors
+/// Database errors only.
+pub async fn wants_receipts(db: &PgPool, account: AccountId, customer: CustomerId) -> Result<bool> {
+    let wants = sqlx::query_scalar!(
+        r#"SELECT NOT EXISTS (SELECT FROM receipt_refusals WHERE account_id = $1 AND customer_id = $2) AS "wants!""#,
+        account.uuid(),
+        customer.uuid(),
+    );
+    Ok(wants.fetch_one(db).await?)
+}
+
+/// Stops receipts to a customer.
+///
+/// # Errors
+/// Database errors only.
+pub async fn stop_receipts(db: &PgPool, account: AccountId, customer: CustomerId) -> Result<()> {
+    let refusal = sqlx::query!(
+        "INSERT INTO receipt_refusals (account_id, customer_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+        account.uuid(),
+        customer.uuid(),
+    );
+    refusal.execute(db).await?;
+    Ok(())
+}
+
+/// Sends receipts to a customer again.
+///
+/// # Errors
+/// Database errors only.
+pub async fn resume_receipts(db: &PgPool, account: AccountId, customer: CustomerId) -> Result<()> {
+    let refusal = sqlx::query!(
+        "DELETE FROM receipt_refusals WHERE account_id = $1 AND customer_id = $2",
+        account.uuid(),
+        customer.uuid(),
+    );
+    refusal.execute(db).await?;
+    Ok(())
+}
+
 /// An e-mail that this process has claimed.
 #[derive(Clone, Debug)]
 pub struct Due {
@@ -155,6 +196,8 @@ pub struct Content {
     pub test_recipients: Vec<String>,
     /// Whether the account has sent as many as it may in a day in test mode.
     pub is_test_limit_reached: bool,
+    /// Whether the customer wants no receipts.
+    pub refuses_receipts: bool,
     /// Whether the event was too long ago, or there is a later one of its type about the invoice.
     pub is_out_of_date: bool,
 }
@@ -172,6 +215,7 @@ pub async fn content(db: &PgPool, due: &Due) -> Result<Option<Content>> {
                coalesce(i.collect_payment_method_id, c.default_payment_method_id) IS NOT NULL AS "has_card!",
                (SELECT count(*) FROM (SELECT FROM mails WHERE account_id = $1 AND outcome = 'sent'
                 AND ended_at > clock_timestamp() - interval '1 day' LIMIT $4) AS sent) >= $4 AS "is_test_limit_reached!",
+               EXISTS (SELECT FROM receipt_refusals WHERE account_id = $1 AND customer_id = c.id) AS "refuses_receipts!",
                e.created_at < clock_timestamp() - make_interval(secs => $3) OR e.id < ANY (ARRAY (
                    SELECT n.id FROM events n WHERE n.account_id = $1 AND n.type = e.type
                        AND event_object_id(n.payload) = event_object_id(e.payload))) AS "is_out_of_date!"
@@ -240,7 +284,8 @@ pub async fn oldest_due_seconds(db: &PgPool) -> Result<f64> {
     Ok(seconds.fetch_one(db).await?.unwrap_or(0.0))
 }
 
-/// Deletes at most `limit` e-mails that ended long ago, or that no worker has sent for as long. Returns how many.
+/// Deletes at most `limit` e-mails that ended long ago, and as many that no worker has claimed until it was too late to
+/// send them. Returns how many.
 ///
 /// # Errors
 /// Database errors only.
@@ -249,10 +294,11 @@ pub async fn delete_ended(db: &PgPool, limit: i64) -> Result<u64> {
         "DELETE FROM mails WHERE id = ANY (
              ARRAY(SELECT id FROM mails WHERE ended_at < clock_timestamp() - make_interval(secs => $1)
                    ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-             || ARRAY(SELECT id FROM mails WHERE due_at < clock_timestamp() - make_interval(secs => $1)
+             || ARRAY(SELECT id FROM mails WHERE due_at < clock_timestamp() - make_interval(secs => $3)
                       ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
         KEPT.as_secs_f64(),
         limit,
+        TIMELY.as_secs_f64(),
     );
     Ok(deleted.execute(db).await?.rows_affected())
 }

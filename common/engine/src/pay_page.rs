@@ -89,6 +89,28 @@ impl Payable {
         }
     }
 
+    /// The invoice's number; a link has none.
+    pub fn number(&self) -> Option<invoices::Number> {
+        match self {
+            Self::Invoice(invoice) => invoice.number,
+            Self::Link(_) => None,
+        }
+    }
+
+    pub fn description(&self) -> Option<&str> {
+        match self {
+            Self::Invoice(invoice) => invoice.description.as_deref(),
+            Self::Link(link) => link.description.as_deref(),
+        }
+    }
+
+    pub fn paid_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Invoice(invoice) => invoice.paid_at,
+            Self::Link(link) => link.paid_at,
+        }
+    }
+
     /// Whether it states its tax amount itself; zero counts as stated.
     fn is_taxed(&self) -> bool {
         match self {

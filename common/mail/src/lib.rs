@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use foundation::time::Timestamp;
 use lettre::address::{Address, Envelope};
-use lettre::message::header::{ContentType, MIME_VERSION_1_0};
+use lettre::message::header::{ContentType, HeaderName, HeaderValue, MIME_VERSION_1_0};
 use lettre::message::{Mailbox, Message, MultiPart};
 use lettre::transport::smtp::extension::ClientId;
 use smtp::Server;
@@ -55,6 +55,8 @@ pub struct Email {
     pub text: String,
     /// The same as a page, for those who can show it.
     pub html: Option<String>,
+    /// The URL where the recipient stops e-mails of this kind, by one POST (RFC 8058).
+    pub unsubscribe: Option<String>,
     pub date: Timestamp,
 }
 
@@ -110,6 +112,12 @@ impl Mailer {
         if let Some(address) = email.reply_to.as_ref().and_then(|address| address.parse().ok()) {
             message = message.reply_to(Mailbox::new(None, address));
         }
+        if let Some(url) = &email.unsubscribe {
+            let header = |name, value| HeaderValue::new(HeaderName::new_from_ascii_str(name), value);
+            message = message.raw_header(header("List-Unsubscribe", format!("<{url}>")));
+            let one_click = "List-Unsubscribe=One-Click".to_owned();
+            message = message.raw_header(header("List-Unsubscribe-Post", one_click));
+        }
         if let Some(bounces) = &self.bounces {
             let envelope = Envelope::new(Some(bounces.clone()), vec![address]);
             message = message.envelope(envelope.map_err(|_| SendError::permanent("the envelope cannot be built"))?);
@@ -155,6 +163,7 @@ mod tests {
             from_name: None,
             reply_to: None,
             html: None,
+            unsubscribe: None,
         }
     }
 

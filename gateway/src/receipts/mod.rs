@@ -106,7 +106,8 @@ impl Sender {
         let (subject, text) = email::compose(receipt.transaction_id, &data);
         let id = format!("{}-{}", receipt.transaction_id, receipt.addressee.name());
         let (to, date) = (receipt.email.clone(), self.clock.now());
-        let email = Email { id, to, subject, text, date, from_name: None, reply_to: None, html: None };
+        let email =
+            Email { id, to, subject, text, date, from_name: None, reply_to: None, html: None, unsubscribe: None };
         Ok(self.mailer.send(&email).await)
     }
 

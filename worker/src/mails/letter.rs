@@ -35,6 +35,8 @@ pub(super) struct Letter {
     page: (String, String),
     /// The document of the page: its name and URL.
     document: (String, String),
+    /// The page that stops e-mails of this kind: its name and URL.
+    pub(super) unsubscribe: Option<(String, String)>,
     /// Lines about the merchant, and its contact.
     footer: Vec<String>,
     /// Of the button.
@@ -96,6 +98,7 @@ impl Facts<'_> {
             paragraphs: vec![texts.mail_receipt_intro(&paid, self.payee(), paid_at)],
             page: (texts.mail_receipt_open(), self.url("")),
             document: (texts.mail_receipt_pdf(), self.url("/receipt.pdf")),
+            unsubscribe: Some((texts.receipts_stop(), self.url("/unsubscribe"))),
             ..self.letter()
         })
     }
@@ -103,7 +106,8 @@ impl Facts<'_> {
     fn collection_failed(&self, code: Option<&str>) -> Result<Letter, Unsent> {
         let texts = self.texts;
         self.require_owed()?;
-        let intro = match code == Some(Failure::NO_CARD.code) {
+        let no_card = code == Some(Failure::NO_CARD.code);
+        let intro = match no_card {
             true => texts.mail_failed_no_card(self.payee(), self.owed()),
             false => texts.mail_failed_intro(self.payee(), self.owed()),
         };
@@ -111,6 +115,8 @@ impl Facts<'_> {
         let next = match (self.page.state == PageState::Returning, self.invoice.next_attempt_at) {
             (true, _) => texts.mail_failed_returning(),
             (false, Some(at)) => texts.mail_failed_retry(self.date(at)),
+            // A card that is saved will be charged.
+            (false, None) if no_card => texts.mail_failed_no_card_next(),
             (false, None) => texts.mail_failed_last(),
         };
         let confirm = confirm.then(|| texts.mail_failed_confirm());
@@ -144,6 +150,7 @@ impl Facts<'_> {
             facts: facts.into_iter().flatten().collect(),
             page: Default::default(),
             document: Default::default(),
+            unsubscribe: None,
             footer: contact.into_iter().chain(address).chain(tax_number).collect(),
             color: payee.color.unwrap_or(COLOR).readable_on(Color::WHITE),
         }
@@ -186,11 +193,13 @@ impl Facts<'_> {
 }
 
 impl Letter {
-    pub(super) fn text(&self) -> String {
-        let facts = self.facts.iter().map(|(name, value)| format!("{name}: {value}"));
-        let links = [&self.page, &self.document].map(|(name, url)| format!("{name}:\n{url}"));
+    pub(super) fn text(&self, language: Language) -> String {
+        let facts = self.facts.iter().map(|(name, value)| language.texts().mail_labelled(name, value));
+        let link = |(name, url): &(String, String)| format!("{name}\n{url}");
+        let links = [&self.page, &self.document].map(link);
         let parts = self.notice.iter().chain(&self.paragraphs).cloned();
         let parts = parts.chain([facts.collect::<Vec<_>>().join("\n")]).chain(links).chain([self.footer.join("\n")]);
+        let parts = parts.chain(self.unsubscribe.as_ref().map(link));
         let text = parts.collect::<Vec<_>>().join("\n\n");
         format!("{}\n\n{text}\n", self.payee).replace('\n', "\r\n")
     }
@@ -231,7 +240,10 @@ impl Letter {
                             }
                         }
                         p { a href=(document.1) { (document.0) } }
-                        p style="color:#545f72;font-size:14px" { @for line in &self.footer { bdi { (line) } br; } }
+                        p style="color:#545f72;font-size:14px" {
+                            @for line in &self.footer { bdi { (line) } br; }
+                            @if let Some((name, url)) = &self.unsubscribe { a href=(url) style="color:inherit" { (name) } }
+                        }
                     }
                 }
             }

@@ -114,11 +114,15 @@ impl Sender {
         if page.payee.mode == Mode::Test && content.is_test_limit_reached {
             return Ok(Err(Unsent::OutOfDate("in test mode, and too many were sent in a day")));
         }
+        if due.kind == Kind::Receipt && content.refuses_receipts {
+            return Ok(Err(Unsent::OutOfDate("the customer wants no receipts")));
+        }
         let language = language(&content);
         Ok(letter::write(due.kind, language, &page, &content).map(|letter| Email {
             id: due.event_id.to_string(),
-            text: letter.text(),
+            text: letter.text(language),
             html: Some(letter.html(language)),
+            unsubscribe: letter.unsubscribe.map(|(_, url)| url),
             subject: letter.subject,
             to: content.email,
             from_name: Some(page.payee.name),

@@ -134,6 +134,7 @@ bank-pending = Ihre Bank hat die Zahlung noch nicht bestätigt. Diese Seite wird
 payment-declined = Die Zahlung wurde abgelehnt
 payment-not-made = Die Zahlung konnte nicht ausgeführt werden
 close-page = Sie können diese Seite schließen.
+payment-undone-title = Zahlung
 payment-undone = Diese Zahlung wurde storniert oder erstattet.
 thank-you = Vielen Dank
 bank-confirmed = Ihre Bank hat die Zahlung bestätigt.
@@ -204,10 +205,20 @@ mail-receipt-open = Zahlungsbeleg ansehen
 mail-failed-subject = Ihre Zahlung von { $amount } an { $payee } konnte nicht ausgeführt werden
 mail-failed-intro = { $payee } konnte Ihre Karte nicht mit { $amount } belasten.
 mail-failed-no-card = { $payee } konnte { $amount } nicht abbuchen: Es ist keine Karte hinterlegt.
+mail-failed-no-card-next = Sie können die Rechnung auf ihrer Seite mit Karte bezahlen.
 mail-failed-returning = Eine frühere Abbuchung wird gerade auf die Karte zurückerstattet. Bitte bezahlen Sie die Rechnung, sobald das geschehen ist.
 mail-failed-confirm = Ihre Bank verlangt, dass Sie diese Zahlung selbst bestätigen. Das können Sie auf der Seite der Rechnung tun.
 mail-failed-retry = Am { $date } wird erneut versucht, den Betrag abzubuchen. Sie können auch jetzt bezahlen, mit dieser oder einer anderen Karte.
 mail-failed-last = Ein weiterer Versuch ist nicht vorgesehen. Bitte bezahlen Sie die Rechnung, mit dieser oder einer anderen Karte.
 mail-failed-open = Rechnung bezahlen
+mail-labelled = { $name }: { $value }
 mail-invoice-pdf = Rechnung als PDF
 mail-receipt-pdf = Zahlungsbeleg als PDF
+
+## Receipts by e-mail
+
+receipts-title = Zahlungsbelege per E-Mail
+receipts-on = Sie erhalten einen Zahlungsbeleg per E-Mail, wenn Sie eine Rechnung von { $payee } bezahlen. Andere E-Mails ändern sich nicht, wenn Sie Zahlungsbelege abbestellen.
+receipts-off = Sie erhalten von { $payee } keine Zahlungsbelege per E-Mail mehr. Jeder Zahlungsbeleg bleibt auf der Seite seiner Rechnung verfügbar.
+receipts-stop = Zahlungsbelege per E-Mail abbestellen
+receipts-resume = Zahlungsbelege künftig wieder per E-Mail erhalten

@@ -171,6 +171,7 @@ bank-pending = Your bank has not confirmed the payment yet. This page updates au
 payment-declined = The payment was declined
 payment-not-made = The payment could not be made
 close-page = You can close this page.
+payment-undone-title = Payment
 payment-undone = This payment was cancelled or refunded.
 thank-you = Thank you
 bank-confirmed = Your bank has confirmed the payment.
@@ -259,11 +260,25 @@ mail-failed-intro = { $payee } could not charge { $amount } to your card.
 # $payee (String)
 # $amount (String) - with its currency
 mail-failed-no-card = { $payee } could not charge { $amount }: there is no card to charge.
+mail-failed-no-card-next = You can pay the invoice by card on its page.
 mail-failed-returning = An earlier charge is being returned to its card. Please pay the invoice once it has been returned.
 mail-failed-confirm = Your bank asks you to confirm this payment yourself. You can do so on the page of the invoice.
 # $date (String) - a day
 mail-failed-retry = The charge will be tried again on { $date }. You can also pay now, with this or another card.
 mail-failed-last = No further attempt is planned. Please pay the invoice, with this or another card.
 mail-failed-open = Pay the invoice
+# $name (String) - of a value
+# $value (String)
+mail-labelled = { $name }: { $value }
 mail-invoice-pdf = Invoice as PDF
 mail-receipt-pdf = Receipt as PDF
+
+## Receipts by e-mail
+
+receipts-title = Receipts by e-mail
+# $payee (String)
+receipts-on = You receive a receipt by e-mail when you pay an invoice of { $payee }. Other e-mails do not change if you stop receipts.
+# $payee (String)
+receipts-off = You receive no more receipts by e-mail from { $payee }. Every receipt remains available on the page of its invoice.
+receipts-stop = Stop receipts by e-mail
+receipts-resume = Resume receipts by e-mail

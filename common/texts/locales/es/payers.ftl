@@ -134,6 +134,7 @@ bank-pending = Su banco aún no ha confirmado el pago. Esta página se actualiza
 payment-declined = El pago ha sido rechazado
 payment-not-made = No se ha podido realizar el pago
 close-page = Puede cerrar esta página.
+payment-undone-title = Pago
 payment-undone = Este pago se ha cancelado o reembolsado.
 thank-you = Gracias
 bank-confirmed = Su banco ha confirmado el pago.
@@ -204,10 +205,20 @@ mail-receipt-open = Ver el recibo
 mail-failed-subject = Su pago de { $amount } a { $payee } no se ha realizado
 mail-failed-intro = { $payee } no ha podido cargar { $amount } en su tarjeta.
 mail-failed-no-card = { $payee } no ha podido cargar { $amount }: no hay ninguna tarjeta guardada.
+mail-failed-no-card-next = Puede pagar la factura con tarjeta en su página.
 mail-failed-returning = Se está devolviendo un cargo anterior a su tarjeta. Por favor, pague la factura cuando se haya devuelto.
 mail-failed-confirm = Su banco le pide que confirme usted este pago. Puede hacerlo en la página de la factura.
 mail-failed-retry = Se volverá a intentar el cargo el { $date }. También puede pagar ahora, con esta tarjeta o con otra.
 mail-failed-last = No está previsto ningún otro intento. Por favor, pague la factura con esta tarjeta o con otra.
 mail-failed-open = Pagar la factura
+mail-labelled = { $name }: { $value }
 mail-invoice-pdf = Factura en PDF
 mail-receipt-pdf = Recibo en PDF
+
+## Receipts by e-mail
+
+receipts-title = Recibos por correo electrónico
+receipts-on = Recibe un recibo por correo electrónico cuando paga una factura de { $payee }. Los demás correos no cambian si deja de recibir recibos.
+receipts-off = Ya no recibirá recibos de { $payee } por correo electrónico. Cada recibo sigue disponible en la página de su factura.
+receipts-stop = Dejar de recibir recibos por correo electrónico
+receipts-resume = Volver a recibir recibos por correo electrónico

@@ -134,6 +134,7 @@ bank-pending = Votre banque n’a pas encore confirmé le paiement. Cette page s
 payment-declined = Le paiement a été refusé
 payment-not-made = Le paiement n’a pas pu être effectué
 close-page = Vous pouvez fermer cette page.
+payment-undone-title = Paiement
 payment-undone = Ce paiement a été annulé ou remboursé.
 thank-you = Merci
 bank-confirmed = Votre banque a confirmé le paiement.
@@ -204,10 +205,20 @@ mail-receipt-open = Voir le reçu
 mail-failed-subject = Votre paiement de { $amount } à { $payee } n’a pas été effectué
 mail-failed-intro = { $payee } n’a pas pu débiter votre carte de { $amount }.
 mail-failed-no-card = { $payee } n’a pas pu débiter { $amount } : aucune carte n’est enregistrée.
+mail-failed-no-card-next = Vous pouvez régler la facture par carte sur sa page.
 mail-failed-returning = Un débit antérieur est en cours de remboursement sur sa carte. Veuillez payer la facture une fois le remboursement effectué.
 mail-failed-confirm = Votre banque vous demande de confirmer vous-même ce paiement. Vous pouvez le faire sur la page de la facture.
 mail-failed-retry = Une nouvelle tentative de débit aura lieu le { $date }. Vous pouvez aussi payer dès maintenant, avec cette carte ou une autre.
 mail-failed-last = Aucune nouvelle tentative n’est prévue. Veuillez payer la facture, avec cette carte ou une autre.
 mail-failed-open = Payer la facture
+mail-labelled = { $name } : { $value }
 mail-invoice-pdf = Facture en PDF
 mail-receipt-pdf = Reçu en PDF
+
+## Receipts by e-mail
+
+receipts-title = Reçus par e-mail
+receipts-on = Vous recevez un reçu par e-mail lorsque vous payez une facture de { $payee }. Les autres e-mails ne changent pas si vous ne voulez plus de reçus.
+receipts-off = Vous ne recevez plus de reçus de { $payee } par e-mail. Chaque reçu reste disponible sur la page de sa facture.
+receipts-stop = Ne plus recevoir de reçus par e-mail
+receipts-resume = Recevoir à nouveau des reçus par e-mail

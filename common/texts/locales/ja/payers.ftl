@@ -134,6 +134,7 @@ bank-pending = カード発行会社によるお支払いの確認がまだ完�
 payment-declined = お支払いが承認されませんでした
 payment-not-made = お支払いを完了できませんでした
 close-page = このページを閉じていただいて構いません。
+payment-undone-title = お支払い
 payment-undone = このお支払いは取り消されたか、返金されました。
 thank-you = ありがとうございました
 bank-confirmed = カード発行会社によるお支払いの確認が完了しました。
@@ -204,10 +205,20 @@ mail-receipt-open = 領収書を表示する
 mail-failed-subject = { $payee }への{ $amount }のお支払いが完了していません
 mail-failed-intro = { $payee }は、お客様のカードに{ $amount }を請求できませんでした。
 mail-failed-no-card = { $payee }は{ $amount }を請求できませんでした。請求できるカードが登録されていません。
+mail-failed-no-card-next = 請求書のページから、カードでお支払いいただけます。
 mail-failed-returning = 以前の請求分をカードに返金しています。返金が完了しましたら、請求書をお支払いください。
 mail-failed-confirm = カード発行会社が、このお支払いについてご本人による確認を求めています。請求書のページで確認できます。
 mail-failed-retry = { $date }に再度請求を試みます。このカードまたは別のカードで今すぐお支払いいただくこともできます。
 mail-failed-last = カードへの再請求の予定はありません。このカードまたは別のカードで請求書をお支払いください。
 mail-failed-open = 請求書を支払う
+mail-labelled = { $name }：{ $value }
 mail-invoice-pdf = 請求書（PDF）
 mail-receipt-pdf = 領収書（PDF）
+
+## Receipts by e-mail
+
+receipts-title = メールでの領収書
+receipts-on = { $payee }の請求書をお支払いいただくと、領収書がメールで届きます。領収書の配信を停止しても、ほかのメールには影響しません。
+receipts-off = { $payee }からの領収書のメール配信を停止しました。領収書は、各請求書のページでいつでもご確認いただけます。
+receipts-stop = 領収書のメール配信を停止する
+receipts-resume = 領収書のメール配信を再開する

@@ -134,3 +134,59 @@ async fn nothing_is_sent_to_others_in_test_mode_or_about_what_is_out_of_date() -
     assert_eq!(outcomes(&mails), expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
     Ok(())
 }
+
+/// As a mail program does, with either encoding (RFC 8058 §3.2).
+#[tokio::test]
+async fn a_customer_stops_receipts_and_has_them_sent_again() -> Result<()> {
+    let merchant = merchant().await?;
+    named(&merchant).await?;
+    turn_on(&merchant, "fr").await?;
+    let ada = customer(&merchant, ADA).await?;
+    let pay = async || -> Result<String> {
+        let issued = invoice(&merchant, &ada).await?;
+        sent(&event(&merchant, "invoice.issued", text(&issued, "id")).await?).await?;
+        Payer::for_object(&issued, &cluster().await?.api_url(0))?.pay("tok_ok").await?;
+        event(&merchant, "invoice.paid", text(&issued, "id")).await
+    };
+    let mail = sent(&pay().await?).await?;
+    let message = parse(&mail)?;
+    assert_eq!(message.header_raw("List-Unsubscribe-Post").map(str::trim), Some("List-Unsubscribe=One-Click"));
+    let url = message.header_raw("List-Unsubscribe").context("a header")?.trim();
+    let url = url.strip_prefix('<').and_then(|url| url.strip_suffix('>')).context("a URL")?;
+    assert!(url.ends_with("/unsubscribe?lang=fr"), "{url}");
+    assert_says(&message, &[url, "Ne plus recevoir de reçus"]);
+
+    let client = reqwest::Client::new();
+    let shown = async |response: reqwest::Response| -> Result<String> {
+        assert_eq!(response.status(), 200);
+        Ok(response.text().await?)
+    };
+    for _ in 0..2 {
+        assert!(shown(client.get(url).send().await?).await?.contains("Vous recevez un reçu par e-mail"));
+    }
+    let one_click = "List-Unsubscribe=One-Click";
+    let multipart = "--b\r\nContent-Disposition: form-data; name=\"List-Unsubscribe\"\r\n\r\nOne-Click\r\n--b--\r\n";
+    let encodings = [("application/x-www-form-urlencoded", one_click), ("multipart/form-data; boundary=b", multipart)];
+    let mut count = 2;
+    for (encoding, body) in encodings {
+        let stopped = shown(client.post(url).header("Content-Type", encoding).body(body).send().await?).await?;
+        assert!(
+            stopped.contains("Vous ne recevez plus de reçus de") && stopped.contains("Café &amp; Söhne"),
+            "{stopped}"
+        );
+        pay().await?;
+        count += 2;
+        ended(&merchant, count).await?;
+        let resumed = shown(client.post(url.replace("unsubscribe", "subscribe")).send().await?).await?;
+        assert!(resumed.contains("Vous recevez un reçu par e-mail"), "{resumed}");
+    }
+    pay().await?;
+    let mails = outcomes(&ended(&merchant, 8).await?);
+    let receipts = mails.iter().filter(|mail| mail.0 == "receipt").map(|mail| (mail.1.as_str(), mail.2.as_str()));
+    let refused = ("not_sent", "the customer wants no receipts");
+    assert_eq!(receipts.collect::<Vec<_>>(), [("sent", ""), refused, refused, ("sent", "")]);
+    assert_eq!(client.delete(url).send().await?.status(), 405);
+    let unknown = url.replace("/pay/i/", "/pay/i/0");
+    assert_eq!(client.post(unknown).send().await?.status(), 404);
+    Ok(())
+}
