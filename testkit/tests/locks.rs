@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// The columns, besides `id`, that identify a single row of a table. A table may have several such keys.
-const KEYS: [(&str, &[&str]); 23] = [
+const KEYS: [(&str, &[&str]); 24] = [
     ("checkout_sessions", &["id_hash"]),
     ("collection_attempts", &["account_id", "payment_id"]),
     ("idempotency_keys", &["account_id", "payment_id"]),
@@ -31,6 +31,7 @@ const KEYS: [(&str, &[&str]); 23] = [
     ("user_sessions", &["cookie_hash"]),
     ("user_sign_ins", &["cookie_hash"]),
     ("gateway.volumes", &["account_id", "month", "currency"]),
+    ("receipt_refusals", &["account_id", "customer_id"]),
 ];
 
 /// Tables with a single row.
