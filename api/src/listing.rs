@@ -1,7 +1,7 @@
 //! Lists. Each resource is described once, as a [`Listed`]: filters, cursors, pages, CSV and the documentation follow from
 //! that.
 
-mod csv;
+pub(crate) mod csv;
 mod request;
 
 use std::future::Future;

@@ -97,8 +97,7 @@ fn cell(row: &Value, column: &[String], units: Units) -> String {
     let text = match column.iter().try_fold(row, |value, name| value.get(name)) {
         None | Some(Value::Null) => String::new(),
         Some(Value::Number(number)) if units == Units::Major && is_amount(column) => {
-            let currency = row["currency"].as_str().and_then(|code| code.parse::<Currency>().ok());
-            let money = number.as_i64().zip(currency).map(|(minor, currency)| Money { minor, currency });
+            let money = number.as_i64().zip(currency(row, column)).map(|(minor, currency)| Money { minor, currency });
             return money.map_or_else(|| number.to_string(), Money::to_decimal);
         }
         Some(Value::String(text)) => text.clone(),
@@ -107,13 +106,20 @@ fn cell(row: &Value, column: &[String], units: Units) -> String {
     if text.starts_with(FORMULA) { format!("'{text}") } else { text }
 }
 
-fn is_amount(column: &[String]) -> bool {
-    matches!(column, [name] if name.starts_with("amount"))
+pub(crate) fn is_amount(column: &[String]) -> bool {
+    column.last().is_some_and(|name| name.starts_with("amount"))
+}
+
+/// The currency of an amount: that of the nearest object around it which has one.
+fn currency(row: &Value, column: &[String]) -> Option<Currency> {
+    let objects =
+        (0..column.len()).rev().map(|depth| column[..depth].iter().try_fold(row, |value, name| value.get(name)));
+    objects.flatten().find_map(|object| object.get("currency")).and_then(|code| code.as_str()?.parse().ok())
 }
 
 /// The fields of a view in their order. Those of nested objects have the path to them, lists and free objects are one
 /// column.
-fn columns<V: ToSchema>() -> Vec<Column> {
+pub(crate) fn columns<V: ToSchema>() -> Vec<Column> {
     let mut named = vec![];
     V::schemas(&mut named);
     let mut columns = vec![];
@@ -178,6 +184,8 @@ mod tests {
         ] {
             assert_eq!(cell(row, name, Units::Major), shown, "{name}");
         }
+        let nested = json!({"template": {"currency": "USD", "amountTax": 825}});
+        assert_eq!(super::cell(&nested, &["template", "amountTax"].map(str::to_owned), Units::Major), "8.25");
     }
 
     #[test]

@@ -60,7 +60,26 @@ macro_rules! lists {
 
             $($($rest)*)?
         }
-    )*};
+    )*
+
+        #[cfg(test)]
+        mod tests {
+            use super::*;
+            use crate::listing::csv::{columns, is_amount};
+
+            #[test]
+            fn every_amount_of_every_list_has_a_currency() {
+                let lists = [$((stringify!($name), columns::<$view>())),*];
+                for (list, columns) in lists {
+                    for amount in columns.iter().filter(|column| is_amount(column)) {
+                        let objects = (0..amount.len()).map(|depth| &amount[..depth]);
+                        let mut currencies = objects.map(|object| [object, &["currency".to_owned()]].concat());
+                        assert!(currencies.any(|currency| columns.contains(&currency)), "{list}: {amount:?}");
+                    }
+                }
+            }
+        }
+    };
 }
 
 foundation::filters! {

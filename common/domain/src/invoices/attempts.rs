@@ -11,6 +11,7 @@ use super::retrieve;
 use crate::accounts::Mode;
 use foundation::error::Result;
 use foundation::id::{AccountId, CollectionAttemptId, InvoiceId, PaymentId};
+use foundation::money::Currency;
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::schema;
 use foundation::time::Timestamp;
@@ -42,6 +43,7 @@ pub struct Attempt {
     pub unknown: bool,
     /// The amount to collect.
     pub amount: i64,
+    pub currency: Currency,
     /// `None` if no card could be charged.
     pub payment_id: Option<PaymentId>,
     pub decline_code: Option<String>,
@@ -78,6 +80,7 @@ pub struct AttemptView<'a> {
     /// What the attempt charges, in the minor unit of the invoice's currency.
     #[schema(value_type = schema::PositiveAmount)]
     amount: i64,
+    currency: Currency,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Absent if there was no card to charge, or the card's provider account does not support the currency.
     payment_id: Option<PaymentId>,
@@ -127,6 +130,7 @@ impl<'a> AttemptView<'a> {
                 AttemptStatus::Failed => failed,
             },
             amount: attempt.amount,
+            currency: attempt.currency,
             payment_id: attempt.payment_id,
             decline_code: attempt.decline_code.as_deref(),
             decline_type: attempt.decline_type,
@@ -265,11 +269,12 @@ pub async fn list(
     };
     Ok(page.page(sqlx::query_as!(
         Attempt,
-        r#"SELECT t.id, a.mode, t.number, t.status, t.amount, t.payment_id, t.decline_code, t.decline_type, t.attempted_at,
+        r#"SELECT t.id, a.mode, t.number, t.status, t.amount, i.currency AS "currency: Currency", t.payment_id, t.decline_code, t.decline_type, t.attempted_at,
                   t.next_attempt_at, t.version,
                   EXISTS (SELECT 1 FROM operations o WHERE o.account_id = t.account_id AND o.payment_id = t.payment_id
                           AND o.kind IN ('sale', 'authorize') AND o.state::text = 'unknown') AS "unknown!"
            FROM collection_attempts t JOIN accounts a ON a.id = t.account_id
+               JOIN invoices i ON i.account_id = t.account_id AND i.id = t.invoice_id
            WHERE t.account_id = $1 AND t.invoice_id = $2 AND t.number > $3 ORDER BY t.number LIMIT $4"#,
         account.uuid(),
         invoice.uuid(),

@@ -15,7 +15,7 @@ use providers::{DeclineType, FailureCode};
 /// Soft declines are retried this many calendar days after the first attempt.
 pub const RETRY_AFTER_DAYS: [u32; 4] = [1, 3, 5, 7];
 /// A failure count beyond the last retry: stored while an attempt is in flight, so that no retry follows it.
-const NO_RETRY_LEFT: i32 = RETRY_AFTER_DAYS.len() as i32 + 1;
+pub const NO_RETRY_LEFT: i32 = RETRY_AFTER_DAYS.len() as i32 + 1;
 /// The minimum time between two retries, if an outage delayed the first of them.
 const MIN_RETRY_INTERVAL: Duration = Duration::from_secs(20 * 3600);
 

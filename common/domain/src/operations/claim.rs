@@ -56,6 +56,9 @@ pub struct Claimed {
     pub sent_for: Duration,
     /// Whether the provider account has a breaker row, because requests were recently not processed.
     pub has_breaker: bool,
+    /// Whether it is a collection of which no request can have taken effect and none may be sent: the collection was
+    /// stopped, or its card detached.
+    pub is_withdrawn: bool,
 }
 
 /// A claimed row, before it is converted to a request.
@@ -93,6 +96,7 @@ struct ClaimedRow {
     age_seconds: f64,
     sent_for_seconds: f64,
     has_breaker: bool,
+    is_withdrawn: bool,
 }
 
 impl ClaimedRow {
@@ -146,6 +150,7 @@ impl ClaimedRow {
             age: Duration::from_secs_f64(self.age_seconds.max(0.0)),
             sent_for: Duration::from_secs_f64(self.sent_for_seconds.max(0.0)),
             has_breaker: self.has_breaker,
+            is_withdrawn: self.is_withdrawn,
         })
     }
 }
@@ -154,15 +159,16 @@ impl ClaimedRow {
 pub struct Claims {
     pool: PgPool,
     clock: Clock,
+    stopped_at: i32,
     batches: Batcher<OperationId, Option<ClaimedRow>>,
 }
 
 impl Claims {
-    /// Must be called inside a Tokio runtime.
-    pub fn start(pool: PgPool, clock: Clock) -> Self {
+    /// Must be called inside a Tokio runtime. An invoice with `stopped_at` failures in a series is not to be collected.
+    pub fn start(pool: PgPool, clock: Clock, stopped_at: i32) -> Self {
         let now = clock.clone();
-        let batches = Batcher::start(pool.clone(), move |db, ids| Box::pin(claim_rows(db, ids, now.now())));
-        Self { pool, clock, batches }
+        let batches = Batcher::start(pool.clone(), move |db, ids| Box::pin(claim_rows(db, ids, now.now(), stopped_at)));
+        Self { pool, clock, stopped_at, batches }
     }
 
     /// Claims an operation and moves it to `sending`; a single-row update needs no lock on a parent.
@@ -191,7 +197,7 @@ impl Claims {
         let mut claimed = read(&self.pool, id, self.clock.now()).await?;
         let state = state(&self.pool, claimed.account_id, id).await?;
         tokio::time::sleep(FIRST_PUSH_AFTER * 2).await;
-        claim_rows(&mut *self.pool.acquire().await?, &[id], self.clock.now()).await?;
+        claim_rows(&mut *self.pool.acquire().await?, &[id], self.clock.now(), self.stopped_at).await?;
         claimed.sent_before = state != State::Ready;
         Ok((!state.is_final()).then_some(claimed))
     }
@@ -201,19 +207,25 @@ impl Claims {
 /// provider that this build does not know, and changes of a payment that already has one in progress. `now` is the
 /// system's time; each request carries its account's.
 ///
+/// A withdrawn collection stays `ready`: if its worker dies, the next claim finds it withdrawn again, and nothing sent.
+///
 /// Rows are claimed in the order of their payments, because of `operations_one_in_flight`: two statements that claim
 /// refunds of the same payments must not wait for each other.
 async fn claim_rows(
     db: &mut PgConnection,
     ids: &[OperationId],
     now: Timestamp,
+    stopped_at: i32,
 ) -> sqlx::Result<Vec<Option<ClaimedRow>>> {
     let rows = sqlx::query_as!(
         ClaimedRow,
         r#"WITH candidate AS (
                SELECT o.id, o.state IN ('sending', 'unknown') AS sent_before,
                       coalesce(o.last_sent_at + make_interval(secs => $3) < clock_timestamp(), true) AS last_request_expired,
-                      p.provider
+                      p.provider,
+                      o.state = 'ready' AND o.kind = 'sale' AND o.background AND EXISTS (
+                          SELECT FROM payments y JOIN payment_methods m ON m.id = y.payment_method_id LEFT JOIN invoices i ON i.id = y.invoice_id
+                          WHERE y.id = o.payment_id AND (i.series_failures >= $8 OR m.detached_at IS NOT NULL)) AS is_withdrawn
                FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id
                WHERE o.id = ANY ($1) AND o.finished_at IS NULL
                  AND (o.lease_until IS NULL OR o.lease_until < clock_timestamp())
@@ -227,12 +239,12 @@ async fn claim_rows(
                ORDER BY o.payment_id
                FOR NO KEY UPDATE OF o SKIP LOCKED)
            UPDATE operations o SET
-               state = CASE WHEN c.sent_before THEN 'unknown' ELSE 'sending' END::operation_state,
+               state = CASE WHEN c.sent_before THEN 'unknown' WHEN c.is_withdrawn THEN 'ready' ELSE 'sending' END::operation_state,
                fence = o.fence + 1,
                lease_until = clock_timestamp() + make_interval(secs => $2),
                next_push_at = clock_timestamp() + make_interval(secs => $2 + 1),
                first_sent_at = CASE WHEN c.sent_before THEN coalesce(o.first_sent_at, clock_timestamp()) ELSE clock_timestamp() END,
-               last_sent_at = CASE WHEN c.sent_before THEN o.last_sent_at ELSE clock_timestamp() END
+               last_sent_at = CASE WHEN c.sent_before OR c.is_withdrawn THEN o.last_sent_at ELSE clock_timestamp() END
            FROM candidate c
            WHERE o.id = c.id
            RETURNING o.id, o.account_id, (SELECT a.mode FROM accounts a WHERE a.id = o.account_id) AS "mode!: Mode", o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, c.provider, o.kind,
@@ -244,7 +256,8 @@ async fn claim_rows(
                account_now(o.account_id, $4) AS "now!", o.background, o.by_system, o.not_processed,
                extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
                extract(epoch FROM clock_timestamp() - o.first_sent_at)::float8 AS "sent_for_seconds!",
-               EXISTS (SELECT 1 FROM provider_breakers b WHERE b.provider_account_id = o.provider_account_id) AS "has_breaker!""#,
+               EXISTS (SELECT 1 FROM provider_breakers b WHERE b.provider_account_id = o.provider_account_id) AS "has_breaker!",
+               c.is_withdrawn AS "is_withdrawn!""#,
         &column(ids, |id| id.uuid()),
         LEASE.as_secs_f64(),
         (PROVIDER_TIMEOUT + REQUEST_LIFETIME).as_secs_f64(),
@@ -252,6 +265,7 @@ async fn claim_rows(
         PROVIDER_TIMEOUT.as_secs_f64(),
         &OperationKind::ALL as &[OperationKind],
         &ProviderKind::ALL as &[ProviderKind],
+        stopped_at,
     )
     .fetch_all(db)
     .await?;
@@ -276,7 +290,7 @@ pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claime
                account_now(o.account_id, $2) AS "now!", o.background, o.by_system, o.not_processed,
                extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
                coalesce(extract(epoch FROM clock_timestamp() - o.first_sent_at), 0)::float8 AS "sent_for_seconds!",
-               false AS "has_breaker!"
+               false AS "has_breaker!", false AS "is_withdrawn!"
            FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1"#,
         id.uuid(),
         now,

@@ -273,7 +273,10 @@ async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool
     let Some(failure) = unsent_reason(&mut tx, &invoice, card).await? else { return Ok(false) };
     let number = invoice.begin_attempt(now);
     let zone = accounts::timezone(&mut *tx, account).await?;
-    let context = FailureContext { now, zone: &zone, default_card_changed: false, collection_stopped: false };
+    // The named card was detached, and the customer has another one.
+    let default_card_changed =
+        card != customer.default_payment_method_id && customer.default_payment_method_id.is_some();
+    let context = FailureContext { now, zone: &zone, default_card_changed, collection_stopped: false };
     let next = invoices::attempt_failed(&mut tx, &mut invoice, failure, context).await?;
     attempts::insert_unsent(&mut tx, &invoice, number, failure, now).await?;
     if let Some(subscription) = &mut subscription {
@@ -281,10 +284,10 @@ async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool
     }
     failpoint!("collect_invoices.failed_without_card");
     tx.commit().await?;
-    let outcome = match (card, next) {
-        (None, _) => CollectionOutcome::NoCard,
-        (Some(_), Next::Exhausted) => CollectionOutcome::Exhausted,
-        (Some(_), _) => CollectionOutcome::NoCurrency,
+    let outcome = match next {
+        _ if failure == Failure::NO_CARD => CollectionOutcome::NoCard,
+        Next::Exhausted => CollectionOutcome::Exhausted,
+        Next::At(_) | Next::NewCard | Next::Stopped => CollectionOutcome::NoCurrency,
     };
     count_collections(outcome, 1);
     Ok(true)

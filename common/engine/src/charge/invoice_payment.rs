@@ -37,9 +37,10 @@ pub async fn charge_for_invoice(
     let customer = owed.customer_id;
     // A concurrent change of the default card either precedes this outcome, which then sees it, or follows and finds
     // the invoice waiting for a card.
-    let customer = match failure_of(response) {
-        Some(Failure { kind: DeclineType::Hard, .. }) => customers::find_locked(tx, account, customer).await?,
-        Some(Failure { kind: DeclineType::Soft, .. }) | None => None,
+    let is_hard = failure_of(response).is_some_and(|failure| failure.kind == DeclineType::Hard);
+    let customer = match is_hard || claimed.is_withdrawn {
+        true => customers::find_locked(tx, account, customer).await?,
+        false => None,
     };
     let mut subscription = subscriptions::lock_producer(tx, &owed).await?;
     let mut invoice = invoices::lock(tx, account, invoice).await?;
@@ -51,7 +52,12 @@ pub async fn charge_for_invoice(
     apply_response(&mut payment, claimed, response, now)?;
     finish_payment(tx, claimed, &payment, response, now).await?;
     let is_part = matches!(response, ProviderResponse::Charged { amount, .. } if *amount < payment.amount_requested);
-    let failure = if is_part { Some(Failure::PARTIAL) } else { failure_of(response) };
+    let failure = match failure_of(response) {
+        _ if is_part => Some(Failure::PARTIAL),
+        // Its card was detached.
+        Some(_) if claimed.is_withdrawn && !invoice.retries_stopped() => Some(Failure::NO_CARD),
+        failure => failure,
+    };
     match failure {
         None => {
             record_paid(tx, &mut invoice, &payment, now).await?;

@@ -57,7 +57,7 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
     let (result, payment) = tokio::join!(call_provider(db, providers, &mut claimed), payment);
     let result = result?;
     update_breaker(db, &claimed, &result).await;
-    let result = result.end_if_final(&claimed, providers.retry_limit());
+    let result = if claimed.is_withdrawn { result } else { result.end_if_final(&claimed, providers.retry_limit()) };
     if matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
         failpoint!("perform.refused");
     }
@@ -118,6 +118,10 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
 
 /// Sends the request, or determines the outcome of an earlier one.
 async fn call_provider(db: &Db, providers: &Providers, claimed: &mut Claimed) -> Result<SendResult> {
+    if claimed.is_withdrawn {
+        let reason = "its collection was stopped, or its card detached".to_owned();
+        return Ok(SendResult::Known(ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, reason }));
+    }
     Ok(match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, claimed).await?,
         Some(_) if !operations::admit(db, claimed).await => {

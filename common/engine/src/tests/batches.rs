@@ -8,6 +8,7 @@ use crate::charge::intents::Intents;
 use crate::charge::outcomes::{EndedCharge, Outcomes};
 use crate::{Change, Executor, PaymentRequest, PaymentSource, TakenPayment, change_payment, perform, take_payment};
 use domain::idempotency::IdempotencyKey;
+use domain::invoices;
 use domain::operations::{Claimed, Claims, Origin};
 use domain::payments;
 use foundation::clock::Clock;
@@ -54,7 +55,7 @@ impl Shop {
     }
 
     fn claims(&self) -> Claims {
-        Claims::start((*self.db).clone(), Clock::fixed(at(NOW)))
+        Claims::start((*self.db).clone(), Clock::fixed(at(NOW)), invoices::NO_RETRY_LEFT)
     }
 
     /// The outcome of a charge that is approved with this reference.

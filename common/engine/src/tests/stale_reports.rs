@@ -9,6 +9,7 @@ use crate::reconcile;
 use crate::reconcile::inquire::record_report;
 use crate::take_payment;
 use crate::{Executor, Intents};
+use domain::invoices;
 use domain::operations::{Claims, Origin};
 use domain::payments;
 use foundation::clock::Clock;
@@ -93,8 +94,11 @@ async fn reconciliation_leaves_operations_held_by_a_worker() {
     let shop = Shop::open().await;
     let (providers, clock) = (shop.providers(), Clock::fixed(at(NOW)));
     let (payment, operation) = shop.begin_payment(true).await;
-    let claimed =
-        Claims::start((*shop.db).clone(), clock.clone()).claim(operation).await.expect("claimed").expect("not held");
+    let claimed = Claims::start((*shop.db).clone(), clock.clone(), invoices::NO_RETRY_LEFT)
+        .claim(operation)
+        .await
+        .expect("claimed")
+        .expect("not held");
     let mock = providers.get(ProviderKind::Mock).expect("always configured");
     mock.execute(claimed.request.clone()).await.expect("charged");
     // It was created during an outage, and sent just now.

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::{
-    INVOICES, LONG_AGO, attempts, customer_with, ended_attempts, get_invoice, invoice, ledger, schedule,
+    INVOICES, LONG_AGO, attempts, customer_with, ended_attempts, get_invoice, invoice, ledger, make_due, schedule,
     wait_for_status,
 };
 use crate::support::{cluster, created, eventually, id, merchant, ok};
@@ -74,6 +74,24 @@ async fn the_named_card_is_charged_before_the_default_card() -> Result<()> {
         }
         assert_eq!(get_invoice(&merchant, &invoice_id).await?["status"], status);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_the_named_card_the_default_card_is_charged_at_once() -> Result<()> {
+    let merchant = merchant().await?;
+    let (customer, default) = customer_with(&merchant, "tok_ok").await?;
+    let named = id(created(&merchant.save_card(&customer, "tok_ok").await?))?;
+    let invoice_id = invoice(&merchant, &customer, 500).await?;
+    let body = json!({"collectAt": "2090-01-01T00:00:00Z", "paymentMethodId": named});
+    ok(&merchant.api.post(&format!("{INVOICES}/{invoice_id}/schedule"), body).await?);
+    ok(&merchant.api.delete(&format!("/v1/payment_methods/{named}")).await?);
+    make_due(&merchant, &invoice_id).await?;
+    let attempts = ended_attempts(&merchant, &invoice_id, 2).await?;
+    assert_eq!((&attempts[0]["declineCode"], &attempts[0]["paymentId"]), (&json!("no_payment_method"), &json!(null)));
+    let payment = merchant.payment(attempts[1]["paymentId"].as_str().expect("a payment")).await?;
+    assert_eq!(payment["paymentMethodId"], default);
+    wait_for_status(&merchant, &invoice_id, "paid").await?;
     Ok(())
 }
 

@@ -48,10 +48,13 @@ async fn invoice_after(stop: impl AsyncFnOnce(&Merchant, &Value, &str) -> Result
         Ok((payment["status"] == "pending_settlement").then_some(()))
     })
     .await?;
-    let unfinished = "SELECT count(*) FROM operations WHERE account_id = $1 AND finished_at IS NULL";
-    let unfinished: i64 =
-        sqlx::query_scalar(unfinished).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
-    assert_eq!(unfinished, 0);
+    eventually("the end of all operations", async || {
+        let ended =
+            sqlx::query_scalar("SELECT bool_and(finished_at IS NOT NULL) FROM operations WHERE account_id = $1");
+        let ended: bool = ended.bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
+        Ok(ended.then_some(()))
+    })
+    .await?;
     let charged: Vec<i64> =
         sqlx::query_scalar("SELECT amount FROM mock.transactions").fetch_all(&merchant.books.db).await?;
     assert_eq!(charged, [100]);
@@ -69,6 +72,39 @@ async fn a_cancelled_subscription_is_not_charged_when_the_provider_is_back() -> 
         Ok(())
     });
     assert_eq!(invoice.await?["status"], "open");
+    Ok(())
+}
+
+/// The charge is being sent when the subscription is cancelled, so it may complete. The provider does not process it.
+#[tokio::test]
+async fn a_charge_that_was_not_processed_after_a_cancellation_is_not_sent_again() -> Result<()> {
+    let invoice = invoice_after(async |merchant, subscription, _| {
+        let set = async |from: &str, to: &str| -> Result<()> {
+            let set = "UPDATE operations SET state = $3::operation_state WHERE account_id = $1 AND state = $2::operation_state";
+            let set = sqlx::query(set).bind(merchant.books.account).bind(from).bind(to);
+            assert_eq!(set.execute(&merchant.books.db).await?.rows_affected(), 1);
+            Ok(())
+        };
+        set("ready", "sending").await?;
+        assert_eq!(ok(&cancel(merchant, &id(subscription)?).await?)["status"], "cancelled");
+        set("sending", "ready").await
+    });
+    assert_eq!(invoice.await?["status"], "open");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_card_detached_while_its_charge_waits_is_not_charged() -> Result<()> {
+    let invoice = invoice_after(async |merchant, subscription, _| {
+        let cards =
+            format!("/v1/payment_methods?customerId={}", subscription["customerId"].as_str().unwrap_or_default());
+        let card = id(&merchant.api.get(&cards).await?.body["data"][0])?;
+        ok(&merchant.api.delete(&format!("/v1/payment_methods/{card}")).await?);
+        Ok(())
+    });
+    let invoice = invoice.await?;
+    // It waits for a card.
+    assert_eq!((&invoice["status"], &invoice["nextAttemptAt"]), (&json!("scheduled"), &Value::Null), "{invoice}");
     Ok(())
 }
 
