@@ -50,7 +50,7 @@ impl CardField {
     pub async fn fill(&self, client: &Client, timed: &TimedRequest, request: &Request) -> Option<Content> {
         let mut content = request.content.clone();
         let name = match &content {
-            Content::None => None,
+            Content::None | Content::Delete => None,
             Content::Json(body) => body["paymentToken"].as_str(),
             Content::Form(form) => form.strip_prefix("token="),
         };
@@ -71,7 +71,7 @@ impl CardField {
         });
         let token = fetched.await.clone()?;
         match &mut content {
-            Content::None => {}
+            Content::None | Content::Delete => {}
             Content::Json(body) => body["paymentToken"] = token.into(),
             Content::Form(form) => *form = format!("token={token}"),
         }

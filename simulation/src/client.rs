@@ -141,6 +141,7 @@ fn creating(requests: &[TimedRequest]) -> BTreeMap<String, Vec<usize>> {
 fn resolved(request: &Request, object: impl Fn(&str, usize) -> Option<Value>) -> Option<Request> {
     let content = match &request.content {
         Content::None => Content::None,
+        Content::Delete => Content::Delete,
         Content::Json(body) => Content::Json(serde_json::from_str(&resolve(&body.to_string(), &object)?).ok()?),
         Content::Form(form) => Content::Form(resolve(form, &object)?),
     };
@@ -175,6 +176,7 @@ pub async fn send(client: &Client, request: Request, content: Content, secret_ke
     let builder: RequestBuilder = match content {
         Content::None if request.path.starts_with("/v1") => client.get(url).bearer_auth(secret_key),
         Content::None => client.get(url),
+        Content::Delete => client.delete(url).bearer_auth(secret_key),
         Content::Json(body) => client.post(url).bearer_auth(secret_key).json(&body),
         Content::Form(form) => client.post(url).header("content-type", "application/x-www-form-urlencoded").body(form),
     };

@@ -81,6 +81,8 @@ pub struct Request {
 pub enum Content {
     /// `GET`.
     None,
+    /// `DELETE`.
+    Delete,
     /// `POST` with the secret key.
     Json(Value),
     /// `POST` as a browser sends a form, without a key.
@@ -91,7 +93,7 @@ impl Content {
     /// JSON or text; null if there is none.
     pub fn into_value(self) -> Value {
         match self {
-            Self::None => Value::Null,
+            Self::None | Self::Delete => Value::Null,
             Self::Json(body) => body,
             Self::Form(form) => form.into(),
         }
@@ -217,6 +219,11 @@ pub fn get(path: impl Into<String>) -> Request {
     Request { content: Content::None, path: path.into(), key: None, creates: None }
 }
 
+/// A `DELETE`.
+pub fn delete(path: impl Into<String>) -> Request {
+    Request { content: Content::Delete, ..get(path) }
+}
+
 /// A `POST` of JSON.
 pub fn post(path: impl Into<String>, body: Value) -> Request {
     Request { content: Content::Json(body), ..get(path) }
@@ -225,7 +232,11 @@ pub fn post(path: impl Into<String>, body: Value) -> Request {
 impl Request {
     /// The method and the path with `{id}` for each placeholder, without the query.
     pub fn operation(&self) -> String {
-        let method = if self.content == Content::None { "GET" } else { "POST" };
+        let method = match self.content {
+            Content::None => "GET",
+            Content::Delete => "DELETE",
+            Content::Json(_) | Content::Form(_) => "POST",
+        };
         let path = self.path.split_once('?').map_or(self.path.as_str(), |(path, _)| path);
         let mut operation = format!("{method} ");
         for (index, part) in path.split('{').enumerate() {
@@ -244,7 +255,7 @@ impl Request {
     pub fn json(&self) -> Option<&Value> {
         match &self.content {
             Content::Json(body) => Some(body),
-            Content::None | Content::Form(_) => None,
+            Content::None | Content::Delete | Content::Form(_) => None,
         }
     }
 }
@@ -253,6 +264,7 @@ impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.content {
             Content::None => write!(f, "GET {}", self.path)?,
+            Content::Delete => write!(f, "DELETE {}", self.path)?,
             Content::Json(body) => write!(f, "POST {} {body}", self.path)?,
             Content::Form(form) => write!(f, "the form {form} to {}", self.path)?,
         }

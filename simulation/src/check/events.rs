@@ -32,7 +32,9 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
     }
     for (id, events) in of_object {
         let is_listed = events.iter().any(|event| event["data"]["object"]["object"] == "webhook_endpoint");
-        violations.check(is_listed, || format!("{id} has events and does not exist: {events:?}"));
+        let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
+        let is_detached = kinds == ["payment_method.created", "payment_method.detached"];
+        violations.check(is_listed || is_detached, || format!("{id} has events and does not exist: {events:?}"));
     }
 }
 
@@ -83,7 +85,7 @@ fn agrees(event: &Value) -> bool {
         ("subscription", "renewed") => ["active", "past_due"].contains(&status),
         ("recurring_invoice", "resumed") => status == "active",
         ("customer" | "webhook_endpoint", _) => true,
-        ("payment_method", "created") => status == "active",
+        ("payment_method", "created" | "detached") => status == "active",
         (_, change) => status == change,
     };
     is_of_type && is_right

@@ -46,9 +46,21 @@ impl Evidence<'_> {
         payment["id"].as_str().is_some_and(|id| self.books.in_review.contains(id))
     }
 
-    /// Whether the payment is a collection that a request of the merchant has stopped before it was sent.
+    /// Whether the payment is a collection that requests of the merchant have stopped before it was sent.
     pub fn was_stopped(&self, payment: &Value) -> bool {
-        payment["id"].as_str().is_some_and(|id| self.books.stopped.contains(id))
+        let books = &self.books;
+        payment["id"].as_str().is_some_and(|id| books.stopped.contains(id) || books.withdrawn.contains(id))
+    }
+
+    /// The detached cards.
+    pub fn detached(&self) -> impl Iterator<Item = &Value> {
+        let is_detached = |event: &&Value| event["type"] == "payment_method.detached";
+        self.books.events.iter().filter(is_detached).map(|event| &event["data"]["object"])
+    }
+
+    /// Whether the card was detached.
+    pub fn is_detached(&self, card: &str) -> bool {
+        self.detached().any(|detached| detached["id"] == card)
     }
 
     /// Whether a collection attempt has failed, and no request of the merchant has stopped it.

@@ -88,8 +88,12 @@ fn attempts_faults(evidence: &Evidence<'_>, invoice: &Value, attempts: &[Value])
         if announced.is_none() {
             (first, failures) = (at, 0);
         }
+        let (status, code) = (attempt["status"].as_str(), attempt["declineCode"].as_str());
         announced = attempt["nextAttemptAt"].as_str().and_then(parse_time);
-        if let Some(next) = announced {
+        if let Some(next) = announced.take_if(|_| code == Some("no_payment_method")) {
+            // The named card was detached: another series begins at once, with the default card.
+            check(at <= next, "a retry before its attempt");
+        } else if let Some(next) = announced {
             let planned = BACKOFF.get(failures).map(|days| days_later(zone, first, *days));
             // An outcome that a fault delays is later than the attempt, and the retry follows the outcome.
             let is_apart = next - at == SHORTEST || (next - at > SHORTEST && !evidence.history.faults.is_empty());
@@ -98,7 +102,6 @@ fn attempts_faults(evidence: &Evidence<'_>, invoice: &Value, attempts: &[Value])
             failures += 1;
         }
         let payment = attempt["paymentId"].as_str().and_then(|id| evidence.state.objects.get(id));
-        let (status, code) = (attempt["status"].as_str(), attempt["declineCode"].as_str());
         check(payment.is_none_or(|payment| payment["invoiceId"] == invoice["id"]), "a payment of something else");
         match payment.and_then(|payment| payment["status"].as_str()) {
             Some("declined") => check(status == Some("failed"), "declined and not failed"),

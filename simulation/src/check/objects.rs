@@ -46,10 +46,13 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
         }
     }
     for customer in evidence.state.all("customer") {
-        let cards = evidence.state.all("payment_method").filter(|card| card["customerId"] == customer["id"]);
+        let is_of_customer = |card: &&Value| card["customerId"] == customer["id"];
+        let cards = evidence.state.all("payment_method").filter(is_of_customer);
         let defaults: Vec<bool> = cards.map(|card| card["isDefault"] == true).collect();
         let count = defaults.iter().filter(|is_default| **is_default).count();
-        violations.check(count == usize::from(!defaults.is_empty()), || {
+        // The default passes to no other card if it is detached.
+        let may_have_none = defaults.is_empty() || evidence.detached().any(|card| is_of_customer(&card));
+        violations.check(count == 1 || (count == 0 && may_have_none), || {
             format!("{} has {count} default cards", customer["id"])
         });
     }
@@ -67,6 +70,9 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
 }
 
 fn form(object: &Value) -> Option<&'static str> {
+    if object["deleted"] == true {
+        return None;
+    }
     let (_, prefix) = PREFIXES.iter().find(|(kind, _)| object["object"] == *kind)?;
     let id = object["id"].as_str().and_then(|id| id.strip_prefix(prefix)).unwrap_or_default();
     if id.len() != 26 || id.chars().any(|letter| !letter.is_ascii_uppercase() && !letter.is_ascii_digit()) {
@@ -211,9 +217,14 @@ fn existence(evidence: &Evidence<'_>, violations: &mut Violations) {
         }
         // A card that the provider refused later is not listed.
         let is_pending = created["object"] == "payment_method" && created["status"] == "processing";
-        violations.check(is_pending || evidence.state.objects.contains_key(id), || {
-            format!("{request} returned {id}, which does not exist")
-        });
+        let exists = evidence.state.objects.contains_key(id);
+        if evidence.is_detached(id) {
+            violations.check(!exists, || format!("{id} was detached and exists"));
+        } else {
+            violations.check(is_pending || (exists && created["deleted"] != true), || {
+                format!("{request} returned {created}, and at the end it exists: {exists}")
+            });
+        }
     }
 }
 

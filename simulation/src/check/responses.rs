@@ -15,6 +15,7 @@ const STATUSES: &[(&str, &[u16])] = &[
     ("POST /v1/payment_methods", &[201, 409, 422]),
     ("GET /v1/payment_methods", &[200]),
     ("POST /v1/payment_methods/{id}/default", &[200, 409]),
+    ("DELETE /v1/payment_methods/{id}", &[200, 409]),
     ("POST /v1/payments", &[201, 422]),
     ("POST /v1/payments/{id}/capture", &[200, 409, 422]),
     ("POST /v1/payments/{id}/void", &[200, 409]),
@@ -47,8 +48,14 @@ const STATUSES: &[(&str, &[u16])] = &[
 ];
 
 /// The code of each status of an error.
-const CODES: &[(u16, &str)] =
-    &[(409, "conflict"), (422, "invalid_request"), (429, "rate_limited"), (500, "api_error"), (503, "api_error")];
+const CODES: &[(u16, &str)] = &[
+    (404, "not_found"),
+    (409, "conflict"),
+    (422, "invalid_request"),
+    (429, "rate_limited"),
+    (500, "api_error"),
+    (503, "api_error"),
+];
 
 pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
     for (request, response) in evidence.responses() {
@@ -71,11 +78,20 @@ fn is_documented(evidence: &Evidence<'_>, request: &Request, response: &Received
             let changes = request.content != Content::None;
             evidence.history.breaks_postgres() || (changes && evidence.has_wrong_clock(|role| role == Role::Api))
         }
+        404 => names_detached_card(evidence, response),
         // A token of a card field can be spent once.
         409 if !evidence.history.uses_only(Provider::Mock) && operation == "POST /v1/payments" => true,
         422 if request.key.is_some() && response.json["error"]["param"] == "Idempotency-Key" => true,
         status => statuses.contains(&status),
     }
+}
+
+fn names_detached_card(evidence: &Evidence<'_>, response: &ReceivedResponse) -> bool {
+    let (path, body) = &response.sent;
+    evidence
+        .detached()
+        .filter_map(|card| card["id"].as_str())
+        .any(|id| path.contains(id) || body["paymentMethodId"] == id)
 }
 
 /// What is wrong with the headers.
@@ -114,7 +130,8 @@ fn body(response: &ReceivedResponse) -> Option<String> {
         }
         "test_clock" => None,
         _ => {
-            let complete = response.json["id"].is_string() && response.json["livemode"] == false;
+            let was_deleted = response.json["deleted"] == true;
+            let complete = response.json["id"].is_string() && (was_deleted || response.json["livemode"] == false);
             (!complete).then(|| "no id or livemode".to_owned())
         }
     }

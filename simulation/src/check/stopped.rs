@@ -1,5 +1,5 @@
-//! docs/billing.md: once an invoice, a link or a subscription was stopped, no request that charges for it is sent. And no
-//! charge follows one that was taken and not given back.
+//! docs/billing.md: once an invoice, a link or a subscription was stopped, no request that charges for it is sent, nor one
+//! that collects with a detached card. And no charge follows one that was taken and not given back.
 
 use serde_json::Value;
 
@@ -21,6 +21,9 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
                 invoice.is_some_and(|invoice| invoice["subscriptionId"] == stopped.json["id"])
                     && is_collection(evidence, payment, stopped)
             },
+            "DELETE /v1/payment_methods/{id}" => {
+                &|payment| payment.get("invoiceId").is_some() && payment["paymentMethodId"] == stopped.json["id"]
+            }
             _ => continue,
         };
         for sent in evidence.books.sent.iter().filter(|sent| sent.at_us > stopped.received_us.cast_signed()) {

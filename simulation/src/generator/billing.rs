@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Generator;
-use crate::history::{Request, ZONES, post};
+use crate::history::{Request, ZONES, delete, post};
 
 impl Generator {
     pub(super) fn plan(&mut self) -> Request {
@@ -59,9 +59,18 @@ impl Generator {
         }
         let mut body = json!({"collectAt": at});
         if self.random.one_in(3) {
-            body["paymentMethodId"] = self.reference("card").into();
+            body["paymentMethodId"] = self.named_card().into();
         }
         post(format!("/v1/invoices/{invoice}/schedule"), body)
+    }
+
+    /// A card to collect with. Some of them are detached soon after.
+    fn named_card(&mut self) -> String {
+        let card = self.reference("card");
+        if self.random.one_in(3) {
+            self.follow_up = Some(delete(format!("/v1/payment_methods/{card}")));
+        }
+        card
     }
 
     fn on_invoice(&mut self, action: &str, body: Value) -> Request {
@@ -80,7 +89,7 @@ impl Generator {
             _ => {}
         }
         if self.random.one_in(4) {
-            body["paymentMethodId"] = self.reference("card").into();
+            body["paymentMethodId"] = self.named_card().into();
         }
         self.creating("subscription", "/v1/subscriptions", body)
     }

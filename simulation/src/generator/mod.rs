@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::history::{Content, Fault, History, Provider, Request, SECOND, TimedFault, TimedRequest, get, post, roles};
+use crate::history::{
+    Content, Fault, History, Provider, Request, SECOND, TimedFault, TimedRequest, delete, get, post, roles,
+};
 use crate::random::Random;
 use crate::system::Role;
 use crate::world::StatementFault;
@@ -187,7 +189,7 @@ impl Generator {
             45 | 46 => self.customer(),
             47 => self.customer_update(),
             48..54 => self.card(),
-            54 => self.subscription(),
+            54 => delete(format!("/v1/payment_methods/{}", self.reference("card"))),
             55 => post(format!("/v1/payment_methods/{}/default", self.reference("card")), json!({})),
             56..62 => self.invoice(),
             62..68 => self.collect(),

@@ -127,8 +127,8 @@ impl PostgresServer {
     /// If Postgres fails.
     pub(super) fn send(&mut self, request: &[u8], backends: &mut Backends) -> Result<Sent> {
         if self.startup.is_empty() {
-            self.startup = request.to_vec();
-            let backend = self.backend.insert(backends.take(request)?);
+            self.startup = with_long_timeouts(request);
+            let backend = self.backend.insert(backends.take(&self.startup)?);
             return Ok(Sent::Answered(backend.1.greeting[0].clone()));
         }
         let (_, backend) = self.backend.as_mut().context("a backend")?;
@@ -230,9 +230,37 @@ impl PostgresServer {
     }
 }
 
+/// The startup packet with timeouts of hours instead of seconds. Postgres measures them in real time, so that a slow machine
+/// would decide which statements end.
+fn with_long_timeouts(startup: &[u8]) -> Vec<u8> {
+    let mut startup = startup.to_vec();
+    let name = b"_timeout=";
+    for begin in 0..startup.len() {
+        if startup[begin..].starts_with(name) {
+            let digits = startup[begin + name.len()..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            if let Some(unit @ b's') = startup.get_mut(begin + name.len() + digits) {
+                *unit = b'h';
+            }
+        }
+    }
+    startup
+}
+
 /// The name of a statement: a function of its text and the types of its parameters.
 fn statement_name(text_and_types: &[u8]) -> Vec<u8> {
     let mut hasher = DefaultHasher::new();
     text_and_types.hash(&mut hasher);
     format!("s{:016x}", hasher.finish()).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_long_timeouts;
+
+    #[test]
+    fn timeouts_are_hours() {
+        let sent = b"options\0-c statement_timeout=15s -c lock_timeout=10s -c jit=off\0";
+        let expected = b"options\0-c statement_timeout=15h -c lock_timeout=10h -c jit=off\0";
+        assert_eq!(with_long_timeouts(sent), expected);
+    }
 }
