@@ -47,7 +47,8 @@ impl Job {
         let end = self.limit.map(|limit| Instant::now() + limit);
         let (sender, lines) = mpsc::channel();
         let mut lanes = Vec::new();
-        for number in 0..self.lanes {
+        // Each has a Postgres of its own.
+        for number in 0..self.lanes.min(self.seeds.end - self.seeds.start) {
             let mut lane = self.spawn(number)?;
             let output = lane.stdout.take().context("a pipe")?;
             let sender = sender.clone();

@@ -13,7 +13,7 @@ fn simulate(arguments: &[&str]) -> String {
 #[test]
 fn a_seed_determines_every_event() {
     let [first, second] = [0, 0].map(|_| {
-        let printed = simulate(&["--first", "1", "--seeds", "4"]);
+        let printed = simulate(&["--first", "1000", "--seeds", "4"]);
         printed.lines().find(|line| line.starts_with("digest: ")).expect("a digest").to_owned()
     });
     assert_eq!(first, second, "the same seeds gave different events");
@@ -25,26 +25,26 @@ fn a_request_that_stripe_has_forgotten_is_found_when_it_is_sent_again() {
 }
 
 /// Fixed seeds, so that a failure is about the change that is tested. `./dev simulate` runs random ones.
-fn five_histories_lose_no_money(first: u64) {
-    simulate(&["--first", &first.to_string(), "--seeds", "5"]);
+fn four_histories_lose_no_money(first: u64) {
+    simulate(&["--first", &first.to_string(), "--seeds", "4"]);
 }
 
 #[test]
-fn histories_1000_to_1004_lose_no_money() {
-    five_histories_lose_no_money(1000);
+fn histories_1004_to_1007_lose_no_money() {
+    four_histories_lose_no_money(1004);
 }
 
 #[test]
-fn histories_1005_to_1009_lose_no_money() {
-    five_histories_lose_no_money(1005);
+fn histories_1008_to_1011_lose_no_money() {
+    four_histories_lose_no_money(1008);
 }
 
 #[test]
-fn histories_1010_to_1014_lose_no_money() {
-    five_histories_lose_no_money(1010);
+fn histories_1012_to_1015_lose_no_money() {
+    four_histories_lose_no_money(1012);
 }
 
 #[test]
-fn histories_1015_to_1019_lose_no_money() {
-    five_histories_lose_no_money(1015);
+fn histories_1016_to_1019_lose_no_money() {
+    four_histories_lose_no_money(1016);
 }

@@ -33,13 +33,17 @@ pub(crate) async fn ensure(
 ) -> Result<GatewayAccount> {
     let gateway = async |arguments: &[&str]| run_gateway(programs, environment, arguments).await;
     let account_command = |command| [&["account", command, "--username", username], options].concat();
-    let listed = gateway(&["account", "list"]).await?;
-    let mut accounts = listed["accounts"].as_array().into_iter().flatten();
-    let printed = if accounts.any(|account| account["username"] == username) {
-        gateway(&account_command("set")).await?;
-        gateway(&["account", "rotate-keys", "--username", username]).await?
-    } else {
-        gateway(&account_command("create")).await?
+    let printed = match gateway(&account_command("create")).await {
+        Ok(created) => created,
+        Err(error) => {
+            let listed = gateway(&["account", "list"]).await?;
+            let mut accounts = listed["accounts"].as_array().into_iter().flatten();
+            if !accounts.any(|account| account["username"] == username) {
+                return Err(error);
+            }
+            gateway(&account_command("set")).await?;
+            gateway(&["account", "rotate-keys", "--username", username]).await?
+        }
     };
     serde_json::from_value(printed).context("the gateway did not print an account")
 }

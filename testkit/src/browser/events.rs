@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::record::Request;
 
 /// Bodies up to this size are included in the event; longer ones are requested.
-const BODY_MAX: u64 = 1 << 20;
+const BODY_MAX: u64 = 1 << 16;
 
 /// A JavaScript execution context of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -47,6 +47,12 @@ async fn cluster() -> &'static Cluster {
         .await
 }
 
+/// An account that no test charges.
+async fn other_account(cluster: &Cluster, db: &PgPool) -> ProviderAccountId {
+    static SHARED: OnceCell<ProviderAccountId> = OnceCell::const_new();
+    *SHARED.get_or_init(async || connected(cluster, db, &[]).await.0).await
+}
+
 /// Two accounts at the gateway, and the adapter, which connects through the proxy.
 struct GatewayFixture {
     adapter: CardGateway,
@@ -65,7 +71,7 @@ impl GatewayFixture {
         let db = db::pool(&Secret::new(cluster.database_url().to_owned()), 4, "contract").expect("a URL");
         let key = KeyRing::new(EncryptionKey::from_hex(&encryption_key()).expect("a key"), vec![]);
         let (account, gateway_account) = connected(cluster, &db, options).await;
-        let (other_account, _) = connected(cluster, &db, options).await;
+        let other_account = other_account(cluster, &db).await;
         let proxy = FaultProxy::new(&cluster.gateway_url(0)).await;
         let adapter = CardGateway::new(proxy.url.clone(), db.clone(), key);
         Self { adapter, gateway_url: cluster.gateway_url(0), proxy, db, gateway_account, account, other_account }

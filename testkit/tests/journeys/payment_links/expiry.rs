@@ -4,13 +4,12 @@ use anyhow::Result;
 use testkit::{Client, Cluster, ProcessKind};
 
 use super::{LINKS, current, event_types, expire, link_id};
-use crate::support::{Merchant, concurrently, eventually, merchant, ok};
+use crate::support::{Merchant, cluster_without_scheduler, concurrently, eventually, merchant, ok};
 
 #[tokio::test]
 async fn expired_links_read_as_expired_without_a_scheduler() -> Result<()> {
     // Without a scheduler, the expiry is not stored.
-    let cluster = Cluster::builder().api(1).worker(1).start().await?;
-    let merchant = Merchant::new(&cluster).await?;
+    let merchant = Merchant::new(cluster_without_scheduler().await?).await?;
     let link = link_id(&merchant).await?;
     expire(&merchant, &link).await?;
     let expired = current(&merchant, &link).await?;

@@ -39,6 +39,12 @@ pub(crate) async fn cluster() -> Result<&'static Cluster> {
     SHARED.get_or_try_init(|| Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).portal(1).start()).await
 }
 
+/// Another one without a scheduler: only requests change data.
+pub(crate) async fn cluster_without_scheduler() -> Result<&'static Cluster> {
+    static SHARED: OnceCell<Cluster> = OnceCell::const_new();
+    SHARED.get_or_try_init(|| Cluster::builder().api(2).worker(1).start()).await
+}
+
 /// A new merchant in the shared cluster.
 pub(crate) async fn merchant() -> Result<Merchant> {
     Merchant::new(cluster().await?).await

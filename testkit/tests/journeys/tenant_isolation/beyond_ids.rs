@@ -5,14 +5,14 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::tenant::unknown;
-use super::{Tenant, cluster_without_scheduler, normalized};
-use crate::support::{Payer, created, id, ok, payment, sale};
+use super::{Tenant, normalized};
+use crate::support::{Payer, cluster_without_scheduler, created, id, ok, payment, sale};
 
 /// External ids, idempotency keys, plans and invoice numbers are scoped to an account.
 #[tokio::test]
 async fn external_ids_and_keys_are_scoped_to_an_account() -> Result<()> {
     let cluster = cluster_without_scheduler().await?;
-    let (own, other_tenant) = (Tenant::new(&cluster).await?, Tenant::new(&cluster).await?);
+    let (own, other_tenant) = (Tenant::new(cluster).await?, Tenant::new(cluster).await?);
     let name = other_tenant.own("externalId");
     let keyed = other_tenant.merchant.pay_with_key("one-key", sale(100)).await?;
     let before = other_tenant.books().await?;
@@ -53,7 +53,7 @@ async fn external_ids_and_keys_are_scoped_to_an_account() -> Result<()> {
 #[tokio::test]
 async fn scheduler_runs_and_clocks_are_scoped_to_an_account() -> Result<()> {
     let cluster = cluster_without_scheduler().await?;
-    let (own, other_tenant) = (Tenant::new(&cluster).await?, Tenant::new(&cluster).await?);
+    let (own, other_tenant) = (Tenant::new(cluster).await?, Tenant::new(cluster).await?);
     let before = other_tenant.books().await?;
     // Each account has one due invoice; a run collects only its own.
     let run = own.merchant.api.post("/v1/invoices/scheduler/run", json!({})).await?;
@@ -69,7 +69,7 @@ async fn scheduler_runs_and_clocks_are_scoped_to_an_account() -> Result<()> {
 #[tokio::test]
 async fn pages_are_scoped_to_one_object_of_one_account() -> Result<()> {
     let cluster = cluster_without_scheduler().await?;
-    let (own, other_tenant) = (Tenant::new(&cluster).await?, Tenant::new(&cluster).await?);
+    let (own, other_tenant) = (Tenant::new(cluster).await?, Tenant::new(cluster).await?);
     let api = cluster.api_url(0);
     let object = async |tenant: &Tenant, path: &str, kind: &str| -> Result<Value> {
         let id = tenant.owned[kind].last().expect("one").clone();
@@ -107,7 +107,7 @@ async fn pages_are_scoped_to_one_object_of_one_account() -> Result<()> {
 #[tokio::test]
 async fn sessions_are_exchanged_only_by_their_account() -> Result<()> {
     let cluster = cluster_without_scheduler().await?;
-    let (own, other_tenant) = (Tenant::new(&cluster).await?, Tenant::new(&cluster).await?);
+    let (own, other_tenant) = (Tenant::new(cluster).await?, Tenant::new(cluster).await?);
     let session = other_tenant.own("cs");
     let body = json!({"sessionId": session, "upstreamToken": "tok_ok"}).to_string();
     let foreign = own.browser.api.send(Method::POST, "/v1/tokens", Some(body.into_bytes())).await?;

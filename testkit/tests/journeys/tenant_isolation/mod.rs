@@ -17,11 +17,7 @@ use self::{
     document::{Location, Operation, operations},
     tenant::Tenant,
 };
-
-/// A cluster without a scheduler, so that only requests change data.
-async fn cluster_without_scheduler() -> Result<Cluster> {
-    Cluster::builder().api(1).worker(1).start().await
-}
+use crate::support::cluster_without_scheduler;
 
 /// The keys that the client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,15 +163,15 @@ fn normalized(response: &Response, id: &str) -> String {
 async fn objects_of_other_accounts_are_not_found() -> Result<()> {
     let cluster = cluster_without_scheduler().await?;
     let operations = operations(&Client::new(&cluster.api_url(0))?).await?;
-    let (own, other) = (Tenant::new(&cluster).await?, Tenant::new(&cluster).await?);
+    let (own, other) = (Tenant::new(cluster).await?, Tenant::new(cluster).await?);
     let before = other.books().await?;
     for keys in [Keys::Full, Keys::Limited, Keys::Unrelated] {
-        let client = ForeignClient { cluster: &cluster, own: &own, other: &other, keys };
+        let client = ForeignClient { cluster, own: &own, other: &other, keys };
         let requests = client.assert_foreign_ids_not_found(&operations).await?;
         assert!(requests >= 80, "only {requests} requests");
         other.assert_unchanged(&before, &format!("{keys:?}")).await?;
     }
-    let client = ForeignClient { cluster: &cluster, own: &own, other: &other, keys: Keys::Full };
+    let client = ForeignClient { cluster, own: &own, other: &other, keys: Keys::Full };
     client.assert_lists_exclude_foreign_objects(&operations).await?;
     client.assert_own_ids_accepted(&operations).await?;
     other.assert_unchanged(&before, "requests with own ids").await
@@ -186,13 +182,13 @@ async fn objects_of_other_accounts_are_not_found() -> Result<()> {
 async fn live_and_test_accounts_are_isolated() -> Result<()> {
     let cluster = cluster_without_scheduler().await?;
     let operations = operations(&Client::new(&cluster.api_url(0))?).await?;
-    let (test, mut live) = (Tenant::new(&cluster).await?, Tenant::new(&cluster).await?);
-    live.go_live(&cluster, &test).await?;
+    let (test, mut live) = (Tenant::new(cluster).await?, Tenant::new(cluster).await?);
+    live.go_live(cluster, &test).await?;
     let listed = live.send(Method::GET, &format!("/v1/payments/{}", live.own("pay")), None).await?;
     assert_eq!((listed.status, &listed.body["livemode"]), (200, &true.into()), "{}", listed.body);
     for (own, other) in [(&test, &live), (&live, &test)] {
         let before = other.books().await?;
-        let client = ForeignClient { cluster: &cluster, own, other, keys: Keys::Full };
+        let client = ForeignClient { cluster, own, other, keys: Keys::Full };
         assert!(client.assert_foreign_ids_not_found(&operations).await? >= 80);
         client.assert_lists_exclude_foreign_objects(&operations).await?;
         other.assert_unchanged(&before, "the other mode").await?;

@@ -23,7 +23,7 @@ async fn send(tenant: &Tenant, operation: &Operation, path: &str, body: Option<S
 async fn unknown_and_duplicate_fields_are_rejected_by_every_operation() -> Result<()> {
     let cluster = cluster_without_scheduler().await?;
     let operations = operations(&Client::new(&cluster.api_url(0))?).await?;
-    let tenant = Tenant::new(&cluster).await?;
+    let tenant = Tenant::new(cluster).await?;
     let before = tenant.books().await?;
     for operation in &operations {
         let (path, body) = operation.request(|kind| tenant.own(kind), None);
