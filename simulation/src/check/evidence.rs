@@ -65,8 +65,9 @@ impl Evidence<'_> {
 
     /// Whether a collection attempt has failed, and no request of the merchant has stopped it.
     pub fn has_failed(&self, attempt: &Value) -> bool {
-        let payment = attempt["paymentId"].as_str();
-        attempt["status"] == "failed" && payment.is_none_or(|id| !self.books.stopped.contains(id))
+        let was_stopped = |id| self.books.stopped.contains(id) || self.books.withdrawn.contains(id);
+        let has_no_card = attempt["declineCode"] == "no_payment_method";
+        attempt["status"] == "failed" && (has_no_card || !attempt["paymentId"].as_str().is_some_and(was_stopped))
     }
 
     /// Whether an invoice or a payment link has a payment in review.

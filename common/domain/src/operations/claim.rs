@@ -56,9 +56,9 @@ pub struct Claimed {
     pub sent_for: Duration,
     /// Whether the provider account has a breaker row, because requests were recently not processed.
     pub has_breaker: bool,
-    /// Whether it is a collection of which no request can have taken effect and none may be sent: the collection was
-    /// stopped, or its card detached.
-    pub is_withdrawn: bool,
+    /// Whether it charges a saved card, and no first request may be sent any more: its collection was stopped, or the card
+    /// detached.
+    pub is_stopped: bool,
 }
 
 /// A claimed row, before it is converted to a request.
@@ -96,7 +96,7 @@ struct ClaimedRow {
     age_seconds: f64,
     sent_for_seconds: f64,
     has_breaker: bool,
-    is_withdrawn: bool,
+    is_stopped: bool,
 }
 
 impl ClaimedRow {
@@ -150,7 +150,7 @@ impl ClaimedRow {
             age: Duration::from_secs_f64(self.age_seconds.max(0.0)),
             sent_for: Duration::from_secs_f64(self.sent_for_seconds.max(0.0)),
             has_breaker: self.has_breaker,
-            is_withdrawn: self.is_withdrawn,
+            is_stopped: self.is_stopped,
         })
     }
 }
@@ -207,7 +207,7 @@ impl Claims {
 /// provider that this build does not know, and changes of a payment that already has one in progress. `now` is the
 /// system's time; each request carries its account's.
 ///
-/// A withdrawn collection stays `ready`: if its worker dies, the next claim finds it withdrawn again, and nothing sent.
+/// A stopped charge stays `ready`: if its worker dies, the next claim finds it stopped again, and nothing sent.
 ///
 /// Rows are claimed in the order of their payments, because of `operations_one_in_flight`: two statements that claim
 /// refunds of the same payments must not wait for each other.
@@ -223,9 +223,9 @@ async fn claim_rows(
                SELECT o.id, o.state IN ('sending', 'unknown') AS sent_before,
                       coalesce(o.last_sent_at + make_interval(secs => $3) < clock_timestamp(), true) AS last_request_expired,
                       p.provider,
-                      o.state = 'ready' AND o.kind = 'sale' AND o.background AND EXISTS (
+                      o.kind IN ('sale', 'authorize') AND o.card_ref IS NOT NULL AND EXISTS (
                           SELECT FROM payments y JOIN payment_methods m ON m.id = y.payment_method_id LEFT JOIN invoices i ON i.id = y.invoice_id
-                          WHERE y.id = o.payment_id AND (i.series_failures >= $8 OR m.detached_at IS NOT NULL)) AS is_withdrawn
+                          WHERE y.id = o.payment_id AND (m.detached_at IS NOT NULL OR o.background AND i.series_failures >= $8)) AS is_stopped
                FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id
                WHERE o.id = ANY ($1) AND o.finished_at IS NULL
                  AND (o.lease_until IS NULL OR o.lease_until < clock_timestamp())
@@ -239,12 +239,13 @@ async fn claim_rows(
                ORDER BY o.payment_id
                FOR NO KEY UPDATE OF o SKIP LOCKED)
            UPDATE operations o SET
-               state = CASE WHEN c.sent_before THEN 'unknown' WHEN c.is_withdrawn THEN 'ready' ELSE 'sending' END::operation_state,
+               state = CASE WHEN c.sent_before THEN 'unknown' WHEN c.is_stopped THEN 'ready' ELSE 'sending' END::operation_state,
                fence = o.fence + 1,
                lease_until = clock_timestamp() + make_interval(secs => $2),
                next_push_at = clock_timestamp() + make_interval(secs => $2 + 1),
-               first_sent_at = CASE WHEN c.sent_before THEN coalesce(o.first_sent_at, clock_timestamp()) ELSE clock_timestamp() END,
-               last_sent_at = CASE WHEN c.sent_before OR c.is_withdrawn THEN o.last_sent_at ELSE clock_timestamp() END
+               first_sent_at = CASE WHEN c.sent_before THEN coalesce(o.first_sent_at, clock_timestamp())
+                                    WHEN c.is_stopped THEN o.first_sent_at ELSE clock_timestamp() END,
+               last_sent_at = CASE WHEN c.sent_before OR c.is_stopped THEN o.last_sent_at ELSE clock_timestamp() END
            FROM candidate c
            WHERE o.id = c.id
            RETURNING o.id, o.account_id, (SELECT a.mode FROM accounts a WHERE a.id = o.account_id) AS "mode!: Mode", o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, c.provider, o.kind,
@@ -255,9 +256,9 @@ async fn claim_rows(
                EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
                account_now(o.account_id, $4) AS "now!", o.background, o.by_system, o.not_processed,
                extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
-               extract(epoch FROM clock_timestamp() - o.first_sent_at)::float8 AS "sent_for_seconds!",
+               coalesce(extract(epoch FROM clock_timestamp() - o.first_sent_at), 0)::float8 AS "sent_for_seconds!",
                EXISTS (SELECT 1 FROM provider_breakers b WHERE b.provider_account_id = o.provider_account_id) AS "has_breaker!",
-               c.is_withdrawn AS "is_withdrawn!""#,
+               c.is_stopped AS "is_stopped!""#,
         &column(ids, |id| id.uuid()),
         LEASE.as_secs_f64(),
         (PROVIDER_TIMEOUT + REQUEST_LIFETIME).as_secs_f64(),
@@ -290,7 +291,7 @@ pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claime
                account_now(o.account_id, $2) AS "now!", o.background, o.by_system, o.not_processed,
                extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
                coalesce(extract(epoch FROM clock_timestamp() - o.first_sent_at), 0)::float8 AS "sent_for_seconds!",
-               false AS "has_breaker!", false AS "is_withdrawn!"
+               false AS "has_breaker!", false AS "is_stopped!"
            FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1"#,
         id.uuid(),
         now,

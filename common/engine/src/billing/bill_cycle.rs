@@ -1,7 +1,6 @@
 //! Bills a cycle of a subscription: issues its invoice and schedules it for immediate collection.
 
 use domain::invoices::{self, Bill, Due, Item, NewInvoice, Producer};
-use domain::payment_methods;
 use domain::plans::Plan;
 use domain::subscriptions::Subscription;
 use foundation::calendar::{PaymentTerms, Period};
@@ -35,11 +34,6 @@ pub async fn bill_cycle(
     };
     let mut invoice = invoices::draft(tx, subscription.account_id, subscription.mode, new, now).await?;
     invoices::issue(tx, &mut invoice, now).await?;
-    // Without its card, if that was detached, the customer's default card is charged.
-    let card = match subscription.payment_method_id {
-        Some(card) => payment_methods::find(tx, subscription.account_id, card).await?.map(|card| card.id),
-        None => None,
-    };
-    invoices::schedule(tx, &mut invoice, now, card, now).await?;
+    invoices::schedule(tx, &mut invoice, now, subscription.payment_method_id, now).await?;
     Ok(invoice.id)
 }

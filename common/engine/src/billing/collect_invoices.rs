@@ -12,7 +12,7 @@ use domain::accounts::{self, Scope};
 use domain::customers;
 use domain::invoices::{self, Failure, FailureContext, Invoice, Next, attempts};
 use domain::operations::{self, NewOperation, Origin, Subject};
-use domain::payment_methods;
+use domain::payment_methods::{self, PaymentMethod};
 use domain::payments;
 use domain::subscriptions;
 use foundation::db::{Db, column};
@@ -172,8 +172,9 @@ struct Begun {
 }
 
 /// Inserts the attempts of locked invoices with their payments and operations, and returns the ids of those invoices.
-/// Left out are invoices without a card, with a card stored where their currency is not supported
-/// ([`ProviderKind::supports`]), and those that a payer began to pay before they were locked.
+/// Without a named card, or if it was detached, the default card is charged. Left out are invoices without a card, with
+/// a card stored where their currency is not supported ([`ProviderKind::supports`]), and those that a payer began to pay
+/// before they were locked.
 async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) -> Result<HashSet<InvoiceId>> {
     let (limited, supported) = ProviderKind::currency_limits();
     let begun = sqlx::query_as!(
@@ -188,9 +189,11 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
                -- LIMIT keeps these from being read before what they are looked up by.
                CROSS JOIN LATERAL (SELECT default_payment_method_id FROM customers
                    WHERE account_id = i.account_id AND id = i.customer_id LIMIT 1) c
+               LEFT JOIN LATERAL (SELECT id FROM payment_methods
+                   WHERE account_id = i.account_id AND id = i.collect_payment_method_id AND status = 'active' LIMIT 1) named ON true
                CROSS JOIN LATERAL (SELECT * FROM payment_methods
                    WHERE account_id = i.account_id AND customer_id = i.customer_id AND status = 'active'
-                     AND id = coalesce(i.collect_payment_method_id, c.default_payment_method_id) LIMIT 1) m
+                     AND id = coalesce(named.id, c.default_payment_method_id) LIMIT 1) m
                JOIN provider_accounts s ON s.id = m.provider_account_id
                    AND (s.currencies IS NULL OR i.currency = ANY (s.currencies))
                    AND (s.provider::text <> ALL ($5::text[]) OR s.provider::text || ' ' || i.currency = ANY ($6::text[]))
@@ -269,14 +272,15 @@ async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool
     if !due || is_live || payments::has_unreturned_charge(&mut tx, account, id.uuid()).await? {
         return Ok(false);
     }
-    let card = invoice.collect_payment_method_id.or(customer.default_payment_method_id);
+    let named = find_card(&mut tx, account, invoice.collect_payment_method_id).await?;
+    let card = match named {
+        Some(card) => Some(card),
+        None => find_card(&mut tx, account, customer.default_payment_method_id).await?,
+    };
     let Some(failure) = unsent_reason(&mut tx, &invoice, card).await? else { return Ok(false) };
     let number = invoice.begin_attempt(now);
     let zone = accounts::timezone(&mut *tx, account).await?;
-    // The named card was detached, and the customer has another one.
-    let default_card_changed =
-        card != customer.default_payment_method_id && customer.default_payment_method_id.is_some();
-    let context = FailureContext { now, zone: &zone, default_card_changed, collection_stopped: false };
+    let context = FailureContext { now, zone: &zone, default_card_changed: false, collection_stopped: false };
     let next = invoices::attempt_failed(&mut tx, &mut invoice, failure, context).await?;
     attempts::insert_unsent(&mut tx, &invoice, number, failure, now).await?;
     if let Some(subscription) = &mut subscription {
@@ -293,16 +297,24 @@ async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool
     Ok(true)
 }
 
+async fn find_card(
+    tx: &mut PgConnection,
+    account: AccountId,
+    id: Option<PaymentMethodId>,
+) -> Result<Option<PaymentMethod>> {
+    match id {
+        Some(id) => payment_methods::find(tx, account, id).await,
+        None => Ok(None),
+    }
+}
+
 /// Why no request can be sent for an invoice.
 async fn unsent_reason(
     tx: &mut PgConnection,
     invoice: &Invoice,
-    card: Option<PaymentMethodId>,
+    card: Option<PaymentMethod>,
 ) -> Result<Option<Failure<'static>>> {
     let Some(card) = card else { return Ok(Some(Failure::NO_CARD)) };
-    let Some(card) = payment_methods::find(tx, invoice.account_id, card).await? else {
-        return Ok(Some(Failure::NO_CARD));
-    };
     let settlement = accounts::settlement(tx, card.provider_account_id).await?;
     Ok((!settlement.supports(invoice.currency)).then_some(Failure::CURRENCY))
 }

@@ -6,6 +6,7 @@ use crate::charge::finish::{apply_response, ended_charge, finish_payment};
 use crate::charge::outcomes::EndedCharge;
 use crate::charge::reversal::reverse_partial;
 use crate::charge::stale::{Recorded, stale_outcome};
+use crate::charge::unsent::attempt_stopped;
 use domain::accounts::{self, Mode};
 use domain::customers;
 use domain::events::{self, EventType};
@@ -38,7 +39,9 @@ pub async fn charge_for_invoice(
     // A concurrent change of the default card either precedes this outcome, which then sees it, or follows and finds
     // the invoice waiting for a card.
     let is_hard = failure_of(response).is_some_and(|failure| failure.kind == DeclineType::Hard);
-    let customer = match is_hard || claimed.is_withdrawn {
+    let is_unsent = claimed.is_stopped
+        && matches!(response, ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, .. });
+    let customer = match is_hard || is_unsent {
         true => customers::find_locked(tx, account, customer).await?,
         false => None,
     };
@@ -55,10 +58,15 @@ pub async fn charge_for_invoice(
     let failure = match failure_of(response) {
         _ if is_part => Some(Failure::PARTIAL),
         // Its card was detached.
-        Some(_) if claimed.is_withdrawn && !invoice.retries_stopped() => Some(Failure::NO_CARD),
+        Some(_) if is_unsent && !invoice.retries_stopped() => Some(Failure::NO_CARD),
         failure => failure,
     };
     match failure {
+        // As if it had been stopped before it was first sent.
+        Some(failure) if is_unsent && invoice.retries_stopped() => {
+            attempt_stopped(tx, account, payment.id, failure).await?;
+            invoices::unschedule(tx, &mut invoice).await?;
+        }
         None => {
             record_paid(tx, &mut invoice, &payment, now).await?;
             if let Some(subscription) = &mut subscription {
@@ -156,6 +164,8 @@ async fn record_failed(
     attempts::failed(tx, attempt.id, failure, invoice.next_attempt_at).await?;
     let outcome = match (next, failure.kind) {
         (Next::Exhausted, _) => CollectionOutcome::Exhausted,
+        (Next::Stopped, _) => CollectionOutcome::Stopped,
+        _ if failure == Failure::NO_CARD => CollectionOutcome::NoCard,
         (_, DeclineType::Soft) => CollectionOutcome::SoftDecline,
         (_, DeclineType::Hard) => CollectionOutcome::HardDecline,
     };

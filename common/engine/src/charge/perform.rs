@@ -57,11 +57,13 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
     let (result, payment) = tokio::join!(call_provider(db, providers, &mut claimed), payment);
     let result = result?;
     update_breaker(db, &claimed, &result).await;
-    let result = if claimed.is_withdrawn { result } else { result.end_if_final(&claimed, providers.retry_limit()) };
+    let result = result.end_if_final(&claimed, providers.retry_limit());
     if matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
         failpoint!("perform.refused");
     }
-    count(&claimed, &result);
+    if claimed.sent_before || !claimed.is_stopped {
+        count(&claimed, &result);
+    }
     let mut attempts = 0;
     match result {
         SendResult::NotProcessed { cause, reason, reference } => {
@@ -118,9 +120,8 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
 
 /// Sends the request, or determines the outcome of an earlier one.
 async fn call_provider(db: &Db, providers: &Providers, claimed: &mut Claimed) -> Result<SendResult> {
-    if claimed.is_withdrawn {
-        let reason = "its collection was stopped, or its card detached".to_owned();
-        return Ok(SendResult::Known(ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, reason }));
+    if claimed.is_stopped && !claimed.sent_before {
+        return Ok(SendResult::stopped());
     }
     Ok(match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, claimed).await?,
@@ -213,7 +214,14 @@ impl SendResult {
         Self::Unknown { reason: reason.into(), retry: Retry::After(RETRY_DELAY), found_nothing: false }
     }
 
-    /// Turns "not processed" into an outcome if a client waits for the operation, or if the retry limit is reached.
+    /// Nothing has taken effect, and nothing will be sent.
+    fn stopped() -> Self {
+        let reason = "its collection was stopped, or its card detached".to_owned();
+        Self::Known(ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, reason })
+    }
+
+    /// Turns "not processed" into an outcome if a client waits for the operation, if the retry limit is reached, or if it
+    /// was stopped.
     fn end_if_final(self, claimed: &Claimed, limit: Duration) -> Self {
         let (cause, reason, reference) = match self {
             Self::NotProcessed { cause, reason, reference } => (cause, reason, reference),
@@ -224,6 +232,7 @@ impl SendResult {
         };
         let code = cause.map_or(FailureCode::ProviderUnavailable, Cause::code);
         match claimed.when_not_processed() {
+            _ if claimed.is_stopped => Self::Known(ProviderResponse::Refused { code, reason }),
             WhenNotProcessed::RetryForever => Self::NotProcessed { cause, reason, reference },
             WhenNotProcessed::RetryUntilLimit if claimed.age < limit => Self::NotProcessed { cause, reason, reference },
             WhenNotProcessed::RetryUntilLimit => {
@@ -312,6 +321,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
             retry: Retry::After(RETRY_DELAY),
             found_nothing: true,
         }),
+        Ok(Ok(Found::Nothing)) if claimed.is_stopped => Ok(SendResult::stopped()),
         Ok(Ok(Found::Nothing)) if !operations::admit(db, claimed).await => Ok(SendResult::retry_later(BREAKER_OPEN)),
         Ok(Ok(Found::Nothing)) => {
             let result = send_again(db, provider, claimed).await?;

@@ -8,7 +8,7 @@ use domain::operations::{self, State};
 use domain::payments;
 use foundation::db::Tx;
 use foundation::error::{Error, Result};
-use foundation::id::PaymentId;
+use foundation::id::{AccountId, PaymentId};
 use foundation::time::Timestamp;
 use providers::{FailureCode, ProviderResponse};
 
@@ -35,9 +35,16 @@ pub async fn end_unsent(tx: &mut Tx, invoice: &Invoice, payment: PaymentId, now:
     if !end_charge(tx, id, &payment, &response, now).await? {
         return Err(Error::internal(format!("{} could not be ended although it is locked", payment.id)));
     }
-    if let Some(attempt) = attempts::of_payment(tx, account, payment.id).await? {
-        attempts::failed(tx, attempt.id, Failure::of(code), None).await?;
+    attempt_stopped(tx, account, payment.id, Failure::of(code)).await?;
+    Ok(true)
+}
+
+/// Ends the collection attempt, if there is one, of a payment whose charge was not sent because the merchant stopped it.
+/// This has no event.
+pub async fn attempt_stopped(tx: &mut Tx, account: AccountId, payment: PaymentId, failure: Failure<'_>) -> Result<()> {
+    if let Some(attempt) = attempts::of_payment(tx, account, payment).await? {
+        attempts::failed(tx, attempt.id, failure, None).await?;
         count_collections(CollectionOutcome::Stopped, 1);
     }
-    Ok(true)
+    Ok(())
 }

@@ -52,8 +52,8 @@ pub async fn create_subscription(
     }
 }
 
-/// Returns the provider account where the card is stored. The card's customer never changes, nor does a saved card
-/// become unsaved, so no lock is needed.
+/// Returns the provider account where the card is stored. The card's customer never changes, and the default card replaces
+/// one that is detached meanwhile, so no lock is needed.
 async fn check_card(db: &Db, caller: &Caller, customer: CustomerId, id: PaymentMethodId) -> Result<ProviderAccountId> {
     let card = payment_methods::retrieve_from(db, caller.account_id, id).await?;
     if card.customer_id != customer {

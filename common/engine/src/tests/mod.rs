@@ -3,6 +3,7 @@
 mod batches;
 mod billed_days;
 mod clocks;
+mod detached_cards;
 mod locks;
 mod stale_reports;
 mod subscriptions;
