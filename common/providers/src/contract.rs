@@ -98,8 +98,22 @@ pub(crate) trait Fixture: Send + Sync {
 }
 
 /// Every check as a separate test: `contract_suite!(class_a, fixture(RecoveryClass::Idempotent))`. The expression is a
-/// future of a fixture. A list of checks after it leaves out the others.
+/// future of a fixture. A list of checks after it leaves out the others; `by_class` leaves out what is the same in each
+/// recovery class.
 macro_rules! contract_suite {
+    (by_class $module:ident, $fixture:expr) => {
+        $crate::contract::contract_suite!($module, $fixture;
+            declares_its_recovery_class,
+            repeated_references_follow_the_recovery_class,
+            repeated_declines_charge_nothing,
+            concurrent_duplicates_charge_once,
+            unknown_references_are_not_found,
+            a_client_timeout_does_not_cancel_the_charge,
+            a_lost_response_is_unknown_and_booked,
+            captures_happen_once_and_within_the_authorization,
+            refunds_cannot_exceed_the_captured_amount,
+        );
+    };
     ($module:ident, $fixture:expr) => {
         $crate::contract::contract_suite!($module, $fixture;
             declares_its_recovery_class,

@@ -18,8 +18,8 @@ use foundation::id::ProviderAccountId;
 use foundation::money::Money;
 
 contract_suite!(class_a, MockFixture::new(RecoveryClass::Idempotent));
-contract_suite!(class_b, MockFixture::new(RecoveryClass::Lookup));
-contract_suite!(class_c, MockFixture::new(RecoveryClass::Neither));
+contract_suite!(by_class class_b, MockFixture::new(RecoveryClass::Lookup));
+contract_suite!(by_class class_c, MockFixture::new(RecoveryClass::Neither));
 
 /// A mock on its own database.
 struct MockFixture {

@@ -4,22 +4,22 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use testkit::{Client, Cluster, Response};
+use testkit::{Client, Response};
 use tokio::time::sleep;
 
 use super::{AUTHORIZED, CANCELLED, CAPTURE_FAILED, CAPTURED, EXPIRED, SETTLED, VOID_FAILED};
-use crate::support::{Merchant, concurrently, eventually, uuid};
+use crate::support::{Merchant, concurrently, eventually, redundant_cluster, uuid};
 
-const ROUNDS: usize = 200;
+const ROUNDS: usize = 80;
 const AT_ONCE: usize = 20;
 
-/// Two of each process, so that racing requests use separate processes.
-async fn two_of_each() -> Result<(Cluster, Merchant, Client)> {
-    let cluster = Cluster::builder().api(2).worker(2).scheduler(2).start().await?;
-    let merchant = Merchant::new(&cluster).await?;
+/// A new merchant, whose provider takes a while, and its client of another api process.
+async fn racing_merchant() -> Result<(Merchant, Client)> {
+    let cluster = redundant_cluster().await?;
+    let merchant = Merchant::new(cluster).await?;
     let other = Client::new(&cluster.api_url(1))?.bearer(&merchant.account.secret_key)?;
-    merchant.mock(&cluster, &["--latency-ms", "30"]).await?;
-    Ok((cluster, merchant, other))
+    merchant.mock(cluster, &["--latency-ms", "30"]).await?;
+    Ok((merchant, other))
 }
 
 /// A delay that varies like a random one but is the same in each run.
@@ -74,7 +74,7 @@ impl Expected {
 
 #[tokio::test]
 async fn capture_void_and_expiry_race_to_one_result() -> Result<()> {
-    let (_cluster, merchant, other) = two_of_each().await?;
+    let (merchant, other) = racing_merchant().await?;
     let mut races = Vec::new();
     for batch in 0..ROUNDS / AT_ONCE {
         races.extend(concurrently(AT_ONCE, async |i| hold_race(&merchant, &other, batch * AT_ONCE + i).await).await?);
@@ -136,7 +136,7 @@ async fn hold_race(merchant: &Merchant, other: &Client, round: usize) -> Result<
 
 #[tokio::test]
 async fn void_and_settlement_race_to_one_result() -> Result<()> {
-    let (_cluster, merchant, other) = two_of_each().await?;
+    let (merchant, other) = racing_merchant().await?;
     let mut races = Vec::new();
     for batch in 0..ROUNDS / AT_ONCE {
         races.extend(concurrently(AT_ONCE, async |i| sale_race(&merchant, &other, batch * AT_ONCE + i).await).await?);

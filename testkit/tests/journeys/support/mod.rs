@@ -45,6 +45,12 @@ pub(crate) async fn cluster_without_scheduler() -> Result<&'static Cluster> {
     SHARED.get_or_try_init(|| Cluster::builder().api(2).worker(1).start()).await
 }
 
+/// Another one with two of each process, so that racing requests run in different processes.
+pub(crate) async fn redundant_cluster() -> Result<&'static Cluster> {
+    static SHARED: OnceCell<Cluster> = OnceCell::const_new();
+    SHARED.get_or_try_init(|| Cluster::builder().api(2).worker(2).scheduler(2).start()).await
+}
+
 /// A new merchant in the shared cluster.
 pub(crate) async fn merchant() -> Result<Merchant> {
     Merchant::new(cluster().await?).await
