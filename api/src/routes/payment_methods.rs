@@ -99,7 +99,7 @@ fn failure_message(code: Option<FailureCode>) -> &'static str {
         Some(FailureCode::Configuration) => {
             "the account is not set up for this at the provider, so the card was not saved; a retry needs a new token"
         }
-        Some(FailureCode::ProviderRefused | FailureCode::AmountMismatch) | None => {
+        Some(FailureCode::ProviderRefused | FailureCode::AmountMismatch | FailureCode::Withdrawn) | None => {
             "the provider declined to save this card; a retry needs a new token"
         }
     }

@@ -198,7 +198,7 @@ pub async fn change_outcome(
                 Some(FailureCode::Configuration) => {
                     "the account is not set up for this at the provider; the payment is unchanged"
                 }
-                Some(FailureCode::ProviderRefused | FailureCode::AmountMismatch) | None => {
+                Some(FailureCode::ProviderRefused | FailureCode::AmountMismatch | FailureCode::Withdrawn) | None => {
                     "the provider refused; the payment is unchanged"
                 }
             }))

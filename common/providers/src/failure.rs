@@ -7,6 +7,7 @@ use serde::Serialize;
 /// - `provider_refused`: the provider refused the request.
 /// - `configuration`: the account is not set up for it at the provider. Contact support.
 /// - `amount_mismatch`: the provider charged another amount than requested; the charge is reversed.
+/// - `withdrawn`: the merchant detached its card, or stopped its collection, before the provider processed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -15,11 +16,12 @@ pub enum FailureCode {
     ProviderRefused,
     Configuration,
     AmountMismatch,
+    Withdrawn,
 }
 
 impl FailureCode {
-    pub const ALL: [Self; 4] =
-        [Self::ProviderUnavailable, Self::ProviderRefused, Self::Configuration, Self::AmountMismatch];
+    pub const ALL: [Self; 5] =
+        [Self::ProviderUnavailable, Self::ProviderRefused, Self::Configuration, Self::AmountMismatch, Self::Withdrawn];
 
     /// Name in the API.
     pub const fn name(self) -> &'static str {
@@ -28,6 +30,7 @@ impl FailureCode {
             Self::ProviderRefused => "provider_refused",
             Self::Configuration => "configuration",
             Self::AmountMismatch => "amount_mismatch",
+            Self::Withdrawn => "withdrawn",
         }
     }
 
@@ -41,6 +44,9 @@ impl FailureCode {
             }
             Self::AmountMismatch => {
                 "The provider charged a different amount than requested. The charge is being reversed."
+            }
+            Self::Withdrawn => {
+                "Its card was detached or its collection stopped before the provider processed it. Nothing was charged."
             }
         }
     }

@@ -129,11 +129,6 @@ pub struct Books {
     pub sent: Vec<Sent>,
     /// The failed refunds and collections.
     pub given_up: Vec<GivenUp>,
-    /// The payments of collections that a request of the merchant has stopped before they were sent.
-    pub stopped: BTreeSet<String>,
-    /// The payments of collections of which a first request was not processed, and no other was sent because the
-    /// merchant had stopped the collection or detached the card.
-    pub withdrawn: BTreeSet<String>,
     /// The payments whose outcome an operator has entered.
     pub resolved: BTreeSet<String>,
     /// What operators noticed: differences that `ctl reconcile` reports, and outcomes that they could not enter.
@@ -177,10 +172,6 @@ const ANOMALIES: &str = "SELECT c.payment_id::text AS payment, c.provider_ref AS
 const SENT: &str = "SELECT o.payment_id::text AS payment,
         (extract(epoch FROM s.sent_at) * 1000000)::bigint AS at_us
     FROM simulation.sent s JOIN operations o ON o.id = s.operation_id WHERE o.kind IN ('sale', 'authorize')";
-
-const FAILED_BECAUSE: &str = "SELECT payment_id::text FROM operations WHERE state = 'failed' AND failure = $1";
-const STOPPED: &str = "its invoice is no longer to be charged";
-const WITHDRAWN: &str = "its collection was stopped, or its card detached";
 
 const GIVEN_UP: &str = "SELECT o.payment_id::text AS payment, o.kind::text,
         (extract(epoch FROM o.finished_at - o.created_at) * 1000)::bigint AS tried_ms,
@@ -245,9 +236,6 @@ pub async fn read_books(
     for given_up in &mut given_up {
         given_up.payment = payment_id(&given_up.payment)?;
     }
-    let stopped = failed_because(&mut db, STOPPED).await?;
-    let withdrawn = failed_because(&mut db, WITHDRAWN).await?;
-    given_up.retain(|given_up| !stopped.contains(&given_up.payment) && !withdrawn.contains(&given_up.payment));
     let resolved: Vec<String> = sqlx::query_scalar(RESOLVED).fetch_all(&mut db).await?;
     let resolved = resolved.into_iter().collect();
     let differences = sqlx::query_scalar(DIFFERENCES).fetch_one(&mut db).await?;
@@ -256,16 +244,10 @@ pub async fn read_books(
     let in_review = in_review.iter().map(|id| payment_id(id)).collect::<Result<_>>()?;
     #[rustfmt::skip]
     let books = Books {
-        events, anomalies, differences, acquirer_differences, sent, given_up, stopped, withdrawn, resolved, noticed,
+        events, anomalies, differences, acquirer_differences, sent, given_up, resolved, noticed,
         in_review,
     };
     Ok((ledger, books))
-}
-
-/// The payments that failed with this internal description.
-async fn failed_because(db: &mut PgConnection, failure: &str) -> Result<BTreeSet<String>> {
-    let ids: Vec<String> = sqlx::query_scalar(FAILED_BECAUSE).bind(failure).fetch_all(db).await?;
-    ids.iter().map(|id| payment_id(id)).collect()
 }
 
 fn payment_id(uuid: &str) -> Result<String> {

@@ -46,12 +46,6 @@ impl Evidence<'_> {
         payment["id"].as_str().is_some_and(|id| self.books.in_review.contains(id))
     }
 
-    /// Whether the payment is a collection that requests of the merchant have stopped before it was sent.
-    pub fn was_stopped(&self, payment: &Value) -> bool {
-        let books = &self.books;
-        payment["id"].as_str().is_some_and(|id| books.stopped.contains(id) || books.withdrawn.contains(id))
-    }
-
     /// The detached cards.
     pub fn detached(&self) -> impl Iterator<Item = &Value> {
         let is_detached = |event: &&Value| event["type"] == "payment_method.detached";
@@ -65,9 +59,7 @@ impl Evidence<'_> {
 
     /// Whether a collection attempt has failed, and no request of the merchant has stopped it.
     pub fn has_failed(&self, attempt: &Value) -> bool {
-        let was_stopped = |id| self.books.stopped.contains(id) || self.books.withdrawn.contains(id);
-        let has_no_card = attempt["declineCode"] == "no_payment_method";
-        attempt["status"] == "failed" && (has_no_card || !attempt["paymentId"].as_str().is_some_and(was_stopped))
+        attempt["status"] == "failed" && attempt["declineCode"] != "withdrawn"
     }
 
     /// Whether an invoice or a payment link has a payment in review.

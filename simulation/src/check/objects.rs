@@ -266,6 +266,8 @@ fn requested(evidence: &Evidence<'_>, violations: &mut Violations) {
                 let code = &payment["failureCode"];
                 let is_entered = evidence.books.resolved.contains(id);
                 code == "provider_unavailable"
+                    || (code == "withdrawn"
+                        && payment["paymentMethodId"].as_str().is_some_and(|id| evidence.is_detached(id)))
                     || (code == "amount_mismatch" && evidence.has_fee())
                     || (code == "provider_refused" && is_entered)
             }

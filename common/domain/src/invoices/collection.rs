@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::invoice::Invoice;
 use super::status::Status;
+use crate::operations::STOPPED_AFTER;
 use foundation::calendar::TimeZone;
 use foundation::error::{Error, Result};
 use foundation::id::PaymentId;
@@ -15,7 +16,8 @@ use providers::{DeclineType, FailureCode};
 /// Soft declines are retried this many calendar days after the first attempt.
 pub const RETRY_AFTER_DAYS: [u32; 4] = [1, 3, 5, 7];
 /// A failure count beyond the last retry: stored while an attempt is in flight, so that no retry follows it.
-pub const NO_RETRY_LEFT: i32 = RETRY_AFTER_DAYS.len() as i32 + 1;
+pub const NO_RETRY_LEFT: i32 = STOPPED_AFTER;
+const _: () = assert!(NO_RETRY_LEFT as usize > RETRY_AFTER_DAYS.len());
 /// The minimum time between two retries, if an outage delayed the first of them.
 const MIN_RETRY_INTERVAL: Duration = Duration::from_secs(20 * 3600);
 
@@ -36,6 +38,8 @@ impl Failure<'static> {
     pub const CURRENCY: Self = Self { code: "currency_not_supported", kind: DeclineType::Soft };
     /// Only part of the amount was authorized; the authorization is reversed.
     pub const PARTIAL: Self = Self { code: "partial_authorization", kind: DeclineType::Soft };
+    /// Its collection was stopped before the provider processed it.
+    pub const WITHDRAWN: Self = Self::of(FailureCode::Withdrawn);
 
     /// Every reason other than a decline, with its meaning.
     pub fn without_decline() -> impl Iterator<Item = (Self, &'static str)> {
@@ -47,11 +51,12 @@ impl Failure<'static> {
         own.into_iter().chain(FailureCode::ALL.map(|code| (Self::of(code), code.message())))
     }
 
-    /// A payment that failed without a decline. Hard if the provider refused this card's charge, as it would again. Soft
-    /// otherwise: the card did not cause the failure.
+    /// A payment that failed without a decline. Hard if this card is not to be charged again: the provider would refuse
+    /// it again, or the merchant withdrew the charge. Soft otherwise: the card did not cause the failure.
     pub const fn of(code: FailureCode) -> Self {
         match code {
             FailureCode::ProviderRefused => Self { code: "processing_error", kind: DeclineType::Hard },
+            FailureCode::Withdrawn => Self { code: code.name(), kind: DeclineType::Hard },
             FailureCode::ProviderUnavailable | FailureCode::Configuration | FailureCode::AmountMismatch => {
                 Self { code: code.name(), kind: DeclineType::Soft }
             }

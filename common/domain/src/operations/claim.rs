@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::{PgConnection, PgPool};
 
 use super::result::state;
-use super::types::{FIRST_PUSH_AFTER, LEASE, Origin, REQUEST_LIFETIME, State, Subject};
+use super::types::{FIRST_PUSH_AFTER, LEASE, Origin, REQUEST_LIFETIME, STOPPED_AFTER, State, Subject};
 use crate::accounts::{AccountTime, Mode};
 use foundation::clock::Clock;
 use foundation::crypto::Secret;
@@ -159,16 +159,15 @@ impl ClaimedRow {
 pub struct Claims {
     pool: PgPool,
     clock: Clock,
-    stopped_at: i32,
     batches: Batcher<OperationId, Option<ClaimedRow>>,
 }
 
 impl Claims {
-    /// Must be called inside a Tokio runtime. An invoice with `stopped_at` failures in a series is not to be collected.
-    pub fn start(pool: PgPool, clock: Clock, stopped_at: i32) -> Self {
+    /// Must be called inside a Tokio runtime.
+    pub fn start(pool: PgPool, clock: Clock) -> Self {
         let now = clock.clone();
-        let batches = Batcher::start(pool.clone(), move |db, ids| Box::pin(claim_rows(db, ids, now.now(), stopped_at)));
-        Self { pool, clock, stopped_at, batches }
+        let batches = Batcher::start(pool.clone(), move |db, ids| Box::pin(claim_rows(db, ids, now.now())));
+        Self { pool, clock, batches }
     }
 
     /// Claims an operation and moves it to `sending`; a single-row update needs no lock on a parent.
@@ -197,7 +196,7 @@ impl Claims {
         let mut claimed = read(&self.pool, id, self.clock.now()).await?;
         let state = state(&self.pool, claimed.account_id, id).await?;
         tokio::time::sleep(FIRST_PUSH_AFTER * 2).await;
-        claim_rows(&mut *self.pool.acquire().await?, &[id], self.clock.now(), self.stopped_at).await?;
+        claim_rows(&mut *self.pool.acquire().await?, &[id], self.clock.now()).await?;
         claimed.sent_before = state != State::Ready;
         Ok((!state.is_final()).then_some(claimed))
     }
@@ -215,7 +214,6 @@ async fn claim_rows(
     db: &mut PgConnection,
     ids: &[OperationId],
     now: Timestamp,
-    stopped_at: i32,
 ) -> sqlx::Result<Vec<Option<ClaimedRow>>> {
     let rows = sqlx::query_as!(
         ClaimedRow,
@@ -266,7 +264,7 @@ async fn claim_rows(
         PROVIDER_TIMEOUT.as_secs_f64(),
         &OperationKind::ALL as &[OperationKind],
         &ProviderKind::ALL as &[ProviderKind],
-        stopped_at,
+        STOPPED_AFTER,
     )
     .fetch_all(db)
     .await?;

@@ -25,5 +25,5 @@ pub use outcome::{Locked, Outcome, Retry, finish, leave_unknown, lock, lock_char
 pub use refunds::{another_refund_is_unknown, next_refund, recorded_refunds};
 pub use result::{failure_code, state, store_card_failure};
 pub use sweep::{Due, OVERDUE, SWEEP_BATCH, push_soon, take_due, take_overdue};
-pub use types::{FIRST_PUSH_AFTER, LEASE, Origin, REQUEST_LIFETIME, State, Subject};
+pub use types::{FIRST_PUSH_AFTER, LEASE, Origin, REQUEST_LIFETIME, STOPPED_AFTER, State, Subject};
 pub use unfinished::{Backlog, Unfinished, backlog, count_background, unfinished};

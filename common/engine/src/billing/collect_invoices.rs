@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 use crate::charge::counters::{CollectionOutcome, count_collections};
 use domain::accounts::{self, Scope};
 use domain::customers;
-use domain::invoices::{self, Failure, FailureContext, Invoice, Next, attempts};
+use domain::invoices::{self, Failure, FailureContext, Invoice, attempts};
 use domain::operations::{self, NewOperation, Origin, Subject};
 use domain::payment_methods::{self, PaymentMethod};
 use domain::payments;
@@ -288,12 +288,7 @@ async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool
     }
     failpoint!("collect_invoices.failed_without_card");
     tx.commit().await?;
-    let outcome = match next {
-        _ if failure == Failure::NO_CARD => CollectionOutcome::NoCard,
-        Next::Exhausted => CollectionOutcome::Exhausted,
-        Next::At(_) | Next::NewCard | Next::Stopped => CollectionOutcome::NoCurrency,
-    };
-    count_collections(outcome, 1);
+    count_collections(CollectionOutcome::failed(failure, next), 1);
     Ok(true)
 }
 

@@ -4,9 +4,10 @@
 use std::sync::OnceLock;
 
 use domain::accounts::Mode;
+use domain::invoices::{Failure, Next};
 use domain::operations::{Claimed, OperationKind};
 use foundation::id::AccountId;
-use providers::{Action, ProviderKind, ProviderResponse, card_gateway};
+use providers::{Action, DeclineType, ProviderKind, ProviderResponse, card_gateway};
 
 macro_rules! outcomes {
     ($(#[doc = $what:literal])+ $name:ident { $($outcome:ident = $label:literal,)+ }) => {
@@ -52,6 +53,20 @@ outcomes! {
         Stopped = "stopped",
         NoCard = "no_card",
         NoCurrency = "no_currency",
+    }
+}
+
+impl CollectionOutcome {
+    /// The outcome of an attempt that failed, with what follows.
+    pub fn failed(failure: Failure<'_>, next: Next) -> Self {
+        match (next, failure) {
+            (Next::Stopped, _) => Self::Stopped,
+            (_, Failure::NO_CARD) => Self::NoCard,
+            (Next::Exhausted, _) => Self::Exhausted,
+            (_, Failure::CURRENCY) => Self::NoCurrency,
+            (Next::At(_) | Next::NewCard, Failure { kind: DeclineType::Soft, .. }) => Self::SoftDecline,
+            (Next::At(_) | Next::NewCard, Failure { kind: DeclineType::Hard, .. }) => Self::HardDecline,
+        }
     }
 }
 

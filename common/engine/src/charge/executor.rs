@@ -35,7 +35,7 @@ impl Executor {
     /// Must be called inside a Tokio runtime.
     pub fn start(db: Db, providers: Providers, clock: Clock) -> Self {
         Self {
-            claims: Claims::start((*db).clone(), clock.clone(), invoices::NO_RETRY_LEFT),
+            claims: Claims::start((*db).clone(), clock.clone()),
             payments: payments::reader((*db).clone()),
             invoices: invoices::reader((*db).clone()),
             outcomes: Outcomes::start(db.clone()),

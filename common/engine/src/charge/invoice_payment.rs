@@ -39,9 +39,7 @@ pub async fn charge_for_invoice(
     // A concurrent change of the default card either precedes this outcome, which then sees it, or follows and finds
     // the invoice waiting for a card.
     let is_hard = failure_of(response).is_some_and(|failure| failure.kind == DeclineType::Hard);
-    let is_unsent = claimed.is_stopped
-        && matches!(response, ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, .. });
-    let customer = match is_hard || is_unsent {
+    let customer = match is_hard {
         true => customers::find_locked(tx, account, customer).await?,
         false => None,
     };
@@ -57,14 +55,13 @@ pub async fn charge_for_invoice(
     let is_part = matches!(response, ProviderResponse::Charged { amount, .. } if *amount < payment.amount_requested);
     let failure = match failure_of(response) {
         _ if is_part => Some(Failure::PARTIAL),
-        // Its card was detached.
-        Some(_) if is_unsent && !invoice.retries_stopped() => Some(Failure::NO_CARD),
+        // Only its card was detached.
+        Some(Failure::WITHDRAWN) if !invoice.retries_stopped() => Some(Failure::NO_CARD),
         failure => failure,
     };
     match failure {
-        // As if it had been stopped before it was first sent.
-        Some(failure) if is_unsent && invoice.retries_stopped() => {
-            attempt_stopped(tx, account, payment.id, failure).await?;
+        Some(Failure::WITHDRAWN) => {
+            attempt_stopped(tx, account, payment.id).await?;
             invoices::unschedule(tx, &mut invoice).await?;
         }
         None => {
@@ -162,13 +159,6 @@ async fn record_failed(
     let context = FailureContext { now, zone: &zone, default_card_changed, collection_stopped };
     let next = invoices::attempt_failed(tx, invoice, failure, context).await?;
     attempts::failed(tx, attempt.id, failure, invoice.next_attempt_at).await?;
-    let outcome = match (next, failure.kind) {
-        (Next::Exhausted, _) => CollectionOutcome::Exhausted,
-        (Next::Stopped, _) => CollectionOutcome::Stopped,
-        _ if failure == Failure::NO_CARD => CollectionOutcome::NoCard,
-        (_, DeclineType::Soft) => CollectionOutcome::SoftDecline,
-        (_, DeclineType::Hard) => CollectionOutcome::HardDecline,
-    };
-    count_collections(outcome, 1);
+    count_collections(CollectionOutcome::failed(failure, next), 1);
     Ok(true)
 }

@@ -61,9 +61,7 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
     if matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
         failpoint!("perform.refused");
     }
-    if claimed.sent_before || !claimed.is_stopped {
-        count(&claimed, &result);
-    }
+    count(&claimed, &result);
     let mut attempts = 0;
     match result {
         SendResult::NotProcessed { cause, reason, reference } => {
@@ -121,7 +119,7 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
 /// Sends the request, or determines the outcome of an earlier one.
 async fn call_provider(db: &Db, providers: &Providers, claimed: &mut Claimed) -> Result<SendResult> {
     if claimed.is_stopped && !claimed.sent_before {
-        return Ok(SendResult::stopped());
+        return Ok(SendResult::withdrawn());
     }
     Ok(match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, claimed).await?,
@@ -215,13 +213,13 @@ impl SendResult {
     }
 
     /// Nothing has taken effect, and nothing will be sent.
-    fn stopped() -> Self {
+    fn withdrawn() -> Self {
         let reason = "its collection was stopped, or its card detached".to_owned();
-        Self::Known(ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, reason })
+        Self::Known(ProviderResponse::Refused { code: FailureCode::Withdrawn, reason })
     }
 
-    /// Turns "not processed" into an outcome if a client waits for the operation, if the retry limit is reached, or if it
-    /// was stopped.
+    /// Turns "not processed" into an outcome if the charge was stopped, if a client waits for it, or if the retry limit is
+    /// reached.
     fn end_if_final(self, claimed: &Claimed, limit: Duration) -> Self {
         let (cause, reason, reference) = match self {
             Self::NotProcessed { cause, reason, reference } => (cause, reason, reference),
@@ -232,7 +230,7 @@ impl SendResult {
         };
         let code = cause.map_or(FailureCode::ProviderUnavailable, Cause::code);
         match claimed.when_not_processed() {
-            _ if claimed.is_stopped => Self::Known(ProviderResponse::Refused { code, reason }),
+            _ if claimed.is_stopped => Self::withdrawn(),
             WhenNotProcessed::RetryForever => Self::NotProcessed { cause, reason, reference },
             WhenNotProcessed::RetryUntilLimit if claimed.age < limit => Self::NotProcessed { cause, reason, reference },
             WhenNotProcessed::RetryUntilLimit => {
@@ -247,7 +245,10 @@ impl SendResult {
     /// Whether the provider has processed this request, so that it can be expected to process others of this account.
     fn is_processed(&self) -> bool {
         match self {
-            Self::Known(ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, .. }) => false,
+            Self::Known(ProviderResponse::Refused {
+                code: FailureCode::ProviderUnavailable | FailureCode::Withdrawn,
+                ..
+            }) => false,
             Self::Known(_) | Self::Pending | Self::NotProcessed { cause: Some(Cause::Setup), .. } => true,
             Self::NotProcessed { .. } | Self::Unknown { .. } => false,
         }
@@ -321,7 +322,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
             retry: Retry::After(RETRY_DELAY),
             found_nothing: true,
         }),
-        Ok(Ok(Found::Nothing)) if claimed.is_stopped => Ok(SendResult::stopped()),
+        Ok(Ok(Found::Nothing)) if claimed.is_stopped => Ok(SendResult::withdrawn()),
         Ok(Ok(Found::Nothing)) if !operations::admit(db, claimed).await => Ok(SendResult::retry_later(BREAKER_OPEN)),
         Ok(Ok(Found::Nothing)) => {
             let result = send_again(db, provider, claimed).await?;
@@ -386,6 +387,8 @@ fn count(claimed: &Claimed, result: &SendResult) {
         ) => RequestOutcome::Succeeded,
         SendResult::Known(ProviderResponse::Challenged { .. }) => RequestOutcome::Challenged,
         SendResult::Known(ProviderResponse::Declined { .. }) => RequestOutcome::Declined,
+        // The provider has no part in it.
+        SendResult::Known(ProviderResponse::Refused { code: FailureCode::Withdrawn, .. }) => return,
         SendResult::Known(ProviderResponse::Refused { .. } | ProviderResponse::Mismatched { .. }) => {
             RequestOutcome::Failed
         }

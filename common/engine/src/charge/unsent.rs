@@ -29,21 +29,21 @@ pub async fn end_unsent(tx: &mut Tx, invoice: &Invoice, payment: PaymentId, now:
     if operation.state != State::Ready {
         return Ok(false);
     }
-    let code = FailureCode::ProviderUnavailable;
+    let code = FailureCode::Withdrawn;
     payment.fail(code)?;
     let response = ProviderResponse::Refused { code, reason: "its invoice is no longer to be charged".to_owned() };
     if !end_charge(tx, id, &payment, &response, now).await? {
         return Err(Error::internal(format!("{} could not be ended although it is locked", payment.id)));
     }
-    attempt_stopped(tx, account, payment.id, Failure::of(code)).await?;
+    attempt_stopped(tx, account, payment.id).await?;
     Ok(true)
 }
 
-/// Ends the collection attempt, if there is one, of a payment whose charge was not sent because the merchant stopped it.
+/// Ends the collection attempt, if there is one, of a payment that was withdrawn because the merchant stopped collection.
 /// This has no event.
-pub async fn attempt_stopped(tx: &mut Tx, account: AccountId, payment: PaymentId, failure: Failure<'_>) -> Result<()> {
+pub async fn attempt_stopped(tx: &mut Tx, account: AccountId, payment: PaymentId) -> Result<()> {
     if let Some(attempt) = attempts::of_payment(tx, account, payment).await? {
-        attempts::failed(tx, attempt.id, failure, None).await?;
+        attempts::failed(tx, attempt.id, Failure::WITHDRAWN, None).await?;
         count_collections(CollectionOutcome::Stopped, 1);
     }
     Ok(())

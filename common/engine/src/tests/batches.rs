@@ -2,20 +2,17 @@
 
 use serde_json::json;
 
-use super::{Shop, at};
+use super::{Shop, at, payment_of, token};
 use crate::charge::finish::{apply_response, ended_charge};
 use crate::charge::intents::Intents;
 use crate::charge::outcomes::{EndedCharge, Outcomes};
-use crate::{Change, Executor, PaymentRequest, PaymentSource, TakenPayment, change_payment, perform, take_payment};
+use crate::{Change, Executor, PaymentRequest, PaymentSource, TakenPayment, change_payment, perform};
 use domain::idempotency::IdempotencyKey;
-use domain::invoices;
 use domain::operations::{Claimed, Claims, Origin};
 use domain::payments;
 use foundation::clock::Clock;
-use foundation::crypto::{EncryptionKey, KeyRing};
 use foundation::error::{Error, Result};
 use foundation::id::{OperationId, PaymentId, PaymentMethodId};
-use foundation::money::Money;
 use foundation::own_data::OwnData;
 use providers::{ProviderResponse, Providers, mock::Mock};
 
@@ -23,7 +20,7 @@ const NOW: &str = "2026-01-10T00:00:00Z";
 
 impl Shop {
     async fn take(&self, intents: &Intents, amount: i64, key: Option<&str>) -> Result<TakenPayment> {
-        self.take_from(intents, PaymentSource::Token("tok_ok".into()), amount, key).await
+        self.take_from(intents, token(), amount, key).await
     }
 
     async fn take_from(
@@ -33,29 +30,17 @@ impl Shop {
         amount: i64,
         key: Option<&str>,
     ) -> Result<TakenPayment> {
-        let request = PaymentRequest {
-            money: Money { minor: amount, currency: "USD".parse().expect("a currency") },
-            source,
-            capture: true,
-            return_url: None,
-            description: None,
-            customer_id: None,
-            own: OwnData::default(),
-            idempotency_key: key
-                .map(|key| IdempotencyKey::parse(key.as_bytes(), &json!({ "amount": amount })).expect("a key")),
-        };
-        let secret = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
-        take_payment(intents, &self.caller, &request, &Origin::default(), &secret, at(NOW)).await
+        let parse = |key: &str| IdempotencyKey::parse(key.as_bytes(), &json!({ "amount": amount })).expect("a key");
+        let request = PaymentRequest { idempotency_key: key.map(parse), ..payment_of(amount, source) };
+        self.take_payment(intents, &request, at(NOW)).await
     }
 
     async fn begin(&self) -> (PaymentId, OperationId) {
-        let taken = self.take(&Intents::start((*self.db).clone()), 900, None).await;
-        let TakenPayment::New(payment, operation) = taken.expect("a payment") else { panic!("no key was sent") };
-        (payment.id, operation)
+        self.begin_payment(&payment_of(900, token()), at(NOW)).await
     }
 
     fn claims(&self) -> Claims {
-        Claims::start((*self.db).clone(), Clock::fixed(at(NOW)), invoices::NO_RETRY_LEFT)
+        Claims::start((*self.db).clone(), Clock::fixed(at(NOW)))
     }
 
     /// The outcome of a charge that is approved with this reference.

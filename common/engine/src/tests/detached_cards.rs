@@ -1,13 +1,9 @@
 //! A card that is detached while its charge waits.
 
-use super::{Shop, at};
-use crate::{Executor, Intents, PaymentRequest, PaymentSource, TakenPayment, perform, take_payment};
-use domain::operations::Origin;
+use super::{Shop, at, payment_of};
+use crate::{Executor, PaymentSource, perform};
 use foundation::clock::Clock;
-use foundation::crypto::{EncryptionKey, KeyRing};
 use foundation::id::{OperationId, PaymentMethodId};
-use foundation::money::Money;
-use foundation::own_data::OwnData;
 use providers::mock::{Faults, Mock, set_faults};
 use providers::{Providers, RecoveryClass};
 
@@ -18,20 +14,8 @@ impl Shop {
     async fn begin_with_card(&self) -> OperationId {
         let card: uuid::Uuid =
             sqlx::query_scalar("SELECT id FROM payment_methods").fetch_one(&*self.db).await.expect("a card");
-        let request = PaymentRequest {
-            money: Money { minor: 900, currency: "USD".parse().expect("a currency") },
-            source: PaymentSource::PaymentMethod(PaymentMethodId::from_uuid(card).to_string()),
-            capture: true,
-            return_url: None,
-            description: None,
-            customer_id: None,
-            own: OwnData::default(),
-            idempotency_key: None,
-        };
-        let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
-        let intents = Intents::start((*self.db).clone());
-        let taken = take_payment(&intents, &self.caller, &request, &Origin::default(), &key, at(NOW)).await;
-        let TakenPayment::New(_, operation) = taken.expect("a payment") else { panic!("no key was sent") };
+        let source = PaymentSource::PaymentMethod(PaymentMethodId::from_uuid(card).to_string());
+        let (_, operation) = self.begin_payment(&payment_of(900, source), at(NOW)).await;
         operation
     }
 
@@ -40,9 +24,10 @@ impl Shop {
         self.write(detach, self.customer.uuid()).await;
     }
 
-    /// The status of the only payment, and how many requests have reached the provider.
+    /// The status of the only payment, or why it failed, and how many requests have reached the provider.
     async fn outcome(&self) -> (String, i64) {
-        let query = "SELECT status::text, (SELECT count(*) FROM mock.transactions) FROM payments";
+        let query =
+            "SELECT coalesce(failure_code, status::text), (SELECT count(*) FROM mock.transactions) FROM payments";
         sqlx::query_as(query).fetch_one(&*self.db).await.expect("a payment")
     }
 }
@@ -56,7 +41,7 @@ async fn a_charge_that_was_not_sent_ends_when_its_card_was_detached() {
     let providers = Providers::new(Mock::new((*shop.db).clone()), None, None);
     let executor = Executor::start(shop.db.clone(), providers, Clock::fixed(at(NOW)));
     perform(&executor, operation).await.expect("performed").expect("it ended");
-    assert_eq!(shop.outcome().await, ("failed".to_owned(), 0));
+    assert_eq!(shop.outcome().await, ("withdrawn".to_owned(), 0));
     let sent = "SELECT count(*) FROM operations WHERE first_sent_at IS NOT NULL";
     assert_eq!(sqlx::query_scalar::<_, i64>(sent).fetch_one(&*shop.db).await.expect("a count"), 0, "shown as sent");
 }
@@ -83,7 +68,7 @@ async fn a_charge_of_which_the_provider_knows_nothing_is_not_repeated_with_a_det
         let providers = Providers::new(Mock::new((*shop.db).clone()), None, None);
         let executor = Executor::start(shop.db.clone(), providers, Clock::fixed(at(NOW)));
         perform(&executor, operation).await.expect("performed").expect("it ended");
-        let expected = if is_detached { ("failed", 0) } else { ("pending_settlement", 1) };
+        let expected = if is_detached { ("withdrawn", 0) } else { ("pending_settlement", 1) };
         assert_eq!(shop.outcome().await, (expected.0.to_owned(), expected.1));
     }
 }

@@ -10,15 +10,18 @@ mod subscriptions;
 
 use sqlx::AssertSqlSafe;
 
-use crate::create_customer;
+use crate::{Intents, PaymentRequest, PaymentSource, TakenPayment, create_customer, take_payment};
 use domain::accounts::{self, AccountSettings, AccountTime, Caller, KeyKind, Mode, Rate};
 use domain::customers::{CustomFields, NewCustomer};
 use domain::invoices::Item;
+use domain::operations::Origin;
 use domain::recurring_invoices::{IssueMode, NewRecurringInvoice, SentCadence, Template};
 use foundation::calendar::{PaymentTerms, Unit};
-use foundation::crypto::Secret;
+use foundation::crypto::{EncryptionKey, KeyRing, Secret};
 use foundation::db::{self, Db};
-use foundation::id::{CustomerId, KeyId, ProviderAccountId};
+use foundation::error::Result;
+use foundation::id::{CustomerId, KeyId, OperationId, PaymentId, ProviderAccountId};
+use foundation::money::Money;
 use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use providers::ProviderKind;
@@ -113,6 +116,24 @@ struct Shop {
     _database: testkit::Database,
 }
 
+/// A payment of this many cents.
+fn payment_of(minor: i64, source: PaymentSource) -> PaymentRequest {
+    PaymentRequest {
+        money: Money { minor, currency: "USD".parse().expect("a currency") },
+        source,
+        capture: true,
+        return_url: None,
+        description: None,
+        customer_id: None,
+        own: OwnData::default(),
+        idempotency_key: None,
+    }
+}
+
+fn token() -> PaymentSource {
+    PaymentSource::Token("tok_ok".into())
+}
+
 impl Shop {
     async fn open() -> Self {
         let now = at("2020-01-01T00:00:00Z");
@@ -132,6 +153,18 @@ impl Shop {
                         FROM customers c JOIN provider_accounts p USING (account_id) WHERE c.id = $1 RETURNING id)
                     UPDATE customers SET default_payment_method_id = card.id FROM card WHERE customers.id = $1";
         self.write(card, self.customer.uuid()).await;
+    }
+
+    async fn take_payment(&self, intents: &Intents, request: &PaymentRequest, now: Timestamp) -> Result<TakenPayment> {
+        let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
+        take_payment(intents, &self.caller, request, &Origin::default(), &key, now).await
+    }
+
+    /// Begins a payment whose charge has not been sent.
+    async fn begin_payment(&self, request: &PaymentRequest, now: Timestamp) -> (PaymentId, OperationId) {
+        let taken = self.take_payment(&Intents::start((*self.db).clone()), request, now).await;
+        let TakenPayment::New(payment, operation) = taken.expect("a payment") else { panic!("no key was sent") };
+        (payment.id, operation)
     }
 
     /// Executes a statement with one id as its parameter.

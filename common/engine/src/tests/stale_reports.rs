@@ -1,22 +1,15 @@
 //! Provider reports about a charge that changes concurrently.
 
-use super::{Shop, at};
+use super::{Shop, at, payment_of, token};
+use crate::Executor;
 use crate::PaymentRequest;
-use crate::PaymentSource;
-use crate::TakenPayment;
 use crate::perform;
 use crate::reconcile;
 use crate::reconcile::inquire::record_report;
-use crate::take_payment;
-use crate::{Executor, Intents};
-use domain::invoices;
-use domain::operations::{Claims, Origin};
+use domain::operations::Claims;
 use domain::payments;
 use foundation::clock::Clock;
-use foundation::crypto::{EncryptionKey, KeyRing};
-use foundation::id::{OperationId, PaymentId};
-use foundation::money::Money;
-use foundation::own_data::OwnData;
+use foundation::id::PaymentId;
 use providers::{ChargeReport, ChargeStatus, ProviderKind, Providers, mock::Mock};
 
 const NOW: &str = "2026-01-10T00:00:00Z";
@@ -24,32 +17,6 @@ const NOW: &str = "2026-01-10T00:00:00Z";
 impl Shop {
     fn providers(&self) -> Providers {
         Providers::new(Mock::new((*self.db).clone()), None, None)
-    }
-
-    /// Begins a payment whose charge has not been sent.
-    async fn begin_payment(&self, capture: bool) -> (PaymentId, OperationId) {
-        let request = PaymentRequest {
-            money: Money { minor: 900, currency: "USD".parse().expect("a currency") },
-            source: PaymentSource::Token("tok_ok".into()),
-            capture,
-            return_url: None,
-            description: None,
-            customer_id: None,
-            own: OwnData::default(),
-            idempotency_key: None,
-        };
-        let key = KeyRing::new(EncryptionKey::from_hex(&"00".repeat(32)).expect("a key"), vec![]);
-        let taken = take_payment(
-            &Intents::start((*self.db).clone()),
-            &self.caller,
-            &request,
-            &Origin::default(),
-            &key,
-            at(NOW),
-        )
-        .await;
-        let TakenPayment::New(payment, operation) = taken.expect("a payment") else { panic!("no key was sent") };
-        (payment.id, operation)
     }
 
     async fn payment_column(&self, payment: PaymentId, column: &str) -> String {
@@ -67,7 +34,8 @@ fn report(status: ChargeStatus) -> ChargeReport {
 async fn reports_from_before_a_capture_are_ignored_after_it() {
     let shop = Shop::open().await;
     let clock = Clock::fixed(at(NOW));
-    let (payment, operation) = shop.begin_payment(false).await;
+    let (payment, operation) =
+        shop.begin_payment(&PaymentRequest { capture: false, ..payment_of(900, token()) }, at(NOW)).await;
     let executor = Executor::start(shop.db.clone(), shop.providers(), clock.clone());
     perform(&executor, operation).await.expect("performed").expect("it ended");
     assert_eq!(shop.payment_column(payment, "status").await, "authorized");
@@ -93,12 +61,9 @@ async fn reports_from_before_a_capture_are_ignored_after_it() {
 async fn reconciliation_leaves_operations_held_by_a_worker() {
     let shop = Shop::open().await;
     let (providers, clock) = (shop.providers(), Clock::fixed(at(NOW)));
-    let (payment, operation) = shop.begin_payment(true).await;
-    let claimed = Claims::start((*shop.db).clone(), clock.clone(), invoices::NO_RETRY_LEFT)
-        .claim(operation)
-        .await
-        .expect("claimed")
-        .expect("not held");
+    let (payment, operation) = shop.begin_payment(&payment_of(900, token()), at(NOW)).await;
+    let claimed =
+        Claims::start((*shop.db).clone(), clock.clone()).claim(operation).await.expect("claimed").expect("not held");
     let mock = providers.get(ProviderKind::Mock).expect("always configured");
     mock.execute(claimed.request.clone()).await.expect("charged");
     // It was created during an outage, and sent just now.

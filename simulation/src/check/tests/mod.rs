@@ -369,7 +369,7 @@ fn no_charge_follows_one_that_stands() {
 #[test]
 fn collections_that_were_stopped_announce_nothing() {
     reports("events invoice.payment_failed instead of 0", |fixture| {
-        fixture.books.stopped.insert(id("pay", 5));
+        fixture.state.attempts.get_mut(&id("inv", 1)).expect("attempts")[0]["declineCode"] = "withdrawn".into();
     });
 }
 

@@ -16,7 +16,7 @@ const GOOD_CARD: &str = "4242";
 /// What fell due in the last milliseconds may still be in progress.
 const GRACE_MS: i64 = 5000;
 /// Decline codes of failed attempts for which nothing was sent.
-const NOT_SENT_CODES: [&str; 2] = ["no_payment_method", "currency_not_supported"];
+const NOT_SENT_CODES: [&str; 3] = ["no_payment_method", "currency_not_supported", "withdrawn"];
 
 /// A due invoice in collection with a good card is paid.
 pub(super) fn due_invoices_are_paid(evidence: &Evidence) -> Finding {
@@ -82,9 +82,7 @@ pub(super) fn failed_attempts_were_declined(evidence: &Evidence) -> Finding {
         for (id, attempts) in &api_state.attempts {
             for attempt in attempts {
                 let code = text(attempt, "declineCode");
-                // Voided, or taken out of collection, before it was sent. Otherwise it would be retried.
-                let is_stopped = code == "provider_unavailable" && attempt.get("nextAttemptAt").is_none();
-                if text(attempt, "status") == "failed" && !NOT_SENT_CODES.contains(&code) && !is_stopped {
+                if text(attempt, "status") == "failed" && !NOT_SENT_CODES.contains(&code) {
                     let failures = failed.entry((shop, number(attempt, "amount"))).or_default();
                     failures.push(format!("{id} #{} ({code})", attempt["number"]));
                 }
