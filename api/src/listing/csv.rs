@@ -106,7 +106,7 @@ fn cell(row: &Value, column: &[String], units: Units) -> String {
     if text.starts_with(FORMULA) { format!("'{text}") } else { text }
 }
 
-pub(crate) fn is_amount(column: &[String]) -> bool {
+fn is_amount(column: &[String]) -> bool {
     column.last().is_some_and(|name| name.starts_with("amount"))
 }
 
@@ -117,9 +117,20 @@ fn currency(row: &Value, column: &[String]) -> Option<Currency> {
     objects.flatten().find_map(|object| object.get("currency")).and_then(|code| code.as_str()?.parse().ok())
 }
 
+/// The amounts of a view for which no currency is found.
+#[cfg(test)]
+pub(crate) fn amounts_without_currency<V: ToSchema>() -> Vec<Column> {
+    let columns = columns::<V>();
+    let mut row = Value::Null;
+    for column in columns.iter().filter(|column| column.last().is_some_and(|name| name == "currency")) {
+        *column.iter().fold(&mut row, |object, name| &mut object[name.as_str()]) = "USD".into();
+    }
+    columns.into_iter().filter(|column| is_amount(column) && currency(&row, column).is_none()).collect()
+}
+
 /// The fields of a view in their order. Those of nested objects have the path to them, lists and free objects are one
 /// column.
-pub(crate) fn columns<V: ToSchema>() -> Vec<Column> {
+fn columns<V: ToSchema>() -> Vec<Column> {
     let mut named = vec![];
     V::schemas(&mut named);
     let mut columns = vec![];

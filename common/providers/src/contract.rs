@@ -141,6 +141,9 @@ macro_rules! contract_suite {
             voided_charges_cannot_be_captured_or_refunded,
         );
     };
+    (ignored $why:literal, $module:ident, $fixture:expr; $($check:ident,)*) => {
+        $crate::contract::contract_suite!($module, $fixture; $(#[ignore = $why] $check,)*);
+    };
     ($module:ident, $fixture:expr; $($(#[$meta:meta])* $check:ident,)*) => {
         mod $module {
             use super::*;

@@ -31,25 +31,25 @@ contract_suite!(class_a, StripeFixture::new());
 
 // What Stripe's test mode can show: it has no clock of ours, and refuses the same key twice at once. `./dev stripe-check`
 // runs this there, and the night at a double.
-contract_suite!(at_stripe, StripeFixture::at_stripe();
-    #[ignore = "as class_a, unless at Stripe"] declares_its_recovery_class,
-    #[ignore = "as class_a, unless at Stripe"] charges_are_approved_in_full,
-    #[ignore = "as class_a, unless at Stripe"] authorizations_do_not_settle_until_captured,
-    #[ignore = "as class_a, unless at Stripe"] declines_have_a_code_and_a_type,
-    #[ignore = "as class_a, unless at Stripe"] unknown_tokens_are_refused,
-    #[ignore = "as class_a, unless at Stripe"] unknown_charges_are_refused,
-    #[ignore = "as class_a, unless at Stripe"] repeated_references_follow_the_recovery_class,
-    #[ignore = "as class_a, unless at Stripe"] repeated_declines_charge_nothing,
-    #[ignore = "as class_a, unless at Stripe"] unknown_references_are_not_found,
-    #[ignore = "as class_a, unless at Stripe"] a_client_timeout_does_not_cancel_the_charge,
-    #[ignore = "as class_a, unless at Stripe"] a_lost_response_is_unknown_and_booked,
-    #[ignore = "as class_a, unless at Stripe"] rejected_requests_book_nothing,
-    #[ignore = "as class_a, unless at Stripe"] stored_cards_keep_their_behavior,
-    #[ignore = "as class_a, unless at Stripe"] voided_charges_never_settle,
-    #[ignore = "as class_a, unless at Stripe"] refunded_charges_stay_settled,
-    #[ignore = "as class_a, unless at Stripe"] captures_happen_once_and_within_the_authorization,
-    #[ignore = "as class_a, unless at Stripe"] refunds_cannot_exceed_the_captured_amount,
-    #[ignore = "as class_a, unless at Stripe"] voided_charges_cannot_be_captured_or_refunded,
+contract_suite!(ignored "as class_a, unless at Stripe", at_stripe, StripeFixture::at_stripe();
+    declares_its_recovery_class,
+    charges_are_approved_in_full,
+    authorizations_do_not_settle_until_captured,
+    declines_have_a_code_and_a_type,
+    unknown_tokens_are_refused,
+    unknown_charges_are_refused,
+    repeated_references_follow_the_recovery_class,
+    repeated_declines_charge_nothing,
+    unknown_references_are_not_found,
+    a_client_timeout_does_not_cancel_the_charge,
+    a_lost_response_is_unknown_and_booked,
+    rejected_requests_book_nothing,
+    stored_cards_keep_their_behavior,
+    voided_charges_never_settle,
+    refunded_charges_stay_settled,
+    captures_happen_once_and_within_the_authorization,
+    refunds_cannot_exceed_the_captured_amount,
+    voided_charges_cannot_be_captured_or_refunded,
 );
 
 /// Two accounts at a double of Stripe, or one at Stripe itself, and the adapter.
