@@ -25,11 +25,15 @@ const BACKLOG_PER_SECOND: f64 = 50.0;
 /// Backoff of an unprocessed operation: starts at the first value and doubles up to the second.
 const FIRST_BACKOFF: Duration = Duration::from_secs(2);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+/// The longest backoff of an operation that the breaker held back. With a probe every 30 s, all operations are sent
+/// within a minute after the provider is back, if there are few.
+const LONGEST_HELD_BACK: Duration = Duration::from_secs(15);
 
-/// Returns the delay before the next attempt of an operation that was not processed `not_processed` times.
-pub(super) fn backoff(not_processed: i32) -> Duration {
+/// Returns the delay before the next attempt of an operation that was not processed `not_processed` times, the last time
+/// because the provider did not, or because the breaker held it back.
+fn backoff(not_processed: i32, is_held_back: bool) -> Duration {
     let doubled = FIRST_BACKOFF * 2u32.pow(not_processed.clamp(0, 5).unsigned_abs());
-    doubled.min(LONGEST_BACKOFF)
+    doubled.min(if is_held_back { LONGEST_HELD_BACK } else { LONGEST_BACKOFF })
 }
 
 /// What to do with an operation whose request certainly had no effect.
@@ -131,7 +135,9 @@ pub async fn count_not_processed(db: &PgPool, claimed: &Claimed, reason: &str) -
 /// # Errors
 /// Database errors only.
 pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>, reference: Reference) -> Result<()> {
-    let backoff = backoff(claimed.not_processed);
+    // It was not sent.
+    let is_held_back = cause.is_none() && reference == Reference::Unused;
+    let backoff = backoff(claimed.not_processed, is_held_back);
     let gap = Duration::from_secs_f64(1.0 / BACKLOG_PER_SECOND);
     // Lock order: the breaker, then the operation.
     let mut tx = db.begin().await?;
@@ -140,9 +146,8 @@ pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>, reference
     } else {
         None
     };
-    // It was not sent, and the breaker has closed since, so it can be sent now.
-    let is_unsent = cause.is_none() && reference == Reference::Unused;
-    let backoff = if is_unsent && slot.is_none() { Duration::ZERO } else { backoff };
+    // The breaker has closed since, so it can be sent now.
+    let backoff = if is_held_back && slot.is_none() { Duration::ZERO } else { backoff };
     let new_reference = (reference == Reference::UsedUp).then(|| format!("{}-{}", claimed.id, claimed.fence));
     sqlx::query!(
         "UPDATE operations SET state = 'ready', lease_until = NULL, not_processed = not_processed + 1, not_found = 0,
@@ -161,7 +166,8 @@ pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>, reference
     Ok(())
 }
 
-/// Returns when the next deferred operation may be sent; `None` if the breaker has been closed.
+/// Returns when a deferred operation is sent: after its backoff, and at a distance from the others. `None` if the breaker
+/// has been closed.
 async fn next_slot(
     tx: &mut PgConnection,
     account: ProviderAccountId,
@@ -169,9 +175,9 @@ async fn next_slot(
     gap: Duration,
 ) -> Result<Option<Timestamp>> {
     let slot = sqlx::query_scalar!(
-        "UPDATE provider_breakers
-         SET next_slot_at = greatest(next_slot_at, clock_timestamp() + make_interval(secs => $2)) + make_interval(secs => $3)
-         WHERE provider_account_id = $1 RETURNING next_slot_at",
+        r#"UPDATE provider_breakers
+           SET next_slot_at = greatest(next_slot_at, clock_timestamp()) + make_interval(secs => $3)
+           WHERE provider_account_id = $1 RETURNING next_slot_at + make_interval(secs => $2) AS "slot!: Timestamp""#,
         account.uuid(),
         backoff.as_secs_f64(),
         gap.as_secs_f64(),
@@ -232,7 +238,8 @@ mod tests {
 
     #[test]
     fn backoff_doubles_up_to_a_minute() {
-        let seconds: Vec<_> = (-1..8).map(|times| backoff(times).as_secs()).collect();
-        assert_eq!(seconds, [2, 2, 4, 8, 16, 32, 60, 60, 60]);
+        let seconds = |is_held_back| (-1..8).map(|times| backoff(times, is_held_back).as_secs()).collect::<Vec<_>>();
+        assert_eq!(seconds(false), [2, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert_eq!(seconds(true), [2, 2, 4, 8, 15, 15, 15, 15, 15]);
     }
 }
