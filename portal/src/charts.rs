@@ -109,7 +109,18 @@ pub(crate) fn sums(mode: Mode, today: Date, days: &[Figure]) -> Markup {
     }
 }
 
-/// What is open at present. Each leads to its list.
+/// What is counted, and the list that has exactly this. Invoices have no filter by due date.
+fn described(kind: StandingKind) -> (&'static str, Option<&'static str>) {
+    match kind {
+        StandingKind::InvoicesDue => ("Invoices due", Some("invoices?status=open&status=scheduled")),
+        StandingKind::InvoicesOverdue => ("Invoices overdue", None),
+        StandingKind::Subscriptions => ("Active subscriptions, per month", Some("subscriptions?status=active")),
+        StandingKind::Disputes => ("Disputes that need a response", Some("disputes?status=needs_response")),
+        StandingKind::FailingEndpoints => ("Failing endpoints", Some("webhooks")),
+    }
+}
+
+/// What is open at present, with the sum of each currency. The lists have no filter by currency, so that each has all of them.
 pub(crate) fn standing(mode: Mode, standing: &[Standing]) -> Markup {
     let mode = mode.name();
     html! {
@@ -117,17 +128,18 @@ pub(crate) fn standing(mode: Mode, standing: &[Standing]) -> Markup {
             h2 { (text("At present")) }
             @if standing.is_empty() { p.empty { (text("Nothing is open.")) } }
             div.figures {
-                @for row in standing {
-                    @let (path, title) = match row.kind {
-                        StandingKind::InvoicesDue => ("invoices?status=open", "Invoices due"),
-                        StandingKind::InvoicesOverdue => ("invoices?status=open", "Invoices overdue"),
-                        StandingKind::Subscriptions => ("subscriptions?status=active", "Active subscriptions, per month"),
-                        StandingKind::Disputes => ("disputes?status=needs_response", "Disputes that need a response"),
-                        StandingKind::FailingEndpoints => ("webhooks", "Failing endpoints"),
+                @for rows in standing.chunk_by(|one, next| one.kind == next.kind) {
+                    @let (title, list) = described(rows[0].kind);
+                    @let figure = html! {
+                        span { (text(title)) " (" (rows.iter().map(|row| row.count).sum::<i64>()) ")" }
+                        @for row in rows {
+                            @if let Some(currency) = row.currency { strong { (row.amount.shown(currency)) } " " }
+                        }
                     };
-                    a href={ "/" (mode) "/" (path) } {
-                        span { (text(title)) " (" (row.count) ")" }
-                        @if let Some(currency) = row.currency { strong { (row.amount.shown(currency)) } }
+                    @if let Some(list) = list {
+                        a href={ "/" (mode) "/" (list) } { (figure) }
+                    } @else {
+                        div { (figure) }
                     }
                 }
             }
@@ -198,6 +210,28 @@ mod tests {
     fn the_rate_is_of_decided_payments() {
         for (approved, declined, rate) in [(0, 0, ""), (1, 0, "100.0%"), (2, 1, "66.7%"), (0, 3, "0.0%")] {
             assert_eq!(Sums { approved, declined, ..Sums::default() }.approval_rate(), rate);
+        }
+    }
+
+    #[test]
+    fn a_figure_leads_to_exactly_what_it_counts() {
+        let row = |kind, currency: &str, count| Standing {
+            kind,
+            currency: currency.parse().ok(),
+            count,
+            amount: Sum::new(500),
+        };
+        let rows = [
+            row(StandingKind::InvoicesDue, "USD", 2),
+            row(StandingKind::InvoicesDue, "EUR", 1),
+            row(StandingKind::InvoicesOverdue, "USD", 1),
+        ];
+        let shown = standing(Mode::Test, &rows).into_string();
+        for part in [
+            "<a href=\"/test/invoices?status=open&amp;status=scheduled\"><span>Invoices due (3)</span>",
+            "<div><span>Invoices overdue (1)</span>",
+        ] {
+            assert!(shown.contains(part), "{part} in {shown}");
         }
     }
 }
