@@ -4,6 +4,9 @@ use domain::accounts::Mode;
 
 use crate::catalog::LISTS;
 
+/// The longest address of a page, which is kept in a cookie.
+const MAX_ADDRESS: usize = 1_000;
+
 /// The mode that a page belongs to.
 pub(crate) fn mode_of(text: &str) -> Option<Mode> {
     Mode::ALL.into_iter().find(|mode| mode.name() == text)
@@ -21,9 +24,44 @@ pub(crate) fn is_id(text: &str) -> bool {
     !text.is_empty() && text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
+/// Whether a text is the address of a page of the portal, to which a browser can be sent: a path and a query, and nothing that
+/// any browser reads as another host.
+pub(crate) fn is_page(text: &str) -> bool {
+    let (path, query) = text.split_once('?').unwrap_or((text, ""));
+    text.len() <= MAX_ADDRESS
+        && path.starts_with('/')
+        && !path.contains("//")
+        && path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte))
+        && query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_of_a_page_is_at_this_site() {
+        for page in ["/", "/test", "/test/payments.csv?q=a%2Fb&status=open", "/test/payments/pay_1?did=0"] {
+            assert!(is_page(page), "{page}");
+        }
+        for other in [
+            "",
+            "test",
+            "//evil.example",
+            "/\\evil.example",
+            "/test//evil.example",
+            "/%2F/evil.example",
+            "/%5Cevil.example",
+            "/\t/evil.example",
+            "https://evil.example/",
+            "javascript:alert(1)",
+            "/test?q=a\r\nSet-Cookie:x",
+            "/test?q=\\",
+            &format!("/{}", "a".repeat(1_000)),
+        ] {
+            assert!(!is_page(other), "{other}");
+        }
+    }
 
     #[test]
     fn an_id_leads_to_its_page() {

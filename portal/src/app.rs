@@ -30,7 +30,7 @@ const CODES_PER_HOUR: u32 = 2;
 /// Pages and forms of a user at once, and per second.
 const PAGES: u32 = 300;
 const PAGES_PER_SECOND: u32 = 50;
-/// Sign-ins from one address at once, in seconds of its rate.
+/// Requests without a session from one address at once, in seconds of its rate.
 const ADDRESS_BURST: u32 = 4;
 /// The longest response of /v1 for a page: a hundred objects.
 const MAX_RESPONSE: usize = 32 << 20;
@@ -47,7 +47,7 @@ pub(crate) struct App {
     /// Whether the service sends e-mails to customers.
     pub(crate) sends_mail: bool,
     limits: RateLimits,
-    /// Sign-ins per second of one address.
+    /// Requests without a session per second of one address.
     address_rate: u32,
 }
 
@@ -106,12 +106,19 @@ impl App {
         })
     }
 
+    /// Whether a client at this address, of which nothing else is known yet, may send a request.
+    pub(crate) async fn may_ask(&self, address: IpAddr) -> bool {
+        self.acquire(&self.of_address(address)).await
+    }
+
+    fn of_address(&self, address: IpAddr) -> Vec<Bucket> {
+        let burst = self.address_rate.saturating_mul(ADDRESS_BURST);
+        Bucket::of_address("portal-address", address, self.address_rate, burst)
+    }
+
     /// Whether this address may try to sign in with this e-mail address. `device` is the name of a known one.
     pub(crate) async fn may_sign_in(&self, address: IpAddr, email: &str, device: Option<&str>) -> bool {
-        let burst = self.address_rate.saturating_mul(ADDRESS_BURST);
-        let mut buckets = Bucket::of_address("sign-in", address, self.address_rate, burst);
-        buckets.extend(of_user(address, email, device));
-        self.acquire(&buckets).await
+        self.acquire(&of_user(address, email, device)).await
     }
 
     /// Whether a code of this user may be tried.
@@ -119,9 +126,11 @@ impl App {
         self.acquire(&of_codes(user)).await
     }
 
-    /// Whether this user may open a page or send a form.
-    pub(crate) async fn may_open(&self, user: UserId) -> bool {
-        self.acquire(&[Bucket::per_second(format!("portal:{user}"), PAGES_PER_SECOND, PAGES)]).await
+    /// Whether this user may open a page or send a form. The request no longer counts for its address.
+    pub(crate) async fn may_open(&self, user: UserId, address: IpAddr) -> bool {
+        let pages = [Bucket::per_second(format!("portal:{user}"), PAGES_PER_SECOND, PAGES)];
+        let acquisition = self.limits.restore_and_acquire(&pages, &self.of_address(address)).await;
+        matches!(acquisition, Acquisition::Allowed { .. })
     }
 
     async fn acquire(&self, buckets: &[Bucket]) -> bool {

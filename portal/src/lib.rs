@@ -54,12 +54,14 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
 }
 
 fn router(app: App) -> Router {
-    Router::new()
-        .route("/", get(home::first))
+    let without_session = Router::new()
         .route("/sign-in", get(sign_in::form).post(sign_in::submit))
         .route("/sign-in/code", get(sign_in::code_form).post(sign_in::submit_code))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/invitations/{token}", get(invitations::form).post(invitations::accept))
+        .route_layer(from_fn_with_state(app.clone(), protection::limit));
+    without_session
+        .route("/", get(home::first))
         .route(assets::STYLE, get(assets::style))
         .route(assets::SCRIPT, get(assets::script))
         .route(assets::ICON, get(assets::icon))

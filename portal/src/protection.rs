@@ -1,9 +1,10 @@
-//! What protects every page: the origin of forms, and the headers that browsers obey.
+//! What protects every page: the origin of forms, the headers that browsers obey, and limits for clients that are not known.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::body::to_bytes;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -24,6 +25,19 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 const MAX_FORM: usize = 16 * 1_024;
 /// The time for a form to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Limits the requests of an address to the pages that need no session, before any of them reaches the database.
+pub(crate) async fn limit(
+    State(app): State<App>,
+    ConnectInfo(client): ConnectInfo<SocketAddr>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match app.may_ask(client.ip()).await {
+        true => next.run(request).await,
+        false => Failure::TooMany.into_response(),
+    }
+}
 
 /// Refuses forms of other sites and long ones, and sets the headers.
 pub(crate) async fn protect(State(app): State<App>, request: Request, next: Next) -> Response {

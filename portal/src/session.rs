@@ -1,22 +1,26 @@
 //! Who is signed in, and in which account a page works.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
-use axum::http::header::COOKIE;
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::request::Parts;
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::http::{HeaderMap, Method};
+use axum::response::{AppendHeaders, IntoResponse as _, Redirect, Response};
 use domain::accounts::{Caller, Mode};
-use domain::users::{self, SignedIn};
-use foundation::crypto::Secret;
+use domain::users::{self, LIFETIME, SignedIn};
+use foundation::crypto::{Secret, hex, unhex};
 
-use crate::address::mode_of;
+use crate::address::{is_page, mode_of};
 use crate::app::App;
 use crate::failure::Failure;
 
 /// Browsers send it over TLS or loopback only, to this host only, and no script reads it.
-pub(crate) const NAME: &str = "__Host-session";
+const NAME: &str = "__Host-session";
+/// The page that was asked for without a session, and how many seconds it is kept for the sign-in.
+const ASKED: &str = "__Host-asked";
+const ASKED_LIFETIME: u64 = 600;
 
 /// The cookie of the session.
 pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
@@ -26,6 +30,37 @@ pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
 pub(crate) fn cookie_named<'a>(wanted: &str, headers: &'a HeaderMap) -> Option<&'a str> {
     let pairs = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(';'));
     pairs.filter_map(|pair| pair.trim().split_once('=')).find(|(name, _)| *name == wanted).map(|(_, value)| value)
+}
+
+pub(crate) fn set_cookie(name: &str, value: &str, seconds: u64) -> String {
+    format!("{name}={value}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Lax")
+}
+
+/// Sets the cookie of a session.
+pub(crate) fn set_session(value: &Secret<String>) -> String {
+    set_cookie(NAME, value.expose(), LIFETIME.as_secs())
+}
+
+pub(crate) fn remove_session() -> String {
+    set_cookie(NAME, "", 0)
+}
+
+/// The page to which a sign-in leads: the one that was asked for before it, or the first one.
+pub(crate) fn asked(headers: &HeaderMap) -> String {
+    let text = cookie_named(ASKED, headers).and_then(unhex).and_then(|bytes| String::from_utf8(bytes).ok());
+    text.filter(|text| is_page(text)).unwrap_or_else(|| "/".to_owned())
+}
+
+pub(crate) fn forget_asked() -> String {
+    set_cookie(ASKED, "", 0)
+}
+
+/// Sends the browser to the sign-in, after which it gets the page that it has asked for.
+fn sign_in_first(parts: &Parts) -> Response {
+    let page = parts.uri.path_and_query().map(|page| page.as_str());
+    let page = page.filter(|page| parts.method == Method::GET && is_page(page));
+    let asked = page.map(|page| set_cookie(ASKED, &hex(page.as_bytes()), ASKED_LIFETIME));
+    (asked.map(|asked| AppendHeaders([(SET_COOKIE, asked)])), Redirect::to("/sign-in")).into_response()
 }
 
 /// The user of the request. Without one, the browser is sent to the sign-in.
@@ -38,11 +73,19 @@ impl FromRequestParts<App> for User {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
+        let client = ConnectInfo::<SocketAddr>::from_request_parts(parts, app).await;
+        let ConnectInfo(client) = client.map_err(|error| Failure::internal(error).into_response())?;
+        // Whoever sends invented cookies must not reach the database at any rate.
+        if !app.may_ask(client.ip()).await {
+            return Err(Failure::TooMany.into_response());
+        }
         let cookie = cookie(&parts.headers).unwrap_or_default();
         match users::find_session(app.api.pool(), cookie).await {
-            Ok(Some(signed_in)) if !app.may_open(signed_in.id).await => Err(Failure::TooMany.into_response()),
+            Ok(Some(signed_in)) if !app.may_open(signed_in.id, client.ip()).await => {
+                Err(Failure::TooMany.into_response())
+            }
             Ok(Some(signed_in)) => Ok(Self { signed_in, cookie: Secret::new(cookie.to_owned()) }),
-            Ok(None) => Err(Redirect::to("/sign-in").into_response()),
+            Ok(None) => Err(sign_in_first(parts)),
             Err(error) => Err(Failure::internal(error).into_response()),
         }
     }

@@ -7,7 +7,7 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::header::{SET_COOKIE, USER_AGENT};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{AppendHeaders, Html, IntoResponse as _, Redirect, Response};
-use domain::users::{self, CODE_LIFETIME, LIFETIME, Passed, Session};
+use domain::users::{self, CODE_LIFETIME, Passed, Session};
 use foundation::crypto::Secret;
 use maud::html;
 
@@ -16,7 +16,7 @@ use crate::device;
 use crate::document::document;
 use crate::failure::Failure;
 use crate::form::Entered;
-use crate::session::{NAME, cookie, cookie_named};
+use crate::session::{asked, cookie, cookie_named, forget_asked, remove_session, set_cookie, set_session};
 use crate::texts::text;
 
 /// Between the password and the code of the second factor.
@@ -92,16 +92,16 @@ pub(crate) async fn submit_code(
     begin(&app, &headers, &session, &email).await
 }
 
-/// Signs the browser in: with a cookie that it did not have before.
+/// Signs the browser in, with a cookie that it did not have before, and leads to the page that it has asked for.
 pub(crate) async fn begin(app: &App, headers: &HeaderMap, session: &Session, email: &str) -> Result<Response, Failure> {
     if let Some(former) = cookie(headers) {
         users::delete_session(app.api.pool(), former).await.map_err(Failure::internal)?;
     }
     tracing::info!(user = %session.user, "a user has signed in");
     let device = set_cookie(device::NAME, &device::new(app, email), device::LIFETIME);
-    let session = set_cookie(NAME, session.cookie.expose(), LIFETIME.as_secs());
-    let cookies = [session, set_cookie(AWAITING, "", 0), device].map(|cookie| (SET_COOKIE, cookie));
-    Ok((AppendHeaders(cookies), Redirect::to("/")).into_response())
+    let cookies = [set_session(&session.cookie), set_cookie(AWAITING, "", 0), device, forget_asked()];
+    let cookies = cookies.map(|cookie| (SET_COOKIE, cookie));
+    Ok((AppendHeaders(cookies), Redirect::to(&asked(headers))).into_response())
 }
 
 pub(crate) fn user_agent(headers: &HeaderMap) -> &str {
@@ -112,11 +112,8 @@ pub(crate) async fn sign_out(State(app): State<App>, headers: HeaderMap) -> Resu
     if let Some(cookie) = cookie(&headers) {
         users::delete_session(app.api.pool(), cookie).await.map_err(Failure::internal)?;
     }
-    Ok((AppendHeaders([(SET_COOKIE, set_cookie(NAME, "", 0))]), Redirect::to("/sign-in")).into_response())
-}
-
-fn set_cookie(name: &str, value: &str, seconds: u64) -> String {
-    format!("{name}={value}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Lax")
+    let cookies = [remove_session(), forget_asked()].map(|cookie| (SET_COOKIE, cookie));
+    Ok((AppendHeaders(cookies), Redirect::to("/sign-in")).into_response())
 }
 
 fn code_page(problem: Option<&str>) -> Html<String> {

@@ -1,9 +1,10 @@
 //! Rate limits by client address: abusive visitors cannot exhaust a shop's checkout, and key guessing is limited.
 
 use anyhow::{Context, Result};
+use reqwest::redirect::Policy;
 use serde_json::{Value, json};
 use testkit::limits::{self, refilled};
-use testkit::{Client, Cluster, Response};
+use testkit::{Account, Client, Cluster, Response};
 use tokio::time::Instant;
 
 use crate::support::{ORIGIN, concurrently, created, eventually, ok, refused};
@@ -172,11 +173,47 @@ async fn exhausted_limits_stay_exhausted_without_redis() -> Result<()> {
     Ok(())
 }
 
+/// Invented sessions, sign-ins and invitations of an address are limited at the portal, and those who are signed in are not.
+async fn assert_portal_limits_before_it_looks_up(cluster: &Cluster, account: &Account) -> Result<()> {
+    let client = reqwest::Client::builder().redirect(Policy::none()).build()?;
+    let (url, user) = (cluster.portal_url(0), cluster.portal_user(account, "viewer").await?);
+    let open = async |path: &str, cookie: &str, address: &str| {
+        let request = client.get(format!("{url}{path}")).header("x-forwarded-for", address);
+        anyhow::Ok(request.header("cookie", cookie).send().await?.status().as_u16())
+    };
+    let invented = "ab".repeat(32);
+    let (session, sign_in) = (format!("__Host-session={invented}"), format!("__Host-sign-in={invented}"));
+    for (number, (path, cookie, looked_up)) in [
+        ("/test", session.as_str(), 303),
+        ("/sign-in/code", &sign_in, 303),
+        (&format!("/invitations/{invented}"), "", 404),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (address, began) = (format!("192.0.2.{}", 20 + number), Instant::now());
+        let statuses = concurrently(20, async |_| open(path, cookie, &address).await).await?;
+        let count = statuses.iter().filter(|status| **status == looked_up).count();
+        assert!((4..=4 + refilled(began.elapsed())).contains(&count), "{path}: {statuses:?}");
+        assert!(statuses.iter().all(|status| [looked_up, 429].contains(status)), "{path}: {statuses:?}");
+    }
+    let form = format!("email={}&password={}", user.email, user.password);
+    let sign_in =
+        client.post(format!("{url}/sign-in")).header("origin", url.as_str()).header("x-forwarded-for", "192.0.2.30");
+    let signed_in = sign_in.body(form).send().await?;
+    let set = signed_in.headers().get("set-cookie").context("a cookie")?.to_str()?;
+    let session = set.split(';').next().context("a value")?;
+    for _ in 0..20 {
+        assert_eq!(open("/test/team", session, "192.0.2.30").await?, 200);
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn key_guessing_is_limited_before_the_database_is_queried() -> Result<()> {
     let (name, value) = limits::SHARED;
     let builder = Cluster::builder().own_postgres().env("TRUSTED_PROXIES", "127.0.0.1").env(name, value);
-    let mut cluster = builder.env("UNAUTHENTICATED_RATE_LIMIT", "1").api(2).worker(1).start().await?;
+    let mut cluster = builder.env("UNAUTHENTICATED_RATE_LIMIT", "1").api(2).portal(1).worker(1).start().await?;
     let account = cluster.account().await?;
     let at = |api: usize, key: &str, address: &str| {
         Client::new(&cluster.api_url(api))?.bearer(key)?.header("x-forwarded-for", address)
@@ -196,6 +233,7 @@ async fn key_guessing_is_limited_before_the_database_is_queried() -> Result<()> 
         assert!(response.header("retry-after").is_some());
     }
     ok(&at(0, &account.secret_key, "192.0.2.7")?.get("/v1/payments").await?);
+    assert_portal_limits_before_it_looks_up(&cluster, &account).await?;
     // From another address, at a process that has not cached it.
     ok(&at(1, &account.secret_key, "192.0.2.9")?.get("/v1/payments").await?);
     for _ in 0..20 {

@@ -64,6 +64,8 @@ struct Visitor {
     awaiting: String,
     /// Of an earlier sign-in.
     device: String,
+    /// Of the page that was asked for before the sign-in.
+    asked: String,
 }
 
 impl Visitor {
@@ -75,6 +77,7 @@ impl Visitor {
             cookie: String::new(),
             awaiting: String::new(),
             device: String::new(),
+            asked: String::new(),
         })
     }
 
@@ -93,7 +96,8 @@ impl Visitor {
     }
 
     fn cookies(&self) -> String {
-        format!("__Host-session={}; __Host-sign-in={}; __Host-device={}", self.cookie, self.awaiting, self.device)
+        let Self { cookie, awaiting, device, asked, .. } = self;
+        format!("__Host-session={cookie}; __Host-sign-in={awaiting}; __Host-device={device}; __Host-asked={asked}")
     }
 
     /// Sends a form of a page once, and returns the page that it leads to.

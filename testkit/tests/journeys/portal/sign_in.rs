@@ -116,6 +116,23 @@ async fn a_session_expires() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_sign_in_leads_to_the_page_that_was_asked_for() -> Result<()> {
+    let merchant = merchant().await?;
+    let user = super::user(&merchant, "viewer").await?;
+    let mut visitor = Visitor::new().await?;
+    let page = "/test/payments?status=declined";
+    let refused = visitor.open(page).await?;
+    refused.cookie_named("__Host-asked").context("a cookie")?.clone_into(&mut visitor.asked);
+    let signed_in = visitor.sign_in(&user.email, &user.password).await?;
+    assert_eq!((signed_in.location(), signed_in.cookie_named("__Host-asked")), (page, Some("")), "once");
+    for other in ["//evil.example", "/\\evil.example", "/%5Cevil.example", "https://evil.example/"] {
+        visitor.asked = other.bytes().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(visitor.sign_in(&user.email, &user.password).await?.location(), "/", "{other}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_key_of_a_user_is_not_a_key_of_the_merchant() -> Result<()> {
     let merchant = merchant().await?;
     let visitor = Visitor::signed_in(&merchant, "owner").await?;
