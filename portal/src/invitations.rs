@@ -53,7 +53,10 @@ fn page(invitation: &Invitation, token: &str, problem: Option<&str>) -> Html<Str
         main.sign-in {
             h1 { (text("Invitation")) }
             @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
-            p { (text("You are invited as")) " " strong { (words(invitation.role.name())) } ". " (text("Please choose a password.")) }
+            p {
+                strong { (invitation.merchant) } " " (text("invites you as")) " " strong { (words(invitation.role.name())) } ". "
+                (text("Please choose a password."))
+            }
             form method="post" action={ "/invitations/" (token) } {
                 label for="email" { (text("E-mail")) }
                 input #email type="email" value=(invitation.email) autocomplete="username" readonly;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
-use foundation::crypto::{KeyRing, Place, Secret};
+use foundation::crypto::{KeyRing, Place, Secret, random_hex, sha256};
 use foundation::db::{Transaction, begin};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, MerchantId, UserId};
@@ -15,6 +15,9 @@ use crate::accounts::Mode;
 
 /// How long a secret that was made can be shown.
 pub(super) const SECRET_LIFETIME: Duration = Duration::from_secs(600);
+
+/// Bytes of a nonce.
+const NONCE: usize = 16;
 
 /// The entries that are shown.
 const LATEST: i64 = 100;
@@ -163,6 +166,44 @@ impl Action {
 /// Database errors only.
 pub async fn find_action(db: &PgPool, user: UserId, nonce: &str) -> Result<Option<Outcome>> {
     find(&mut *db.acquire().await?, user, nonce).await
+}
+
+/// Whether a form with this nonce was sent by the user before, whatever came of it.
+///
+/// # Errors
+/// Database errors only.
+pub async fn is_begun(db: &PgPool, user: UserId, nonce: &str) -> Result<bool> {
+    let begun = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM user_actions WHERE nonce = $1 AND user_id = $2) AS "begun!""#,
+        nonce,
+        user.uuid(),
+    );
+    Ok(begun.fetch_one(db).await?)
+}
+
+/// Stores what a new user of the merchant did without a form of an account, in the transaction of the change. It is logged
+/// in one of the merchant's accounts, because each entry belongs to one.
+pub(super) async fn record(
+    tx: &mut PgConnection,
+    (user, merchant): (UserId, MerchantId),
+    name: &str,
+    object: &str,
+) -> Result<()> {
+    let recorded = sqlx::query!(
+        "INSERT INTO user_actions (nonce, user_id, account_id, action, content, object, status, began_at)
+         SELECT $1::text, $2::uuid, id, $3::text, $4::bytea, $5::text, 200, clock_timestamp()
+         FROM accounts WHERE merchant_id = $6 ORDER BY mode LIMIT 1",
+        random_hex(NONCE),
+        user.uuid(),
+        name,
+        &sha256(object.as_bytes())[..],
+        object,
+        merchant.uuid(),
+    );
+    match recorded.execute(tx).await?.rows_affected() {
+        0 => Err(Error::internal("the merchant has no account in which the action could be logged")),
+        _ => Ok(()),
+    }
 }
 
 async fn find(db: &mut PgConnection, user: UserId, nonce: &str) -> Result<Option<Outcome>> {

@@ -11,7 +11,7 @@ use foundation::error::{Error, Result};
 use foundation::id::{InvitationId, MerchantId, UserId};
 use foundation::time::Timestamp;
 
-use super::{Role, Session, SignedIn, password, sessions, taken};
+use super::{Role, Session, SignedIn, actions, password, sessions, taken};
 
 /// How long an invitation can be accepted.
 pub const INVITATION_LIFETIME: Duration = Duration::from_secs(7 * 86_400);
@@ -35,6 +35,8 @@ pub struct Member {
 pub struct Invitation {
     pub id: InvitationId,
     pub merchant_id: MerchantId,
+    /// The merchant's name.
+    pub merchant: String,
     pub email: String,
     pub role: Role,
     pub created_at: Timestamp,
@@ -62,7 +64,8 @@ pub async fn members(db: &PgPool, merchant: MerchantId) -> Result<Vec<Member>> {
 pub async fn invitations(db: &PgPool, merchant: MerchantId) -> Result<Vec<Invitation>> {
     let rows = sqlx::query_as!(
         Invitation,
-        "SELECT v.id, v.merchant_id, v.email, v.role, v.created_at FROM user_invitations v JOIN users i ON i.id = v.invited_by
+        "SELECT v.id, v.merchant_id, m.name AS merchant, v.email, v.role, v.created_at
+         FROM user_invitations v JOIN users i ON i.id = v.invited_by JOIN merchants m ON m.id = v.merchant_id
          WHERE v.merchant_id = $1 AND v.ended_at IS NULL AND v.created_at > clock_timestamp() - make_interval(secs => $2)
              AND i.role = 'owner' AND i.removed_at IS NULL
          ORDER BY v.created_at DESC",
@@ -75,7 +78,8 @@ pub async fn invitations(db: &PgPool, merchant: MerchantId) -> Result<Vec<Invita
 /// Invites a person, while the inviting user is an owner. The token in the link is returned only here.
 ///
 /// # Errors
-/// 422 `email`; [`Error::Conflict`] if there is a user with this e-mail address, or there are too many invitations.
+/// 422 `email`; [`Error::Conflict`] if the inviting user is no owner, there is a user with this e-mail address, or there are
+/// too many invitations.
 pub async fn invite(
     tx: &mut PgConnection,
     now: Timestamp,
@@ -86,6 +90,14 @@ pub async fn invite(
     let email = email.to_lowercase();
     if !is_internet_email(&email) {
         return Err(Error::invalid("email", "must be an e-mail address"));
+    }
+    // Whoever takes the role away waits for this invitation, and ends it.
+    let is_owner = sqlx::query_scalar!(
+        "SELECT id FROM users WHERE id = $1 AND role = 'owner' AND removed_at IS NULL FOR SHARE",
+        owner.id.uuid(),
+    );
+    if is_owner.fetch_optional(&mut *tx).await?.is_none() {
+        return Err(Error::conflict("only an owner can invite"));
     }
     let open = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM user_invitations
@@ -126,7 +138,8 @@ pub async fn invite(
 pub async fn find_invitation(db: &PgPool, token: &str) -> Result<Option<Invitation>> {
     let row = sqlx::query_as!(
         Invitation,
-        "SELECT v.id, v.merchant_id, v.email, v.role, v.created_at FROM user_invitations v JOIN users i ON i.id = v.invited_by
+        "SELECT v.id, v.merchant_id, m.name AS merchant, v.email, v.role, v.created_at
+         FROM user_invitations v JOIN users i ON i.id = v.invited_by JOIN merchants m ON m.id = v.merchant_id
          WHERE v.token_hash = $1 AND v.ended_at IS NULL AND v.created_at > clock_timestamp() - make_interval(secs => $2)
              AND i.role = 'owner' AND i.removed_at IS NULL",
         &sha256(token.as_bytes())[..],
@@ -135,7 +148,7 @@ pub async fn find_invitation(db: &PgPool, token: &str) -> Result<Option<Invitati
     Ok(row.fetch_optional(db).await?)
 }
 
-/// Accepts an invitation, once: creates the user with this password, and signs the user in.
+/// Accepts an invitation, once: creates the user with this password, logs it, and signs the user in.
 ///
 /// # Errors
 /// 422 `password`; [`Error::NotFound`] if the invitation cannot be accepted; [`Error::Conflict`] if there is a user with
@@ -153,12 +166,14 @@ pub async fn accept_invitation(
         "UPDATE user_invitations SET ended_at = clock_timestamp()
          WHERE token_hash = $1 AND ended_at IS NULL AND created_at > clock_timestamp() - make_interval(secs => $2)
              AND EXISTS (SELECT FROM users i WHERE i.id = invited_by AND i.role = 'owner' AND i.removed_at IS NULL)
-         RETURNING merchant_id, email, role",
+         RETURNING id, merchant_id, email, role",
         &sha256(token.as_bytes())[..],
         INVITATION_LIFETIME.as_secs_f64(),
     );
     let accepted = accepted.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("invitation", ""))?;
     let id = super::insert(&mut tx, now, accepted.merchant_id, &accepted.email, accepted.role, &hash).await?;
+    let (who, invitation) = ((id, accepted.merchant_id), accepted.id.to_string());
+    actions::record(&mut tx, who, "team.accept", &invitation).await?;
     let session = sessions::create(&mut tx, id, user_agent).await?;
     tx.commit().await?;
     Ok(session)
@@ -180,7 +195,25 @@ pub async fn revoke_invitation(tx: &mut PgConnection, merchant: MerchantId, id: 
     }
 }
 
-/// Gives a user of the merchant another role.
+/// Ends the invitations that a user has sent.
+async fn end_invitations(tx: &mut PgConnection, merchant: MerchantId, user: UserId) -> Result<()> {
+    sqlx::query!(
+        "WITH held AS MATERIALIZED (
+             SELECT locked.id FROM unnest(ARRAY(
+                 SELECT id FROM user_invitations WHERE merchant_id = $1 AND invited_by = $2 AND ended_at IS NULL ORDER BY id))
+                 AS u (id)
+             CROSS JOIN LATERAL (SELECT v.id FROM user_invitations v WHERE v.id = u.id AND v.ended_at IS NULL
+                 FOR NO KEY UPDATE) locked)
+         UPDATE user_invitations v SET ended_at = clock_timestamp() FROM held WHERE v.id = held.id",
+        merchant.uuid(),
+        user.uuid(),
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Gives a user of the merchant another role. Who is no longer an owner has no open invitations.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] if no owner would remain.
@@ -194,13 +227,17 @@ pub async fn set_role(tx: &mut PgConnection, merchant: MerchantId, user: UserId,
         merchant.uuid(),
         role as Role,
     );
-    match done.execute(tx).await?.rows_affected() {
-        0 => Err(Error::no_such("user", user)),
-        _ => Ok(()),
+    if done.execute(&mut *tx).await?.rows_affected() == 0 {
+        return Err(Error::no_such("user", user));
+    }
+    match role {
+        Role::Owner => Ok(()),
+        Role::Developer | Role::Support | Role::Viewer => end_invitations(tx, merchant, user).await,
     }
 }
 
-/// Removes a user, of this merchant if one is given. The user stays in the log, and the sessions end.
+/// Removes a user, of this merchant if one is given. The user stays in the log; the sessions and the invitations that the
+/// user has sent end.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] if no owner would remain.
@@ -219,6 +256,7 @@ pub async fn remove(tx: &mut PgConnection, now: Timestamp, merchant: Option<Merc
         now,
     );
     removed.fetch_optional(&mut *tx).await?.ok_or_else(unknown)?;
+    end_invitations(tx, merchant, user).await?;
     sessions::delete_all(tx, user).await
 }
 

@@ -55,7 +55,53 @@ async fn an_invitation_makes_one_user() -> Result<()> {
     assert_eq!(owner.send(revoke, page.nonce(revoke)?, &[]).await?.status, 303);
     assert_eq!(visitor.open(&link).await?.status, 404, "it is revoked");
     let log = owner.open("/test/activity").await?;
-    assert!(log.html.contains("Team new") && log.html.contains("Team revoke"), "{}", log.html);
+    for part in ["Team new", "Team accept", "Team revoke"] {
+        assert!(log.html.contains(part), "{part} in {}", log.html);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn invitations_end_with_the_role_of_who_has_sent_them() -> Result<()> {
+    let merchant = merchant().await?;
+    let owner = Visitor::signed_in(&merchant, "owner").await?;
+    let (_, page) = join(&owner, &email(&merchant, "bea"), "owner", "a long password").await?;
+    let mut bea = Visitor::new().await?;
+    page.cookie().context("a session")?.clone_into(&mut bea.cookie);
+    let invite = async |name: &str| {
+        let address = email(&merchant, name);
+        let form = [("email", address.as_str()), ("role", "viewer")];
+        let page = bea.act("/test/team", "/test/team/new", &form).await?;
+        anyhow::Ok(page.text_after("<dt>Link</dt><dd><code>")?.replace(&bea.url, ""))
+    };
+    let (first, visitor) = (invite("cy").await?, Visitor::new().await?);
+    let name: String = sqlx::query_scalar(
+        "SELECT m.name FROM user_invitations v JOIN merchants m ON m.id = v.merchant_id WHERE v.email = $1",
+    )
+    .bind(email(&merchant, "cy"))
+    .fetch_one(&merchant.books.db)
+    .await?;
+    let shown = visitor.open(&first).await?;
+    assert!(shown.html.contains(&format!("<strong>{name}</strong> invites you as")), "{}", shown.html);
+
+    let team = owner.open("/test/team").await?;
+    let row = team.html.split("<tr>").find(|row| row.contains("bea-")).context("a row")?;
+    let save = row.split("action=\"").find(|part| part.contains("/save\"")).context("a form")?;
+    let save = save.split('"').next().context("an address")?;
+    for role in ["viewer", "owner"] {
+        let changed = owner.act("/test/team", save, &[("role", role)]).await?;
+        assert!(changed.html.contains("Done."), "{}", changed.html);
+    }
+    assert_eq!(visitor.open(&first).await?.status, 404, "another role does not bring it back");
+    let second = invite("dan").await?;
+    assert_eq!(visitor.open(&second).await?.status, 200);
+    assert_eq!(owner.confirm(&save.replace("/save", "/remove")).await?.status, 303);
+    let open: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM user_invitations WHERE email = ANY ($1) AND ended_at IS NULL")
+            .bind(vec![email(&merchant, "cy"), email(&merchant, "dan")])
+            .fetch_one(&merchant.books.db)
+            .await?;
+    assert_eq!(open, 0);
     Ok(())
 }
 
@@ -102,11 +148,18 @@ async fn a_second_factor_is_asked_for() -> Result<()> {
     assert!(page.html.contains("<svg"), "{}", page.html);
     let secret = page.text_after("Secret: <code>")?.to_owned();
     let address = "/test/security/factor";
-    let refused = visitor.act("/test/security", address, &[("code", "000000"), ("secret", &secret)]).await?;
+    let add = async |code: &str, current: &str| {
+        let form = [("code", code), ("current", current), ("secret", &secret)];
+        visitor.act("/test/security", address, &form).await
+    };
+    let refused = add("000000", &user.password).await?;
     assert!(refused.status == 422 && refused.html.contains("the code is wrong"), "{}", refused.html);
     assert_eq!(refused.text_after("Secret: <code>")?, secret, "the secret stays the one that was scanned");
     let first = code(&secret, 0)?;
-    let on = visitor.act("/test/security", address, &[("code", &first), ("secret", &secret)]).await?;
+    let refused = add(&first, "wrong password").await?;
+    assert!(refused.status == 422 && refused.html.contains("the current password is wrong"), "{}", refused.html);
+    assert!(add(&first, "").await?.html.contains("Current password: is missing"));
+    let on = add(&first, &user.password).await?;
     let codes: Vec<String> = on.text_after("<dt>Recovery codes</dt><dd><code>")?.lines().map(str::to_owned).collect();
     assert_eq!(codes.len(), 10, "{codes:?}");
     let stored: (bool, i64) = sqlx::query_as(
@@ -164,7 +217,7 @@ async fn codes_cannot_be_guessed_with_the_password() -> Result<()> {
     }
     let page = visitor.open("/test/security").await?;
     let secret = page.text_after("Secret: <code>")?.to_owned();
-    let form = [("code", &*code(&secret, 0)?), ("secret", &secret)];
+    let form = [("code", &*code(&secret, 0)?), ("current", &user.password), ("secret", &secret)];
     assert!(visitor.act("/test/security", "/test/security/factor", &form).await?.html.contains("Done."));
     let mut wrong = 0;
     for device in devices {
@@ -214,10 +267,17 @@ async fn a_new_password_ends_the_other_sessions() -> Result<()> {
     assert!(refused.status == 422 && refused.html.contains("the current password is wrong"), "{}", refused.html);
     assert!(!refused.html.contains("another password"), "{}", refused.html);
     assert!(change(&user.password, "short").await?.html.contains("12 to 128"));
-    assert!(change(&user.password, "another password").await?.html.contains("Done."));
-    for other in [second, third] {
-        assert_eq!(other.open("/test").await?.status, 303, "the other sessions have ended");
+    let (page, address) = (own.open("/test/security").await?, "/test/security/password");
+    let form = [("current", &*user.password), ("password", "another password")];
+    let done = own.send(address, page.nonce(address)?, &form).await?;
+    for former in [own, second, third] {
+        assert_eq!(former.open("/test").await?.status, 303, "the former cookies have ended");
     }
+    let cookie = done.cookie().context("another cookie")?.to_owned();
+    let renewed = Visitor { cookie, ..Visitor::new().await? };
+    let page = renewed.open(done.location()).await?;
+    assert!(page.html.contains("Done.") && page.html.contains("This one"), "{}", page.html);
+    assert!(!page.html.contains("/end\""), "{}", page.html);
     let visitor = Visitor::new().await?;
     assert_eq!(visitor.sign_in(&user.email, &user.password).await?.status, 422);
     assert_eq!(visitor.sign_in(&user.email, "another password").await?.status, 303);
