@@ -5,7 +5,8 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use axum::http::header::SET_COOKIE;
+use axum::response::{AppendHeaders, Html, IntoResponse as _, Redirect, Response};
 use domain::users::{self, Begun, Outcome};
 use foundation::crypto::{Secret, sha256};
 use maud::{Markup, html};
@@ -18,14 +19,14 @@ use crate::app::App;
 use crate::catalog::List;
 use crate::failure::Failure;
 use crate::fields::amount;
-use crate::form::{Entered, confirmed_form, form};
+use crate::form::{Entered, confirmed_form, form, repeated_form};
 use crate::layout::page;
 use crate::lists;
 use crate::notice::Notice;
 use crate::object;
-use crate::own;
+use crate::own::{self, Done};
 use crate::pages;
-use crate::session::{User, Work};
+use crate::session::{User, Work, set_session};
 use crate::texts::text;
 
 /// How long the second request with a nonce waits for the first one. A request of /v1 takes about 25 s at most.
@@ -69,6 +70,12 @@ impl Task {
         format!("/{}/{}", self.work.mode.name(), self.action.page)
     }
 
+    /// To which the form is sent.
+    fn address(&self) -> String {
+        let object = self.id.as_ref().map(|id| format!("/{id}")).unwrap_or_default();
+        format!("{}{object}/{}", self.address_of_page(), self.action.name)
+    }
+
     /// The page with the form of this task.
     async fn page(&self, app: &App, notice: Notice) -> Result<Response, Failure> {
         let Self { work, action, id } = self;
@@ -80,7 +87,7 @@ impl Task {
     }
 }
 
-/// The page with the form for a new object. The query has what is known already.
+/// The page with the form for a new object. The query has the objects that it belongs to.
 pub(crate) async fn creating(
     State(app): State<App>,
     user: User,
@@ -88,7 +95,7 @@ pub(crate) async fn creating(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
     let task = Task::new(&app, user, &mode, (&page, "new"), None).await?;
-    let known = Entered::parse(query.unwrap_or_default().as_bytes());
+    let known = Entered::of_link(task.action, task.work.mode, &query.unwrap_or_default());
     task.page(&app, Notice::known(task.action, known)).await
 }
 
@@ -138,13 +145,22 @@ async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
     let (action, mut entered) = (task.action, Entered::parse(form));
     let nonce = entered.nonce().ok_or_else(|| Failure::Invalid(text("The form is incomplete.").to_owned()))?.to_owned();
     if action.consequence.is_some() && entered.get("confirm").is_empty() {
-        let address = format!("{}/{}/{}", task.address_of_page(), task.id.as_deref().unwrap_or_default(), action.name);
-        return Ok(Redirect::to(&address).into_response());
+        return Ok(Redirect::to(&task.address()).into_response());
     }
     if let Some(field) = action.fields.iter().find(|field| matches!(field.kind, Kind::Suggested("customers"))) {
         match customer(&app, &task.work, entered.get(field.name)).await? {
             Ok(id) => entered = entered.with(field.name, id),
-            Err(problem) => return refused(&app, &task, entered, &format!("{}: {problem}", text(field.label))).await,
+            Err(problem) => {
+                // What was entered may have meant one customer when the form was first sent.
+                let (db, user) = (app.api.pool(), task.work.user.id);
+                if let Some(outcome) = users::find_action(db, user, &nonce).await.map_err(Failure::internal)? {
+                    return follow(&app, &task, (nonce.as_str(), entered), outcome.into(), None).await;
+                }
+                if users::is_begun(db, user, &nonce).await.map_err(Failure::internal)? {
+                    return unknown(&app, &task, &entered).await;
+                }
+                return refused(&app, &task, entered, &format!("{}: {problem}", text(field.label))).await;
+            }
         }
     }
     let object = match &task.id {
@@ -162,23 +178,38 @@ async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
         let (app, task, nonce) = (app.clone(), task.clone(), nonce.clone());
         async move { once(&app, &task, nonce, body).await }
     });
-    let outcome = doing.await.map_err(Failure::internal)??;
+    match doing.await.unwrap_or_else(|error| Err(Failure::unknown(error))) {
+        Err(Failure::Unknown) => unknown(&app, &task, &entered).await,
+        done => follow(&app, &task, (nonce.as_str(), entered), done?, too_much).await,
+    }
+}
+
+/// The page that follows what came of a form.
+async fn follow(
+    app: &App,
+    task: &Task,
+    (nonce, entered): (&str, Entered),
+    Done { outcome, cookie }: Done,
+    too_much: Option<String>,
+) -> Result<Response, Failure> {
+    let action = task.action;
     let (mode, has_page) = (task.work.mode.name(), List::find(action.page).is_some());
     let next = match (action.next, outcome.object) {
         _ if action.has_object() && outcome.status == 404 => return Err(Failure::NotFound),
         _ if outcome.status >= 300 => {
             let problem = too_much.or(outcome.message).unwrap_or_default();
-            return refused(&app, &task, entered, &problem).await;
+            return refused(app, task, entered, &problem).await;
         }
         (Some(next), _) => next.to_owned(),
         (None, Some(object)) if has_page => format!("{}/{object}", action.page),
         (None, Some(_) | None) => action.page.to_owned(),
     };
-    Ok(Redirect::to(&format!("/{mode}/{next}?did={nonce}")).into_response())
+    let cookie = cookie.map(|cookie| AppendHeaders([(SET_COOKIE, set_session(&cookie))]));
+    Ok((cookie, Redirect::to(&format!("/{mode}/{next}?did={nonce}"))).into_response())
 }
 
 /// Does it, unless another request with this nonce has done so or is doing so.
-async fn once(app: &App, task: &Task, nonce: String, body: Value) -> Result<Outcome, Failure> {
+async fn once(app: &App, task: &Task, nonce: String, body: Value) -> Result<Done, Failure> {
     let Task { work, action, id } = task;
     let content =
         format!("{}/{} {}", id.as_deref().unwrap_or_default(), action.name, own::hashed(app, action, &nonce, &body));
@@ -193,33 +224,34 @@ async fn once(app: &App, task: &Task, nonce: String, body: Value) -> Result<Outc
     match action.request {
         Request::Own(change) => own::once(app, work, change, id.as_deref(), &body, record).await,
         Request::Create | Request::Update | Request::Post | Request::PostOnce | Request::Delete | Request::Advance => {
-            once_at_v1(app, task, record, body).await
+            once_at_v1(app, task, record, body).await.map(Done::from)
         }
     }
 }
 
 async fn once_at_v1(app: &App, task: &Task, record: users::Action, body: Value) -> Result<Outcome, Failure> {
     let (db, request) = (app.api.pool(), task.action.request);
-    let refuse = |message: &'static str| Outcome::refused(task.id.clone(), text(message));
     let end = Instant::now() + WAIT;
     let is_repeated = loop {
         match record.begin(db).await.map_err(Failure::internal)? {
             Begun::First(()) => break false,
-            Begun::Other => return Ok(refuse("This form was sent before. Please use the new one.")),
+            Begun::Other => {
+                let message = text("This form was sent before. Please use the new one.");
+                return Ok(Outcome::refused(task.id.clone(), message));
+            }
             Begun::Again(Some(outcome)) => return Ok(outcome),
             Begun::Again(None) if Instant::now() < end => sleep(POLL_INTERVAL).await,
             // The first request was interrupted. What is not idempotent is not sent again.
-            Begun::Again(None) if matches!(request, Request::Post | Request::Update | Request::Advance) => {
-                return Ok(refuse(
-                    "This form was sent before, and it is not known what came of it. Please look at the current state.",
-                ));
-            }
+            Begun::Again(None) if !request.is_idempotent() => return Err(Failure::Unknown),
             Begun::Again(None) => break true,
         }
     };
-    let (status, response) = send(app, task, &record.nonce, body).await?;
+    // A response that cannot be read may be that of something that was done.
+    let (status, response) = send(app, task, &record.nonce, body).await.map_err(|_| Failure::Unknown)?;
     let deleted_before = is_repeated && request == Request::Delete && status == StatusCode::NOT_FOUND;
     match status {
+        // Nothing was done now, but perhaps by the first request.
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE if is_repeated => return Err(Failure::Unknown),
         // Nothing was done.
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             record.abandon(db).await.map_err(Failure::internal)?;
@@ -276,6 +308,16 @@ async fn refused(app: &App, task: &Task, entered: Entered, problem: &str) -> Res
     Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response())
 }
 
+/// The page of the form, which says that the outcome is not known. What is done once for its nonce can be asked for again.
+async fn unknown(app: &App, task: &Task, entered: &Entered) -> Result<Response, Failure> {
+    let again = match task.action.request.is_idempotent() {
+        true => repeated_form(&task.address(), entered),
+        false => html! {},
+    };
+    let page = task.page(app, Notice::unknown(task.action, &again)).await.map_err(|_| Failure::Unknown)?;
+    Ok((StatusCode::ACCEPTED, page).into_response())
+}
+
 /// In the words of the form, why /v1 refuses this amount; what it does depends on when the form was first sent.
 fn too_much(action: &Action, object: &Value, body: &Value) -> Option<String> {
     let most = (action.most)(object)?;
@@ -288,16 +330,21 @@ async fn customer(app: &App, work: &Work, entered: &str) -> Result<Result<String
     if entered.is_empty() || of_object(work.mode, entered).is_some() {
         return Ok(Ok(entered.to_owned()));
     }
+    let several = || Err(text("several customers match; enter the ID").to_owned());
     let mut found = lists::customers(app, work, entered).await?;
-    if let Some(found) = found.as_array_mut() {
+    // Another page may have another one.
+    if found["hasMore"] == true {
+        return Ok(several());
+    }
+    if let Some(found) = found["data"].as_array_mut() {
         let is_it = |customer: &Value, field: &str| {
             customer[field].as_str().is_some_and(|own| own.to_lowercase() == entered.to_lowercase())
         };
         found.retain(|customer| ["name", "email", "externalId"].iter().any(|field| is_it(customer, field)));
     }
-    Ok(match found.as_array().map(Vec::as_slice) {
+    Ok(match found["data"].as_array().map(Vec::as_slice) {
         Some([only]) => Ok(only["id"].as_str().unwrap_or_default().to_owned()),
-        Some([_, ..]) => Err(text("several customers match; enter the ID").to_owned()),
+        Some([_, ..]) => several(),
         Some([]) | None => Err(text("no customer has this ID, name or e-mail address").to_owned()),
     })
 }

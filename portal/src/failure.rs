@@ -9,6 +9,9 @@ use maud::html;
 use crate::document::document;
 use crate::texts::text;
 
+pub(crate) const NOT_KNOWN: &str =
+    "It is not known what came of this. Please look at the current state before you try again.";
+
 /// Why there is no page.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -51,11 +54,7 @@ impl IntoResponse for Failure {
                 let message = text("There were too many requests. Please try again in some seconds.");
                 (StatusCode::TOO_MANY_REQUESTS, text("Too many requests"), message.to_owned())
             }
-            Self::Unknown => {
-                let message =
-                    text("It is not known what came of this. Please look at the current state before you try again.");
-                (StatusCode::INTERNAL_SERVER_ERROR, text("Not known"), message.to_owned())
-            }
+            Self::Unknown => (StatusCode::INTERNAL_SERVER_ERROR, text("Not known"), text(NOT_KNOWN).to_owned()),
             Self::Unavailable => {
                 let message = text("This is not available at the moment. Please try again.");
                 (StatusCode::SERVICE_UNAVAILABLE, text("Not available"), message.to_owned())

@@ -1,5 +1,6 @@
 //! Forms of actions: how they are shown, and what is entered.
 
+use domain::accounts::Mode;
 use foundation::crypto::{is_hex, random_hex};
 use foundation::money::{Currency, Money};
 use maud::{Markup, html};
@@ -7,6 +8,7 @@ use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
 use crate::actions::{Action, Field, Kind};
+use crate::address::of_object;
 use crate::texts::{text, words};
 
 /// Bytes of a nonce.
@@ -22,6 +24,18 @@ impl Entered {
     pub(crate) fn parse(body: &[u8]) -> Self {
         let pairs = form_urlencoded::parse(body);
         Self(pairs.map(|(name, value)| (name.into_owned(), value.trim().to_owned())).collect())
+    }
+
+    /// What an address may fill in: the objects that links of the portal name. Any site can link to a form, so that everything
+    /// else is left to the user.
+    pub(crate) fn of_link(action: &Action, mode: Mode, query: &str) -> Self {
+        let Self(mut entered) = Self::parse(query.as_bytes());
+        let is_suggested = |name: &str| {
+            let mut fields = action.fields.iter();
+            fields.any(|field| field.name == name && matches!(field.kind, Kind::Suggested(_)))
+        };
+        entered.retain(|(name, value)| is_suggested(name) && of_object(mode, value).is_some());
+        Self(entered)
     }
 
     /// The values that an object has, to be changed.
@@ -230,6 +244,16 @@ pub(crate) fn form(action: &Action, address: &str, entered: &Entered, object: &V
     }
 }
 
+/// A form that was sent, once more with its nonce: it gets the result of the first one.
+pub(crate) fn repeated_form(address: &str, entered: &Entered) -> Markup {
+    html! {
+        form.action method="post" action=(address) {
+            @for (name, value) in &entered.0 { input type="hidden" name=(name) value=(value); }
+            button { (text("Show the result")) }
+        }
+    }
+}
+
 /// The form that confirms an action, with a new nonce.
 pub(crate) fn confirmed_form(action: &Action, address: &str) -> Markup {
     html! {
@@ -365,6 +389,24 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(Entered::parse(form.as_bytes()).nonce().is_some(), is_nonce, "{form}");
+        }
+    }
+
+    #[test]
+    fn a_link_fills_in_objects_only() {
+        let subscription = Action::find("subscriptions", "new").expect("an action");
+        let (customer, plan) = ("cus_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7", "plan_01KAJ4M2V8Q0S5T7W9X1Y3Z5A7");
+        let query = format!("customerId={customer}&planId={plan}&description=Pay+me&confirm=yes&nonce=0");
+        let known = Entered::of_link(subscription, Mode::Test, &query);
+        assert_eq!(known.0, [("customerId".to_owned(), customer.to_owned()), ("planId".to_owned(), plan.to_owned())]);
+        for (page, query) in [
+            ("subscriptions", "customerId=Ada"),
+            ("webhooks", "url=https://evil.example"),
+            ("team", "email=eve@evil.example&role=owner"),
+            ("payment-links", "amount=1&currency=USD"),
+        ] {
+            let action = Action::find(page, "new").expect("an action");
+            assert!(Entered::of_link(action, Mode::Test, query).0.is_empty(), "{page}?{query}");
         }
     }
 

@@ -45,7 +45,7 @@ pub(crate) async fn show(
     }
     let is_empty = found.rows["data"].as_array().is_none_or(Vec::is_empty);
     if is_empty && found.problem.is_none() && !asked.search().is_empty() && list.filters.contains(&"customerId") {
-        found.customers = customers(app, work, asked.search()).await?;
+        found.customers = customers(app, work, asked.search()).await?["data"].take();
     }
     let notice = Notice::of_query(app, work, query, None).await?;
     let content = html! { (notice.markup()) (content(work, list, &asked, &found)) };
@@ -87,11 +87,11 @@ async fn read(app: &App, work: &Work, list: &List, asked: &Asked) -> Result<Resu
     Ok(Ok(last))
 }
 
-/// The customers with this name, e-mail address or reference.
+/// The first page of the customers with this name, e-mail address or reference.
 pub(crate) async fn customers(app: &App, work: &Work, search: &str) -> Result<Value, Failure> {
     let list = List::find("customers").ok_or(Failure::NotFound)?;
-    let (_, mut found) = read(app, work, list, &Asked::of_search(search)).await?.map_err(Failure::Invalid)?;
-    Ok(found["data"].take())
+    let (_, found) = read(app, work, list, &Asked::of_search(search)).await?.map_err(Failure::Invalid)?;
+    Ok(found)
 }
 
 async fn csv(app: &App, work: &Work, list: &List, asked: &Asked) -> Result<Response, Failure> {

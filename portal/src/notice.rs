@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::actions::Action;
 use crate::app::App;
-use crate::failure::Failure;
+use crate::failure::{Failure, NOT_KNOWN};
 use crate::form::Entered;
 use crate::session::Work;
 use crate::texts::{label, text};
@@ -34,6 +34,15 @@ impl Notice {
     pub(crate) fn refused(action: &'static Action, id: Option<String>, entered: Entered, problem: &str) -> Self {
         let shown = html! { p.problem role="alert" { (text(action.label)) ": " (problem) } };
         Self { shown, refused: Some(Refused { action, id, entered }), ..Self::default() }
+    }
+
+    /// Of a form that has begun something whose outcome is not known. `again` asks for it.
+    pub(crate) fn unknown(action: &Action, again: &Markup) -> Self {
+        let shown = html! {
+            p.problem role="alert" { (text(action.label)) ": " (text(NOT_KNOWN)) }
+            (again)
+        };
+        Self { shown, ..Self::default() }
     }
 
     /// Nothing has happened yet, but something is known of what will be entered.

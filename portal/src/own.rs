@@ -21,16 +21,30 @@ use crate::texts::text;
 /// How long a key that is rotated stays valid.
 const GRACE: Duration = Duration::from_secs(86_400);
 
-/// What came of a change: the object, and what is shown once.
+/// What came of an action.
+pub(crate) struct Done {
+    pub(crate) outcome: Outcome,
+    /// The value of the session's cookie, if it has a new one.
+    pub(crate) cookie: Option<Secret<String>>,
+}
+
+impl From<Outcome> for Done {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, cookie: None }
+    }
+}
+
+/// What came of a change: the object, what is shown once, and the value of the session's cookie if it has a new one.
 #[derive(Default)]
 struct Made {
     object: Option<String>,
     secret: Option<Secret<String>>,
+    cookie: Option<Secret<String>>,
 }
 
 impl Made {
     fn object(id: impl ToString) -> Self {
-        Self { object: Some(id.to_string()), secret: None }
+        Self { object: Some(id.to_string()), ..Self::default() }
     }
 
     fn secret(self, shown: &Value) -> Self {
@@ -56,7 +70,7 @@ struct Prepared {
 }
 
 async fn prepare(app: &App, work: &Work, own: Own, body: &Value) -> Result<Prepared> {
-    if !matches!(own, Own::ChangePassword | Own::ReplaceRecoveryCodes | Own::RemoveFactor) {
+    if !matches!(own, Own::ChangePassword | Own::AddFactor | Own::ReplaceRecoveryCodes | Own::RemoveFactor) {
         return Ok(Prepared::default());
     }
     if !app.may_confirm(work.user.id).await {
@@ -80,7 +94,7 @@ pub(crate) async fn once(
     id: Option<&str>,
     body: &Value,
     record: users::Action,
-) -> Result<Outcome, Failure> {
+) -> Result<Done, Failure> {
     let (object, db) = (record.object.clone(), app.api.pool());
     let (user, nonce) = (record.user, record.nonce.clone());
     let prepared = match prepare(app, work, own, body).await {
@@ -88,24 +102,25 @@ pub(crate) async fn once(
         Err(error) => {
             // The password that is confirmed may be the former one by now.
             let known = users::find_action(db, user, &nonce).await.map_err(Failure::internal)?;
-            return known.map_or_else(|| refused(object, error), Ok);
+            return known.map_or_else(|| refused(object, error), Ok).map(Done::from);
         }
     };
     let mut change = match record.begin_change(db).await.map_err(Failure::internal)? {
         Begun::First(change) => change,
-        Begun::Again(Some(outcome)) => return Ok(outcome),
+        Begun::Again(Some(outcome)) => return Ok(outcome.into()),
         Begun::Again(None) => return Err(Failure::internal("an action without an outcome")),
         Begun::Other => {
-            return Ok(Outcome::refused(object, text("This form was sent before. Please use the new one.")));
+            return Ok(Outcome::refused(object, text("This form was sent before. Please use the new one.")).into());
         }
     };
     match make(app, work, own, (id.unwrap_or_default(), body, prepared), &mut change).await {
-        Ok(Made { object, secret }) => {
-            change.commit(app.api.encryption(), object, secret).await.map_err(Failure::unknown)
+        Ok(Made { object, secret, cookie }) => {
+            let outcome = change.commit(app.api.encryption(), object, secret).await.map_err(Failure::unknown)?;
+            Ok(Done { outcome, cookie })
         }
         Err(error) => {
             change.rollback().await.map_err(Failure::internal)?;
-            refused(object, error)
+            refused(object, error).map(Done::from)
         }
     }
 }
@@ -176,12 +191,12 @@ async fn make(
         Own::ChangePassword => {
             let confirmed = confirmed()?;
             let new = prepared.password.ok_or_else(|| Error::internal("no password was hashed"))?;
-            users::change_password(tx, confirmed, work.cookie.expose(), new).await?;
-            Ok(Made::object(work.user.id))
+            let cookie = users::change_password(tx, confirmed, work.cookie.expose(), new).await?;
+            Ok(Made { cookie: Some(cookie), ..Made::object(work.user.id) })
         }
         Own::AddFactor => {
             let (secret, code) = (Secret::new(string(body, "secret").to_owned()), string(body, "code"));
-            let session = (work.user.id, work.cookie.expose().as_str());
+            let session = (confirmed()?, work.cookie.expose().as_str());
             Ok(recovery(work, &users::add_factor(tx, app.api.encryption(), session, secret, code).await?))
         }
         Own::ReplaceRecoveryCodes => Ok(recovery(work, &users::replace_recovery_codes(tx, confirmed()?).await?)),

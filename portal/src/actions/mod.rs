@@ -59,6 +59,16 @@ pub(crate) enum Request {
     Own(Own),
 }
 
+impl Request {
+    /// Whether /v1 does it once for a nonce, however often it is sent, and answers with the same result.
+    pub(crate) fn is_idempotent(self) -> bool {
+        match self {
+            Self::Create | Self::PostOnce | Self::Delete => true,
+            Self::Update | Self::Post | Self::Advance | Self::Own(_) => false,
+        }
+    }
+}
+
 /// A change that only the portal makes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Own {
@@ -94,8 +104,8 @@ pub(crate) enum Kind {
     /// In major units of the object's currency, or of the one entered.
     Amount,
     Currency,
-    /// The id of an object of this resource, of which the latest are suggested. A customer is found by name or e-mail address
-    /// as well.
+    /// The id of an object of this resource, of which the latest are suggested, and which an address may fill in. A customer
+    /// is found by name or e-mail address as well.
     Suggested(&'static str),
     Whole,
     Text,

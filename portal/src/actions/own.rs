@@ -37,7 +37,11 @@ pub(super) const ACTIONS: [Action; 15] = [
         ],
         ..own("keys", "new", "Create API key", Area::Keys, Own::CreateKey)
     },
-    Action { applies: |key| key["status"] == "active", ..own("keys", "rotate", "Rotate", Area::Keys, Own::RotateKey) },
+    Action {
+        applies: |key| key["status"] == "active",
+        consequence: Some("A new key is shown once. The present one is refused after 24 hours."),
+        ..own("keys", "rotate", "Rotate", Area::Keys, Own::RotateKey)
+    },
     Action {
         applies: |key| key["status"] != "revoked",
         consequence: Some("Requests with this key are refused from now on."),
@@ -97,7 +101,11 @@ pub(super) const ACTIONS: [Action; 15] = [
     },
     Action {
         applies: |user| user["hasFactor"] == false,
-        fields: &[required("code", "Code", Kind::Code), required("secret", "Secret", Kind::Hidden)],
+        fields: &[
+            required("code", "Code", Kind::Code),
+            required("current", "Current password", Kind::Password),
+            required("secret", "Secret", Kind::Hidden),
+        ],
         ..own("security", "factor", "Turn on", Area::Own, Own::AddFactor)
     },
     Action {

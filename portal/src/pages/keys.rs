@@ -56,7 +56,10 @@ fn row(work: &Work, key: &KeyRow, now: Timestamp, notice: &Notice) -> Markup {
     html! {
         tr {
             td { @match key.kind { KeyKind::Secret => (text("Secret")), KeyKind::Publishable => (text("Publishable")) } }
-            td { (status(&object["status"])) }
+            td {
+                (status(&object["status"]))
+                @if let (None, Some(expiry)) = (key.revoked_at, key.expires_at) { " " (time(&expiry.to_string().into())) }
+            }
             td.full { @if let Some(key) = &key.key_text { code { (key) } " " (copy(key)) } @else { (text("Shown once, when it was created")) } }
             td {
                 (own_form(work, ("keys", "rotate"), Some(&id), &object, notice))

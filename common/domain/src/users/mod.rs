@@ -8,7 +8,7 @@ mod second_factor;
 mod sessions;
 mod team;
 
-pub use actions::{Action, Begun, Change, Entry, Outcome, find_action, latest_actions, take_secret};
+pub use actions::{Action, Begun, Change, Entry, Outcome, find_action, is_begun, latest_actions, take_secret};
 pub use cleanup::clean_up;
 pub use role::{Area, Role};
 pub use second_factor::{NewFactor, add_factor, new_factor, remove_factor, replace_recovery_codes, totp_place};
@@ -162,16 +162,16 @@ impl NewPassword {
     }
 }
 
-/// Replaces a password. The user's other sessions end: all but the one with this cookie.
+/// Replaces a password. The session with this cookie gets another one, which is returned, and the user's other sessions end.
 ///
 /// # Errors
-/// [`Error::Conflict`] if it was replaced since it was confirmed.
+/// [`Error::Conflict`] if the password was replaced since it was confirmed, or the session has ended.
 pub async fn change_password(
     tx: &mut PgConnection,
     confirmed: &Confirmed,
     cookie: &str,
     new: NewPassword,
-) -> Result<()> {
+) -> Result<Secret<String>> {
     let done = sqlx::query!(
         "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2",
         confirmed.user.uuid(),
@@ -181,7 +181,8 @@ pub async fn change_password(
     if done.execute(&mut *tx).await?.rows_affected() == 0 {
         return Err(Error::conflict("the password was changed meanwhile"));
     }
-    sessions::delete_all_but(tx, confirmed.user, cookie).await
+    sessions::delete_all_but(tx, confirmed.user, cookie).await?;
+    sessions::rotate(tx, confirmed.user, cookie).await
 }
 
 /// What a right password leads to.

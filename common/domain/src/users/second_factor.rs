@@ -60,18 +60,19 @@ async fn now(db: &mut PgConnection) -> Result<u64> {
     Ok(u64::try_from(seconds.fetch_one(db).await?).unwrap_or_default())
 }
 
-/// Gives the user a second factor, if the code is right, and returns the recovery codes, which replace earlier ones. The
-/// user's other sessions end: all but the one with this cookie.
+/// Gives a user who has confirmed the password a second factor, if the code is right, and returns the recovery codes, which
+/// replace earlier ones. The user's other sessions end: all but the one with this cookie.
 ///
 /// # Errors
 /// 422 `code`; [`Error::Conflict`] if the user has one.
 pub async fn add_factor(
     tx: &mut PgConnection,
     encryption: &KeyRing,
-    (user, cookie): (UserId, &str),
+    (confirmed, cookie): (&Confirmed, &str),
     secret: Secret<String>,
     code: &str,
 ) -> Result<Vec<String>> {
+    let user = confirmed.id();
     let step = totp(&secret)?.check(code, now(tx).await?);
     let step = step.ok_or_else(|| Error::invalid("code", "the code is wrong"))?;
     let merchant = sqlx::query_scalar!(

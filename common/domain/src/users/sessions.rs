@@ -220,6 +220,21 @@ pub(super) async fn delete_all_but(tx: &mut PgConnection, user: UserId, cookie: 
     Ok(())
 }
 
+/// Gives the user's session with this cookie another one, which is returned: whoever has the former one is signed out.
+pub(super) async fn rotate(tx: &mut PgConnection, user: UserId, cookie: &str) -> Result<Secret<String>> {
+    let new = random_hex(COOKIE);
+    let rotated = sqlx::query!(
+        "UPDATE user_sessions SET cookie_hash = $3 WHERE cookie_hash = $1 AND user_id = $2",
+        &sha256(cookie.as_bytes())[..],
+        user.uuid(),
+        &sha256(new.as_bytes())[..],
+    );
+    match rotated.execute(tx).await?.rows_affected() {
+        0 => Err(Error::conflict("the session has ended")),
+        _ => Ok(Secret::new(new)),
+    }
+}
+
 /// Ends a session.
 ///
 /// # Errors

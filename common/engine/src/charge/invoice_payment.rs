@@ -10,7 +10,7 @@ use crate::charge::unsent::attempt_stopped;
 use domain::accounts::{self, Mode};
 use domain::customers;
 use domain::events::{self, EventType};
-use domain::invoices::{self, Failure, FailureContext, Invoice, InvoiceView, Next, Status as InvoiceStatus, attempts};
+use domain::invoices::{self, Failure, FailureContext, Invoice, InvoiceView, Status as InvoiceStatus, attempts};
 use domain::operations::{self, Claimed};
 use domain::payments::{self, Payment, Status};
 use domain::subscriptions::{self, Subscription};

@@ -34,10 +34,13 @@ async fn a_key_is_created_rotated_and_revoked() -> Result<()> {
     let id = format!("key_{}", key["svc_sk_test_".len()..].get(..26).context("an id")?);
     assert_eq!(again.html.matches(&format!("<td>{id}</td>")).count(), 1, "five forms made one key");
     let (rotate, revoke) = (format!("/test/keys/{id}/rotate"), format!("/test/keys/{id}/revoke"));
-    let rotated = visitor.act("/test/keys", &rotate, &[]).await?;
+    let asked = visitor.act("/test/keys", &rotate, &[]).await?;
+    assert!(asked.status == 200 && asked.html.contains("Confirm: Rotate"), "{}", asked.html);
+    let done = visitor.send(&rotate, asked.nonce(&rotate)?, &[("confirm", "yes")]).await?;
+    let rotated = visitor.open(done.location()).await?;
     let second = rotated.text_after("<dt>Key</dt><dd><code>")?.to_owned();
     ok(&with(&second)?.get("/v1/payments").await?);
-    assert!(second != key && rotated.html.contains("Expiring"), "{}", rotated.html);
+    assert!(second != key && rotated.html.contains("Expiring</span> <time"), "{}", rotated.html);
 
     let foreign = Visitor::signed_in(&other, "owner").await?;
     for address in [&rotate, &revoke] {
