@@ -1,10 +1,11 @@
 //! Refunds (`common/providers/src/card_gateway/follow_up.rs`) at two kinds of providers.
 //!
 //! The first accepts a reference for each refund, like our card gateway: it refuses a repeated reference before any
-//! other check, and its report contains the references. The second has no references for refunds, like an earlier
-//! release of the gateway: it neither detects repeated refunds nor can look one up. For it the unique index
-//! `operations_one_in_flight` allows one refund in flight at a time, so a refund in the report that is not recorded
-//! belongs to that operation; and a deadline by the provider's clock ends delayed requests.
+//! other check, and its report contains the references. The second has no references for refunds: it neither detects
+//! repeated refunds nor can look one up. No adapter supports such a provider; the model shows what it would take if
+//! nobody else made refunds there. The unique index `operations_one_in_flight` allows one refund in flight at a time, so
+//! a refund in the report that is not recorded belongs to that operation; and a deadline by the provider's clock ends
+//! delayed requests.
 //!
 //! The model has two equal partial refunds of one payment that leave a rest, so the provider never refuses the second
 //! one for its amount.
@@ -116,7 +117,7 @@ pub struct Worker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
     Idle,
-    /// Query the report, with a bit set of the recorded refunds (`operations::recorded_refunds`).
+    /// Query the report, with a bit set of the recorded refunds, which matter only without references.
     LookingUp(Claim, u8),
     /// Record that it sends again.
     SendingAgain,

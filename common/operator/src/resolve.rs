@@ -105,7 +105,7 @@ pub async fn resolve(
     let stops_asking = !require_resolvable(&operation, options.stop_asking)?;
     let response = to_response(&operation, resolution)?;
     require_unused_ref(db, &operation, resolution).await?;
-    let comparison = at_provider::compare(db, providers, &claimed, &operation, resolution, options.unverified).await?;
+    let comparison = at_provider::compare(providers, &claimed, &operation, resolution, options.unverified).await?;
     let mut act = AuditedTx::begin(db, actor).await?;
     let recorded = record_outcome_in(&mut act, &claimed, &response, clock).await.map_err(map_duplicate_ref)?;
     // A claim increases the fencing token, and sending again renews the lease, so no worker has had it since it was

@@ -181,7 +181,6 @@ pub(crate) fn request(fixture: &dyn Fixture, reference: &str, action: Action) ->
         return_url: None,
         payer: Some(Payer { email: "ada@example.com".to_owned(), name: "Ada Lovelace".to_owned() }),
         payer_address: None,
-        recorded: Vec::new(),
     }
 }
 

@@ -256,8 +256,6 @@ pub struct Request {
     pub payer_address: Option<String>,
     /// The time, by the database's clock, until which the provider may start it. A later retry relies on that.
     pub valid_until: Timestamp,
-    /// For the look-up of a refund: the provider's references of the refunds in our books.
-    pub recorded: Vec<String>,
 }
 
 /// The payer, as far as known; fills in fields that a provider requires.

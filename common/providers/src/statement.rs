@@ -75,13 +75,16 @@ pub struct Statement {
     pub lines: Vec<StatementLine>,
     /// Where the next part begins: all that was booked before is contained. `None` at the end.
     pub until: Option<Timestamp>,
+    /// When the oldest transaction was entered that is still in progress: as soon as it has ended, it is a line of that
+    /// time. `None` if there is none, or the provider lists transactions only by the time at which they end.
+    pub unfinished_since: Option<Timestamp>,
 }
 
 impl Statement {
     /// Lines of which the provider returns at most `limit` at once.
     pub(crate) fn limited(lines: Vec<StatementLine>, limit: usize) -> Self {
         let until = lines.last().map(|line| line.occurred_at).filter(|_| lines.len() >= limit);
-        Self { lines, until }
+        Self { lines, until, unfinished_since: None }
     }
 }
 

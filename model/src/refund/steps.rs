@@ -116,7 +116,7 @@ impl RefundModel {
         }
     }
 
-    /// `operations::claim`, and the reads of `perform::add_provider_data`.
+    /// `operations::claim`.
     fn claim(&self, state: &mut State, at: usize, operation: usize) {
         let Some(claim) = state.rows[operation].claim() else { return };
         for worker in state.workers.iter_mut().filter(|worker| worker.operation == operation) {
@@ -130,7 +130,7 @@ impl RefundModel {
         state.workers[at] = Worker { operation, fenced: true, step };
     }
 
-    /// `follow_up::look_up`: the child with our reference, or without references the newest child that is not recorded.
+    /// `follow_up::look_up`: the child with our reference; without references, the newest child that is not recorded.
     fn find(&self, state: &State, operation: usize, recorded: u8) -> Option<u8> {
         if !self.references {
             return unrecorded(state, recorded);

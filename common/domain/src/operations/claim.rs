@@ -125,7 +125,6 @@ impl ClaimedRow {
             payer: None,
             payer_address: self.payer_address,
             valid_until: self.valid_until,
-            recorded: Vec::new(),
         };
         Ok(Claimed {
             id: self.id,

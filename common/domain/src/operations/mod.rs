@@ -22,7 +22,7 @@ pub use breaker::{Breaker, Reference, WhenNotProcessed, admit, breakers, close_b
 pub use claim::{Claimed, Claims, payer, read, sending_again};
 pub use insert::{NewOperation, insert};
 pub use outcome::{Locked, Outcome, Retry, finish, leave_unknown, lock, lock_charge};
-pub use refunds::{another_refund_is_unknown, next_refund, recorded_refunds};
+pub use refunds::{another_refund_is_unknown, next_refund};
 pub use result::{failure_code, state, store_card_failure};
 pub use sweep::{Due, OVERDUE, SWEEP_BATCH, push_soon, take_due, take_overdue};
 pub use types::{FIRST_PUSH_AFTER, LEASE, Origin, REQUEST_LIFETIME, STOPPED_AFTER, State, Subject};

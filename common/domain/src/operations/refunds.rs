@@ -1,25 +1,10 @@
 //! Refunds of a payment run one at a time.
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 use super::claim::Claimed;
 use foundation::error::Result;
 use foundation::id::{AccountId, OperationId, PaymentId};
-
-/// Returns the provider's references of the payment's recorded refunds.
-///
-/// # Errors
-/// Database errors only.
-pub async fn recorded_refunds(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Vec<String>> {
-    Ok(sqlx::query_scalar!(
-        r#"SELECT provider_ref AS "provider_ref!" FROM operations
-           WHERE account_id = $1 AND payment_id = $2 AND kind = 'refund' AND state = 'succeeded'"#,
-        account.uuid(),
-        payment.uuid()
-    )
-    .fetch_all(db)
-    .await?)
-}
 
 /// Returns the oldest refund of a payment that has not started. Refunds of a payment run one at a time: the next is
 /// handed out when the previous has ended.

@@ -155,14 +155,8 @@ async fn add_provider_data(db: &Db, claimed: &mut Claimed) -> Result<()> {
     if claimed.provider != ProviderKind::CardGateway {
         return Ok(());
     }
-    match (claimed.kind, claimed.subject) {
-        (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) => {
-            claimed.request.payer = Some(operations::payer(db, id).await?);
-        }
-        (OperationKind::Refund, Subject::Payment(id)) if claimed.sent_before => {
-            claimed.request.recorded = operations::recorded_refunds(db, claimed.account_id, id).await?;
-        }
-        _ => {}
+    if let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
+        claimed.request.payer = Some(operations::payer(db, id).await?);
     }
     Ok(())
 }

@@ -188,11 +188,12 @@ struct Progress {
 }
 
 impl Comparison<'_> {
-    /// Compares all lines and saves the progress, which stops before lines left to the charge protocol and before
-    /// failed lines.
+    /// Compares all lines and saves the progress, which stops before lines left to the charge protocol, before failed
+    /// lines, and before transactions in progress, which become lines of an earlier time when they end.
     async fn compare_page(&self, provider: &dyn Provider, page: &Statement) -> Result<()> {
         let our_books = OurBooks::load(self.db, self.due.account_id, self.id, &page.lines).await?;
-        let (mut until, mut failures) = (page.until.unwrap_or(self.due.complete_until), Vec::new());
+        let read_until = page.until.unwrap_or(self.due.complete_until);
+        let (mut until, mut failures) = (page.unfinished_since.unwrap_or(read_until).min(read_until), Vec::new());
         for line in &page.lines {
             match self.compare(line, &our_books).await {
                 Ok(LineResult::Done) => {}

@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sqlx::PgPool;
 
 use super::Resolution;
 use domain::operations::admin::OperationRow;
-use domain::operations::{self, Claimed, OperationKind, PROVIDER_TIMEOUT, Subject};
+use domain::operations::{Claimed, OperationKind, PROVIDER_TIMEOUT};
 use foundation::error::{Error, Result};
 use foundation::money::{Currency, Money};
 use providers::{
@@ -36,7 +35,6 @@ pub struct Comparison {
 /// [`Error::Conflict`], unless `unverified`, if "no effect" is entered and the provider has executed it, or if the
 /// provider cannot be queried.
 pub(super) async fn compare(
-    db: &PgPool,
     providers: &Providers,
     claimed: &Claimed,
     operation: &OperationRow,
@@ -45,7 +43,7 @@ pub(super) async fn compare(
 ) -> Result<Comparison> {
     let requested = requested(claimed, operation);
     let response = match provider(providers, claimed).await {
-        Ok(provider) => query_provider(db, provider, claimed, resolution).await?,
+        Ok(provider) => query_provider(provider, claimed, resolution).await,
         Err(why) => Err(why),
     };
     let record = match response {
@@ -151,23 +149,18 @@ async fn provider<'a>(providers: &'a Providers, claimed: &Claimed) -> std::resul
 
 /// Returns the provider's response, or why there is none.
 async fn query_provider(
-    db: &PgPool,
     provider: &dyn Provider,
     claimed: &Claimed,
     resolution: &Resolution,
-) -> Result<std::result::Result<ProviderRecord, String>> {
+) -> std::result::Result<ProviderRecord, String> {
     match resolution {
         Resolution::Charged { provider_ref, .. } | Resolution::Done { provider_ref } => {
-            Ok(with_timeout(provider.booked(claimed.provider_account_id, provider_ref))
+            with_timeout(provider.booked(claimed.provider_account_id, provider_ref))
                 .await
-                .map(ProviderRecord::ByProviderRef))
+                .map(ProviderRecord::ByProviderRef)
         }
         Resolution::Declined { .. } | Resolution::Failed { .. } => {
-            let mut request = claimed.request.clone();
-            if let (OperationKind::Refund, Subject::Payment(payment)) = (claimed.kind, claimed.subject) {
-                request.recorded = operations::recorded_refunds(db, claimed.account_id, payment).await?;
-            }
-            Ok(with_timeout(provider.look_up(request)).await.map(ProviderRecord::ByReference))
+            with_timeout(provider.look_up(claimed.request.clone())).await.map(ProviderRecord::ByReference)
         }
     }
 }

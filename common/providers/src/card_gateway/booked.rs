@@ -27,7 +27,7 @@ pub(super) async fn booked(wire: &Wire, account: &Credentials, id: &str) -> Resu
     let money = if kind == BookedKind::Void { None } else { Some(record.money()?) };
     // A follow-up has its own reference, unless it was created without one.
     let is_charge = record.is_charge();
-    let own = if is_charge { record.reference_id } else { record.child_reference_id };
+    let own = if is_charge { record.reference_id } else { record.child_reference_id.unwrap_or_default() };
     Ok(Some(Booked {
         kind,
         state,

@@ -85,8 +85,8 @@ pub(super) async fn execute(
     }
 }
 
-/// Looks up the child with our reference. A child without a reference was created by a release that sent none, or at
-/// the gateway itself: if our books do not have it and its kind and amount match, it is taken as this request's.
+/// Looks up the child with our reference. Any other child, also one without a reference, was requested by somebody else
+/// and is never taken for ours, whatever its kind and amount.
 pub(super) async fn look_up(
     wire: &Wire,
     account: &Credentials,
@@ -98,32 +98,20 @@ pub(super) async fn look_up(
     let parent = parent.ok_or_else(|| ProviderError::Unknown(format!("the report has no charge {}", follow.charge)))?;
     let records = report::by_reference(wire, account, &parent.reference_id).await?;
     check_complete(&records, follow.charge)?;
-    let children = records.iter().filter(|record| record.parent_transaction_id == follow.charge);
-    let (ours, others): (Vec<_>, Vec<_>) = children.partition(|record| record.child_reference_id == request.reference);
+    let mut ours = Vec::new();
+    for child in records.iter().filter(|record| record.parent_transaction_id == follow.charge) {
+        match &child.child_reference_id {
+            Some(reference) if *reference == request.reference => ours.push(child),
+            Some(_) => {}
+            // It may be ours, so the request may not be repeated.
+            None => return Err(child.unknown("its own reference is missing")),
+        }
+    }
     match ours.as_slice() {
-        [] => {}
-        [child] => return outcome_of(child, &follow, &request.reference),
-        some => {
-            return Err(ProviderError::Unknown(format!("the report has {} children under one reference", some.len())));
-        }
+        [] => Ok(Found::Nothing),
+        [child] => outcome_of(child, &follow, &request.reference),
+        some => Err(ProviderError::Unknown(format!("the report has {} children under one reference", some.len()))),
     }
-    let (mut done, mut pending) = (None, false);
-    for record in others.into_iter().filter(|record| record.child_reference_id.is_empty()) {
-        if request.recorded.contains(&record.transaction_id) || !follow.kind.matches(record)? {
-            continue;
-        }
-        match record.state()? {
-            State::Done => done = Some(record),
-            State::Pending => pending = true,
-            // It had no effect and never will, so the request may be retried.
-            State::Declined(_) | State::NotProcessed => {}
-        }
-    }
-    Ok(match done {
-        _ if pending => Found::Pending,
-        Some(record) => Found::Response(ProviderResponse::Done { provider_ref: record.transaction_id.clone() }),
-        None => Found::Nothing,
-    })
 }
 
 /// The outcome of the child with our reference. A child without effect has used up the reference, so the request has

@@ -137,7 +137,7 @@ impl Provider for CardGateway {
     ) -> BoxFuture<'_, Result<Statement, ProviderError>> {
         async move {
             let (account, limit) = (self.credentials(account).await?, usize::try_from(limit).unwrap_or(0));
-            Ok(Statement::limited(statement::read(&self.wire, &account, since, limit).await?, limit))
+            statement::read(&self.wire, &account, since, limit).await
         }
         .boxed()
     }

@@ -63,9 +63,9 @@ pub(super) struct Record {
     #[serde(default)]
     pub(super) total_amount: String,
     pub(super) reference_id: String,
-    /// A child's own reference; missing in older releases of the gateway.
+    /// A child's own reference, empty if it has none; `None` in older releases of the gateway, which do not report it.
     #[serde(default)]
-    pub(super) child_reference_id: String,
+    pub(super) child_reference_id: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,11 +1,11 @@
 //! The statement: all successful transactions of the report since an instant, oldest first. The report is paged and
 //! newest first, so that new transactions shift the others to later pages while it is read. Each page therefore counts
-//! all transactions: counted from the oldest, a transaction keeps its position.
+//! all transactions: counted from the oldest, a transaction keeps its position, also while it is in progress.
 
 use super::Credentials;
-use super::report::{self, Record, Status, Type};
+use super::report::{self, Record, State, Status, Type};
 use super::wire::Wire;
-use crate::{Entry, Found, ParentCharge, ProviderError, ProviderKind, ProviderResponse, StatementLine};
+use crate::{Entry, Found, ParentCharge, ProviderError, ProviderKind, ProviderResponse, Statement, StatementLine};
 use foundation::time::Timestamp;
 
 /// The report selects by days in the account's time zone; one more day covers every offset.
@@ -18,10 +18,10 @@ pub(super) async fn read(
     account: &Credentials,
     since: Timestamp,
     limit: usize,
-) -> Result<Vec<StatementLine>, ProviderError> {
+) -> Result<Statement, ProviderError> {
     let reader = ReportReader { wire, account, from: day(since, -MARGIN_DAYS) };
     let (mut position, mut count) = reader.first_since(since).await?;
-    let mut lines = Vec::new();
+    let (mut lines, mut unfinished_since) = (Vec::new(), None);
     while position < count && lines.len() < limit {
         let page = reader.page((count - 1 - position) / PAGE_SIZE + 1).await?;
         count = page.count;
@@ -33,14 +33,19 @@ pub(super) async fn read(
             continue;
         }
         for record in page.transactions[..unread].iter().rev() {
-            if is_since(record, since)? {
-                lines.extend(line(record)?);
+            if !is_since(record, since)? {
+                continue;
+            }
+            lines.extend(line(record)?);
+            // The oldest comes first.
+            if unfinished_since.is_none() && matches!(record.state(), Ok(State::Pending)) {
+                unfinished_since = Some(record.at()?);
             }
         }
         position = end;
     }
     lines.truncate(limit);
-    Ok(lines)
+    Ok(Statement { unfinished_since, ..Statement::limited(lines, limit) })
 }
 
 /// The report's times have a resolution of one second, so the whole second is read again.
@@ -79,10 +84,10 @@ pub(super) fn line(record: &Record) -> Result<Option<StatementLine>, ProviderErr
         provider_ref: record.parent_transaction_id.clone(),
         reference: record.reference_id.clone(),
     });
-    let own = if follows.is_some() { &record.child_reference_id } else { &record.reference_id };
+    let own = if follows.is_some() { record.child_reference_id.as_ref() } else { Some(&record.reference_id) };
     Ok(Some(StatementLine {
         entry,
-        reference: own.clone(),
+        reference: own.cloned().unwrap_or_default(),
         provider_ref: record.transaction_id.clone(),
         money: record.total()?,
         response: if entry == Entry::Charge {

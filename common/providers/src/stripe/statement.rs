@@ -25,7 +25,7 @@ pub(super) async fn read(stripe: Session<'_>, since: Timestamp, limit: usize) ->
     let mut lines = Vec::new();
     let newest = page(stripe, &[("limit", "1")]).await?.data;
     let Some(newest) = newest.first().map(|transaction| transaction.created) else {
-        return Ok(Statement { lines, until: None });
+        return Ok(Statement { lines, until: None, unfinished_since: None });
     };
     let (mut from, mut length, mut pages) = (since.as_millisecond().div_euclid(1000), DAY, 0);
     while from <= newest {
@@ -43,10 +43,10 @@ pub(super) async fn read(stripe: Session<'_>, since: Timestamp, limit: usize) ->
         from += length;
         length = (length * 2).min(DAY);
         if from <= newest && (lines.len() >= limit || pages >= PAGES) {
-            return Ok(Statement { lines, until: Some(time(from)?) });
+            return Ok(Statement { lines, until: Some(time(from)?), unfinished_since: None });
         }
     }
-    Ok(Statement { lines, until: None })
+    Ok(Statement { lines, until: None, unfinished_since: None })
 }
 
 /// The balance transactions of a time, the newest first, and whether these are all. All of a single second are read.

@@ -6,7 +6,7 @@ use sqlx::AssertSqlSafe;
 use testkit::{Cluster, ProcessKind};
 
 use super::own_cluster;
-use crate::support::{Merchant, eventually, metric, sale};
+use crate::support::{Merchant, Shop, eventually, metric, sale};
 
 /// The number of lines in one reading.
 const LINES: i64 = 1000;
@@ -144,6 +144,27 @@ async fn a_full_reading_does_not_skip_lines_of_running_operations() -> Result<()
     };
     tokio::try_join!(merchant.api.post("/v1/payments", sale(500)), blocked_reading)?;
     Ok(())
+}
+
+#[tokio::test]
+async fn a_charge_that_is_long_in_progress_at_the_gateway_is_read_when_it_ends() -> Result<()> {
+    let mut cluster = Cluster::builder().api(1).scheduler(1).gateway(1).start().await?;
+    let shop = Shop::new(&cluster, &[]).await?;
+    let (merchant, db) = (&shop.merchant, &shop.merchant.books.db);
+    shop.sell_at_gateway("4242424242424242", "op_nobody").await?;
+    let in_progress =
+        "UPDATE gateway.transactions SET state = 'in_progress', ended_at = NULL, recover_at = 'infinity', captured = 0,
+                           settles_at = NULL, created_at = now() - interval '10 minutes'";
+    assert_eq!(sqlx::query(in_progress).execute(db).await?.rows_affected(), 1);
+    reset_reading(merchant).await?;
+    cluster.add(ProcessKind::Worker).await?;
+    eventually("a reading", async || Ok(holds(merchant, "reconciled_until IS NOT NULL").await?.then_some(()))).await?;
+    let before_it = "reconciled_until <= (SELECT created_at FROM gateway.transactions)";
+    assert!(holds(merchant, before_it).await?, "the next reading must begin with the charge");
+    let ended = "UPDATE gateway.transactions SET state = 'approved', ended_at = now(), recover_at = NULL";
+    sqlx::query(ended).execute(db).await?;
+    set_provider_account(merchant, "reconcile_at = now()").await?;
+    wait_for_orphans(merchant, 1).await
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! A merchant whose provider is the card gateway, with the gateway's own records and a cardholder's browser.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use reqwest::redirect;
 use serde_json::{Value, json};
 use testkit::{Client, Cluster, GatewayAccount, Response, form};
@@ -55,6 +55,16 @@ impl Shop {
         let credentials =
             [("username", self.gateway_account.username.as_str()), ("api_key", &self.gateway_account.api_key)];
         self.post(&format!("/apis/{script}.php"), form([&credentials[..], fields].concat())).await
+    }
+
+    /// Charges a card straight at the gateway, under this reference.
+    pub(crate) async fn sell_at_gateway(&self, number: &str, reference: &str) -> Result<()> {
+        let token = self.upstream_token(number).await?;
+        let card = [("card_token", token.as_str()), ("amount", "5.00"), ("currency", "USD")];
+        let rest = [("email", "ada@example.com"), ("ship_address_as_bill_address", "Y"), ("reference_id", reference)];
+        let sold = self.gateway_request("sale", &[&card[..], &rest].concat()).await?;
+        ensure!(sold["response"]["code"] == "00", "{sold}");
+        Ok(())
     }
 
     /// A new payment token for a card.

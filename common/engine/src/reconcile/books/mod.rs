@@ -43,8 +43,8 @@ pub enum LineMatch<'a> {
     Unmatched {
         /// The payment whose charge it follows, if the charge is ours.
         payment: Option<PaymentId>,
-        /// An unfinished operation with the same request. The line has no reference, so it may belong to this
-        /// operation.
+        /// An unfinished void of the same charge. A cancellation without a reference may belong to it: some providers
+        /// keep none. A capture or refund is never taken for ours without our reference.
         candidate: Option<&'a RecordedOperation>,
     },
 }
@@ -99,7 +99,8 @@ impl OurBooks {
         }
         let has_same_request =
             |recorded: &&RecordedOperation| !recorded.state.is_final() && request_difference(recorded, line).is_none();
-        let candidate = others.iter().filter(|_| line.reference.is_empty()).find(has_same_request);
+        let may_be_ours = line.entry == Entry::Void && line.reference.is_empty();
+        let candidate = others.iter().filter(|_| may_be_ours).find(has_same_request);
         LineMatch::Unmatched { payment, candidate }
     }
 }

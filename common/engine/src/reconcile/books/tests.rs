@@ -79,7 +79,8 @@ fn lines_match_by_reference_or_by_provider_ref_of_their_charge() {
         recorded(OperationKind::Refund, "op_2", State::Succeeded, Some("re_1")),
     );
     let unknown = recorded(OperationKind::Refund, "op_3", State::Unknown, None);
-    let our_books = OurBooks::for_payment(PaymentId::new(at(1)), vec![charge.clone(), named, unknown]);
+    let cancelling = recorded(OperationKind::Void, "op_4", State::Unknown, None);
+    let our_books = OurBooks::for_payment(PaymentId::new(at(1)), vec![charge.clone(), named, unknown, cancelling]);
     let dispute = DisputeMovement {
         entry: Entry::DisputeWithdrawn,
         dispute_id: DisputeId::new(at(2)),
@@ -108,10 +109,12 @@ fn lines_match_by_reference_or_by_provider_ref_of_their_charge() {
         LineMatch::Unmatched { payment, .. } => format!("unmatched, payment found: {}", payment.is_some()),
     };
     assert_eq!(about(&line(Entry::Refund, "op_2", "re_1", 500)), "op_2");
-    // Requests of a previous release of the adapter have no reference.
+    // An operator may have entered a transaction without a reference as the outcome.
     assert_eq!(about(&line(Entry::Refund, "", "re_1", 500)), "op_2");
-    assert_eq!(about(&line(Entry::Refund, "", "re_9", 500)), "candidate op_3");
-    assert_eq!(about(&line(Entry::Refund, "", "re_9", 400)), "unmatched, payment found: true");
+    // A refund that somebody made by hand, although ours of the same amount is unfinished.
+    assert_eq!(about(&line(Entry::Refund, "", "re_9", 500)), "unmatched, payment found: true");
+    // A cancellation without a reference may be ours.
+    assert_eq!(about(&line(Entry::Void, "", "vo_9", 500)), "candidate op_4");
     assert_eq!(about(&withdrawn(499)), "dis_1");
     assert_eq!(about(&line(Entry::DisputeReinstated, "", "dis_2", 500)), "unmatched, payment found: true");
     // A line with a foreign reference matches no operation, whatever its amount.

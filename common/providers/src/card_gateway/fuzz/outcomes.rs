@@ -30,10 +30,12 @@ impl FakeGateway {
         self.with_responses(pages, async |wire, account| follow_up::look_up(wire, account, follow, &request()).await)
     }
 
+    fn statement_by(&self, page: &Value) -> Result<Statement, ProviderError> {
+        self.with_response(200, page.to_string().as_bytes(), async |w, a| statement::read(w, a, at(0), 50).await)
+    }
+
     fn lines_by(&self, page: &Value) -> Result<usize, ProviderError> {
-        let read =
-            self.with_response(200, page.to_string().as_bytes(), async |w, a| statement::read(w, a, at(0), 50).await);
-        Ok(read?.len())
+        Ok(self.statement_by(page)?.lines.len())
     }
 }
 
@@ -78,11 +80,46 @@ fn reported_failures_are_final() {
     assert!(matches!(found, Ok(Found::Response(ProviderResponse::Refused { .. }))), "{found:?}");
     for reason in ["declined", "not processed"] {
         let found = gateway.refund_by(&[page(&json!([failed(refund(), reason), sale()]))]);
-        assert!(matches!(found, Ok(Found::Nothing)), "{reason}: {found:?}");
+        assert!(matches!(found, Ok(Found::Response(ProviderResponse::Refused { .. }))), "{reason}: {found:?}");
     }
-    let found = gateway.refund_by(&[page(&json!([failed(refund(), "in progress"), refund(), sale()]))]);
+    let found = gateway.refund_by(&[page(&json!([failed(refund(), "in progress"), sale()]))]);
     assert!(matches!(found, Ok(Found::Pending)), "{found:?}");
     assert!(matches!(gateway.lines_by(&page(&json!([failed(sale(), "declined"), sale()]))), Ok(1)));
+}
+
+/// Somebody else's refund, whatever became of it, says nothing about ours, which may then be sent.
+#[test]
+fn only_a_child_with_our_reference_is_ours() {
+    let gateway = FakeGateway::new();
+    for theirs in ["", "op_2", "by hand"] {
+        for (status, reason) in [("SUCCESS", ""), ("FAIL", "in progress"), ("FAIL", "not processed")] {
+            let fields = [("child_reference_id", theirs), ("transaction_status", status), ("decline_reason", reason)];
+            let found = gateway.refund_by(&[page(&json!([with(refund(), &fields), sale()]))]);
+            assert!(matches!(found, Ok(Found::Nothing)), "{theirs:?} {status}: {found:?}");
+        }
+    }
+    let mut unnamed = refund();
+    unnamed.as_object_mut().expect("an object").remove("child_reference_id");
+    assert_unknown(&gateway.refund_by(&[page(&json!([unnamed, sale()]))]), "a report without references of children");
+    assert_unknown(&gateway.refund_by(&[page(&json!([refund(), refund(), sale()]))]), "two with our reference");
+}
+
+/// A transaction in progress becomes a line of the time at which it was entered, so a reader must begin there again.
+#[test]
+fn the_statement_has_the_time_of_the_oldest_transaction_in_progress() {
+    let gateway = FakeGateway::new();
+    let since = |newer: &[(&str, &str)], older: &[(&str, &str)]| {
+        let newer = with(with(sale(), &[("gmt_time", "2027-01-15 08:10:00")]), newer);
+        let read = gateway.statement_by(&page(&json!([newer, with(sale(), older)]))).expect("a statement");
+        read.unfinished_since.map(|at| at.as_millisecond())
+    };
+    let failed = |reason| [("transaction_status", "FAIL"), ("decline_reason", reason)];
+    let (newer, older) = (1_800_000_600_000, 1_800_000_000_000);
+    assert_eq!(since(&[], &[]), None);
+    assert_eq!(since(&failed("declined"), &failed("not processed")), None);
+    assert_eq!(since(&[], &failed("in progress")), Some(older));
+    assert_eq!(since(&failed("in progress"), &[]), Some(newer));
+    assert_eq!(since(&failed("in progress"), &failed("pending cardholder authentication")), Some(older));
 }
 
 #[test]
@@ -115,7 +152,8 @@ fn incomplete_reports_are_not_outcomes() {
         "an empty page of three",
     );
     assert_unknown(&gateway.lines_by(&paged("1", 1, no_records())), "an announced page is empty");
-    let two = [paged("1", 2, json!([record("other", ID, "VOID", "12.00")])), paged("2", 2, json!([sale()]))];
+    let void = with(record("other", ID, "VOID", "12.00"), &[("child_reference_id", "op_2")]);
+    let two = [paged("1", 2, json!([void])), paged("2", 2, json!([sale()]))];
     assert!(matches!(gateway.refund_by(&two), Ok(Found::Nothing)), "both pages were read");
 }
 
