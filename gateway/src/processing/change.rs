@@ -70,7 +70,7 @@ impl Processor {
             store::insert_child_reference(&mut tx, account, reference, id).await.map_err(map_violation)?;
         }
         let target = store::find_target(&mut tx, account, change.target).await?.ok_or(Code::TransactionId.refuse())?;
-        let parent = match rules::applies_to_parent(change.kind, target.kind)? {
+        let parent = match rules::applies_to_parent(change.kind, target.kind, target.state)? {
             true => target.parent_id.ok_or(Code::TransactionId.refuse())?,
             false => change.target,
         };

@@ -71,13 +71,19 @@ impl Parent {
 }
 
 /// Whether an operation on the named transaction applies to its parent: a void or refund of a capture concerns the
-/// charge.
+/// charge, unless the capture has failed, which leaves nothing to void or refund.
 ///
 /// # Errors
-/// 12 if the named transaction does not allow the operation.
-pub(super) fn applies_to_parent(operation: TransactionKind, named: TransactionKind) -> Result<bool> {
+/// 12 if the named transaction does not allow the operation; 16 for a void of a failed capture.
+pub(super) fn applies_to_parent(operation: TransactionKind, named: TransactionKind, state: State) -> Result<bool> {
+    // The rules of the charge refuse what a capture in progress does not allow.
+    let may_have_captured = match state {
+        State::InProgress | State::Approved => true,
+        State::Challenged | State::Declined | State::Failed => false,
+    };
     match (operation, named) {
-        (TransactionKind::Void | TransactionKind::Refund, TransactionKind::Capture) => Ok(true),
+        (TransactionKind::Void | TransactionKind::Refund, TransactionKind::Capture) if may_have_captured => Ok(true),
+        (TransactionKind::Void, TransactionKind::Capture) => Err(Code::VoidNotPossible.refuse()),
         (_, TransactionKind::Capture | TransactionKind::Void | TransactionKind::Refund)
         | (TransactionKind::Refund, TransactionKind::Credit) => Err(Code::TransactionId.refuse()),
         (_, TransactionKind::Sale | TransactionKind::Authorize | TransactionKind::Credit) => Ok(false),
@@ -173,7 +179,7 @@ mod tests {
     fn voids_and_refunds_of_a_capture_apply_to_its_charge() {
         for named in TransactionKind::ALL {
             let applies = [TransactionKind::Capture, TransactionKind::Void, TransactionKind::Refund]
-                .map(|operation| applies_to_parent(operation, named).ok());
+                .map(|operation| applies_to_parent(operation, named, State::Approved).ok());
             let expected = match named {
                 TransactionKind::Sale | TransactionKind::Authorize => [Some(false), Some(false), Some(false)],
                 TransactionKind::Credit => [Some(false), Some(false), None],
@@ -181,6 +187,20 @@ mod tests {
                 TransactionKind::Void | TransactionKind::Refund => [None, None, None],
             };
             assert_eq!(applies, expected, "{named:?}");
+        }
+    }
+
+    #[test]
+    fn a_capture_without_effect_is_neither_voided_nor_refunded() {
+        for (state, void, refund) in [
+            (State::InProgress, "00", "00"),
+            (State::Approved, "00", "00"),
+            (State::Declined, "16", "12"),
+            (State::Failed, "16", "12"),
+        ] {
+            let applies = |operation| code(applies_to_parent(operation, TransactionKind::Capture, state).map(|_| ()));
+            let codes = [TransactionKind::Void, TransactionKind::Refund].map(applies);
+            assert_eq!(codes, [void, refund], "{state:?}");
         }
     }
 }

@@ -46,6 +46,7 @@ pub(super) struct LockedTransaction {
 /// The transaction that a capture, void or refund names.
 pub(super) struct Target {
     pub(super) kind: TransactionKind,
+    pub(super) state: State,
     pub(super) parent_id: Option<TransactionId>,
 }
 
@@ -177,8 +178,8 @@ pub(super) async fn find_target(
 ) -> Result<Option<Target>, sqlx::Error> {
     sqlx::query_as!(
         Target,
-        r#"SELECT kind AS "kind: TransactionKind", parent_id AS "parent_id: TransactionId" FROM gateway.transactions
-           WHERE account_id = $1 AND id = $2"#,
+        r#"SELECT kind AS "kind: TransactionKind", state AS "state: State", parent_id AS "parent_id: TransactionId"
+           FROM gateway.transactions WHERE account_id = $1 AND id = $2"#,
         account.uuid(),
         id.uuid(),
     )

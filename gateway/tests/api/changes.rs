@@ -82,6 +82,27 @@ async fn a_charge_is_voided_once_and_allows_nothing_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failed_capture_stands_for_no_charge() {
+    let shop = Shop::open().await;
+    let authorized = shop.authorize("64.00").await;
+    // The state after a capture that never reached the acquirer.
+    let failed = "INSERT INTO gateway.transactions (id, account_id, parent_id, kind, state, source, amount, currency, brand,
+                      masked, expiry, details, created_at, ended_at, reason)
+                  SELECT gen_random_uuid(), account_id, id, 'capture', 'failed', source, amount, currency, brand, masked,
+                      expiry, details, created_at, clock_timestamp(), 'not processed'
+                  FROM gateway.transactions WHERE kind = 'authorize'";
+    assert_eq!(shop.0.execute(failed).await, 1);
+    let failed = shop.0.report(&[("transaction_type", "CAPTURE")]).await[0]["transaction_id"].clone();
+    let failed = failed.as_str().expect("an id");
+    shop.void(failed).await.expect_error("16", "");
+    shop.refund(failed, "1.00").await.expect_error("12", "");
+    let captured = shop.capture(authorized.id(), "64.00").await;
+    shop.void(failed).await.expect_error("16", "");
+    shop.refund(failed, "1.00").await.expect_error("12", "");
+    shop.void(captured.id()).await.is("00");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn settled_charges_are_refunded_and_not_voided() {
     let shop = Shop::open().await;
     let sold = shop.sell("70.00").await;
