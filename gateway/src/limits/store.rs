@@ -101,7 +101,7 @@ pub(super) async fn acquire_guard(
         "INSERT INTO gateway.duplicate_guards AS guard (account_id, fingerprint, transaction_id, until)
          VALUES ($1, $2, $3, 'infinity')
          ON CONFLICT (account_id, fingerprint) DO UPDATE
-         SET transaction_id = EXCLUDED.transaction_id, until = EXCLUDED.until
+         SET transaction_id = EXCLUDED.transaction_id, until = EXCLUDED.until, success_until = NULL
          WHERE guard.until <= $4",
         account.uuid(),
         fingerprint,
@@ -113,6 +113,8 @@ pub(super) async fn acquire_guard(
     Ok(done.rows_affected() == 1)
 }
 
+/// Holds the fingerprint until `until`. A guard of another transaction, which is in progress, or succeeded later, is
+/// not shortened: it notes the success, for the case that its own transaction fails.
 pub(super) async fn extend_guard(
     db: &mut PgConnection,
     account: AccountId,
@@ -121,10 +123,12 @@ pub(super) async fn extend_guard(
     until: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "INSERT INTO gateway.duplicate_guards AS guard (account_id, fingerprint, transaction_id, until)
-         VALUES ($1, $2, $3, $4)
+        "INSERT INTO gateway.duplicate_guards AS guard (account_id, fingerprint, transaction_id, until, success_until)
+         VALUES ($1, $2, $3, $4, $4)
          ON CONFLICT (account_id, fingerprint) DO UPDATE
-         SET transaction_id = EXCLUDED.transaction_id, until = EXCLUDED.until",
+         SET success_until = greatest(guard.success_until, EXCLUDED.success_until),
+             until = CASE WHEN guard.transaction_id = EXCLUDED.transaction_id
+                     THEN greatest(guard.success_until, EXCLUDED.until) ELSE greatest(guard.until, EXCLUDED.until) END",
         account.uuid(),
         fingerprint,
         id.uuid(),
@@ -135,6 +139,7 @@ pub(super) async fn extend_guard(
     Ok(())
 }
 
+/// Ends the guard of a transaction that failed. An identical one that succeeded meanwhile still holds the fingerprint.
 pub(super) async fn release_guard(
     db: &mut PgConnection,
     account: AccountId,
@@ -142,7 +147,8 @@ pub(super) async fn release_guard(
     id: TransactionId,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "DELETE FROM gateway.duplicate_guards WHERE account_id = $1 AND fingerprint = $2 AND transaction_id = $3",
+        "UPDATE gateway.duplicate_guards SET until = coalesce(success_until, '-infinity')
+         WHERE account_id = $1 AND fingerprint = $2 AND transaction_id = $3",
         account.uuid(),
         fingerprint,
         id.uuid(),

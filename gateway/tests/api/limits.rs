@@ -1,6 +1,6 @@
 //! Codes 17 to 20, and 26.
 
-use crate::support::{DECLINED, GOOD, World};
+use crate::support::{DECLINED, GOOD, World, wait_until};
 
 async fn with(options: &[&str]) -> World {
     let world = World::new().await;
@@ -110,4 +110,35 @@ async fn without_a_reference_a_success_blocks_duplicates_for_two_minutes() {
     let declined = world.charge(DECLINED);
     world.post("sale.php", &declined).await.is("F");
     world.post("sale.php", &declined).await.is("F");
+}
+
+/// A referenced charge ends while an identical one without a reference is in progress.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_of_a_charge_in_progress_is_never_shortened() {
+    let world = World::new().await;
+    let form = world.charge(GOOD);
+    world.post("sale.php", &form).await.is("00");
+    let in_progress = [
+        "UPDATE gateway.transactions SET state = 'in_progress', ended_at = NULL, captured = 0, settles_at = NULL,
+             recover_at = 'infinity'",
+        "UPDATE gateway.duplicate_guards SET until = 'infinity', success_until = NULL",
+        // So that recovery finds nothing, and ends the charge as failed.
+        "DELETE FROM gateway.acquirer_books",
+    ];
+    for statement in in_progress {
+        assert_eq!(world.execute(statement).await, 1, "{statement}");
+    }
+    world.post("sale.php", &form.clone().with("reference_id", "meant")).await.is("00");
+    let held = "SELECT count(*) FROM gateway.duplicate_guards WHERE until = 'infinity'";
+    assert_eq!(world.number(held).await, 1, "the first one is still in progress");
+    // When that one fails, the success of the other holds for the rest of its time.
+    let due = "UPDATE gateway.transactions SET recover_at = clock_timestamp() WHERE recover_at IS NOT NULL";
+    assert_eq!(world.execute(due).await, 1);
+    wait_until("recovery", async || {
+        let failed = "SELECT count(*) FROM gateway.transactions WHERE state = 'failed'";
+        (world.number(failed).await == 1).then_some(())
+    })
+    .await;
+    assert_eq!(world.number(held).await, 0);
+    world.post("sale.php", &form).await.expect_error("26", "");
 }
