@@ -217,7 +217,12 @@ pub(super) async fn add_card(call: Call) -> Result<Reply> {
     match store_card(&call, token.is_some()).await {
         Ok(stored) => Ok(stored_reply(stored)),
         // A concurrent request with the same token may have stored the card.
-        Err(refusal) => find_stored(&call, token).await?.ok_or(refusal),
+        Err(refusal) => match find_stored(&call, token).await {
+            Ok(stored) => stored.ok_or(refusal),
+            // This request may have stored it, too, and a failed look-up does not change that.
+            Err(_) if matches!(refusal, Failure::Unknown) => Err(refusal),
+            Err(failure) => Err(failure),
+        },
     }
 }
 

@@ -1,6 +1,9 @@
 //! Stored cards, card fields' tokens, and proxy numbers.
 
-use crate::support::{DECLINED, Form, GOOD, World};
+use sqlx::Connection;
+
+use crate::hold::Hold;
+use crate::support::{DECLINED, Form, GOOD, World, wait_until};
 
 fn card(form: Form, number: &str) -> Form {
     form.with("creditcard_number", number).with("expire_month", "12").with("expire_year", "2034")
@@ -124,6 +127,38 @@ async fn a_field_token_is_stored_once_and_repeats_get_the_same_card() {
     assert_eq!(world.number("SELECT count(*) FROM gateway.field_tokens WHERE security_code IS NOT NULL").await, 0);
 }
 
+/// The commit gets no response, and neither does the look-up that follows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_card_that_may_be_stored_is_an_unknown_outcome() {
+    let world = World::new().await;
+    let made = world.post_public("field_token", &card(world.browser(), GOOD).with("cvv", "917")).await;
+    let form = world.keys().with("card_token", made.is("00").text("card_token"));
+    let hold = Hold::commits(&world, "gateway.cards").await;
+    let mut other = world.database().await;
+    let fail = async {
+        hold.reached(&world).await;
+        // The lock is granted, and blocks the look-up, as soon as the transaction that is being committed is gone.
+        let lock = "BEGIN; LOCK TABLE gateway.field_tokens IN ACCESS EXCLUSIVE MODE";
+        let end = async {
+            let waits = "SELECT count(*) FROM pg_locks WHERE relation = 'gateway.field_tokens'::regclass
+                         AND mode = 'AccessExclusiveLock' AND NOT granted";
+            wait_until("the lock", async || (world.number(waits).await > 0).then_some(())).await;
+            let ended = "SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM pg_locks
+                         WHERE locktype = 'advisory' AND NOT granted
+                         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+            assert_eq!(world.number(ended).await, 1);
+        };
+        let (locked, ()) = tokio::join!(sqlx::raw_sql(lock).execute(&mut other), end);
+        locked.expect("the table is locked");
+    };
+    let (reply, ()) = tokio::join!(world.post("add_card.php", &form), fail);
+    reply.expect_error("UN", "not known");
+    other.close().await.expect("unlocked");
+    hold.release().await;
+    world.post("add_card.php", &form).await.is("00");
+    assert_eq!(world.number("SELECT count(*) FROM gateway.cards").await, 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_tokens_and_proxy_numbers_are_deleted() {
     let world = World::new().await;
@@ -137,7 +172,7 @@ async fn expired_tokens_and_proxy_numbers_are_deleted() {
     world.execute("UPDATE gateway.proxy_numbers SET expires_at = clock_timestamp()").await;
     world.post("sale.php", &by_token(&world, made.text("card_token"))).await.expect_error("02", "expired");
     world.post("sale.php", &world.charge(proxy.text("proxy_number"))).await.expect_error("02", "");
-    crate::support::wait_until("the deletion", async || {
+    wait_until("the deletion", async || {
         let left = "SELECT (SELECT count(*) FROM gateway.field_tokens) + (SELECT count(*) FROM gateway.proxy_numbers)";
         (world.number(left).await == 0).then_some(())
     })
