@@ -96,6 +96,7 @@ pub fn register_metrics() {
         }
     }
     metrics::counter!("gateway_recovered_total").increment(0);
+    metrics::counter!("gateway_recovery_failures_total").increment(0);
     let _ = metrics::histogram!("gateway_acquirer_seconds");
 }
 

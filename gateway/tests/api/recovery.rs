@@ -93,6 +93,37 @@ async fn a_kill_after_the_acquirer_received_the_request_keeps_its_result() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_cannot_be_recovered_stops_no_other() {
+    let world = World::new().await;
+    for reference in ["broken", "whole"] {
+        world.post("sale.php", &world.charge(GOOD).with("reference_id", reference)).await.is("00");
+    }
+    // The state after a kill before the outcome was written.
+    let left =
+        "UPDATE gateway.transactions SET state = 'in_progress', ended_at = NULL, captured = 0, settles_at = NULL,
+                    recover_at = 'infinity'";
+    assert_eq!(world.execute(left).await, 2);
+    for statement in [
+        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''refused''; END'",
+        "CREATE TRIGGER broken BEFORE UPDATE ON gateway.transactions FOR EACH ROW
+         WHEN (NEW.reference_id = 'broken' AND NEW.state = 'approved') EXECUTE FUNCTION public.refuse()",
+    ] {
+        world.execute(statement).await;
+    }
+    make_recovery_due(&world).await;
+    // Both are claimed together, and the older one first.
+    wait_until("the other one", async || (status(&world, "whole").await.0 == "SUCCESS").then_some(())).await;
+    assert_eq!(status(&world, "broken").await, ("FAIL".into(), "in progress".into()));
+    let url = format!("{}/metrics", world.cluster.metrics_url(testkit::ProcessKind::Gateway, 0));
+    let metrics = world.http().get(url).send().await.expect("a response").text().await.expect("text");
+    let failures = metrics.lines().find_map(|line| line.strip_prefix("gateway_recovery_failures_total "));
+    assert!(failures.is_some_and(|count| count != "0"), "{failures:?}");
+    world.execute("DROP TRIGGER broken ON gateway.transactions").await;
+    make_recovery_due(&world).await;
+    wait_until("the rest", async || (status(&world, "broken").await.0 == "SUCCESS").then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn abandoned_captures_and_refunds_are_released_or_completed() {
     let mut world = World::new().await;
     let authorized =

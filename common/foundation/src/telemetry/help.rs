@@ -20,6 +20,7 @@ const METRICS: &[(&str, &str)] = &[
     ("gateway_receipts_pending", "Receipts waiting to be sent, counted up to 1,000."),
     ("gateway_receipts_total", "Receipts by result."),
     ("gateway_recovered_total", "Abandoned transactions that the sweep completed."),
+    ("gateway_recovery_failures_total", "Attempts of the sweep to complete a transaction that failed."),
     ("gateway_request_seconds", "Duration of requests by operation."),
     ("gateway_requests_total", "Requests by operation and response code."),
     ("gateway_transactions_total", "Transactions by type and final state."),
