@@ -7,7 +7,7 @@ use sqlx::PgPool;
 
 use crate::failure::{Code, Result};
 use crate::id::{AccountId, TransactionId};
-use crate::transactions::TransactionKind;
+use crate::transactions::{State, TransactionKind};
 
 pub use store::ReportedTransaction;
 
@@ -26,6 +26,18 @@ pub struct Filter {
     pub success: Option<bool>,
     /// From 1.
     pub page: i64,
+}
+
+impl Filter {
+    /// Whether it selects this transaction, which has its id.
+    fn matches(&self, transaction: &ReportedTransaction) -> bool {
+        let in_time = self.from <= transaction.created_at && transaction.created_at < self.to;
+        let is_success = transaction.state == State::Approved;
+        in_time
+            && (self.reference_id.is_none() || self.reference_id == transaction.reference_id)
+            && self.kind.is_none_or(|kind| kind == transaction.kind)
+            && self.success.is_none_or(|success| success == is_success)
+    }
 }
 
 /// A page of the report.

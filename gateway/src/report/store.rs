@@ -37,9 +37,9 @@ pub struct ReportedTransaction {
     pub created_at: Timestamp,
 }
 
-/// One page of the report. The column list is shared; `$rest` narrows the statement along its index.
-macro_rules! page {
-    ($db:ident, $account:ident, $filter:ident, $rest:literal, $by:expr) => {
+/// Transactions of the report. The column list is shared; `$rest` selects them along an index.
+macro_rules! transactions {
+    ($($rest:literal)+, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
             ReportedTransaction,
             r#"SELECT id AS "id: TransactionId", parent_id AS "parent_id: TransactionId", kind AS "kind: TransactionKind",
@@ -48,11 +48,20 @@ macro_rules! page {
                        WHERE c.transaction_id = transactions.id) AS child_reference_id,
                       brand AS "brand: Brand", masked, expiry, client_ip, details AS "details: Json<Details>", reason,
                       auth_code, avs, cvv, challenge_hash IS NOT NULL AS "three_ds!", created_at
-               FROM gateway.transactions
-               WHERE account_id = $1 AND created_at >= $2 AND created_at < $3 AND ($4::text IS NULL OR kind = $4)
-                 AND ($5::boolean IS NULL OR (state = 'approved') = $5) "#
-                + $rest
-                + " ORDER BY created_at DESC, id DESC LIMIT $7 OFFSET $8",
+               FROM gateway.transactions WHERE account_id = $1 "# $(+ $rest)+,
+            $($arg),*
+        )
+    };
+}
+
+/// One page of the report.
+macro_rules! page {
+    ($db:ident, $account:ident, $filter:ident, $rest:literal, $by:expr) => {
+        transactions!(
+            "AND created_at >= $2 AND created_at < $3 AND ($4::text IS NULL OR kind = $4)
+             AND ($5::boolean IS NULL OR (state = 'approved') = $5) "
+            $rest
+            " ORDER BY created_at DESC, id DESC LIMIT $7 OFFSET $8",
             $account.uuid(),
             $filter.from,
             $filter.to,
@@ -104,10 +113,11 @@ pub(super) async fn read(
             let count = count!(db, account, filter, "AND reference_id = $6", reference);
             (count, page!(db, account, filter, "AND reference_id = $6", reference))
         }
-        (Some(id), reference) => {
-            // At most one row, so no second statement is needed to count it.
-            let mut found = page!(db, account, filter, "AND id = $6", id);
-            found.retain(|one| reference.is_none() || one.reference_id.as_deref() == reference);
+        // At most one row. The rest of the filter is no part of the statement, and the row is not ordered, so that every
+        // plan reads it by its id.
+        (Some(id), _) => {
+            let row = transactions!("AND id = $2", account.uuid(), id).fetch_optional(&mut *db).await?;
+            let found: Vec<_> = row.into_iter().filter(|row| filter.matches(row)).collect();
             (found.len() as i64, found)
         }
     })

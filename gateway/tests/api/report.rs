@@ -93,6 +93,15 @@ async fn filters_apply_and_children_have_their_parents_reference() {
     assert_eq!(types(&[("transaction_id", sold.id())]).await, ["SALE"]);
     assert_eq!(types(&[("transaction_id", refunded.id()), ("reference_id", "a")]).await, ["REFUND"]);
     assert_eq!(types(&[("transaction_id", refunded.id()), ("reference_id", "b")]).await, [""; 0]);
+    for (name, right, wrong) in [
+        ("transaction_type", "REFUND", "SALE"),
+        ("transaction_status", "SUCCESS", "FAIL"),
+        ("start_date", "2020-01-01", "2099-12-31"),
+        ("end_date", "2099-12-31", "2020-01-01"),
+    ] {
+        assert_eq!(types(&[("transaction_id", refunded.id()), (name, right)]).await, ["REFUND"], "{name}");
+        assert_eq!(types(&[("transaction_id", refunded.id()), (name, wrong)]).await, [""; 0], "{name}");
+    }
     assert_eq!(types(&[("reference_id", "z")]).await, [""; 0]);
     let other = world.add_account("other", &[]).await;
     let form = world.keys_of(&other).with("start_date", "2020-01-01").with("end_date", "2099-12-31");

@@ -89,17 +89,23 @@ pub(super) async fn copy_rows(db: &mut PgConnection, account: uuid::Uuid) -> Res
 
 /// The statements of the processes with their parameter counts, without those of the card gateway and the mock.
 pub(super) fn statements() -> Result<Vec<(String, usize)>> {
+    let statements = statements_that(|text| !text.contains("gateway.") && !text.contains("mock."))?;
+    assert!(statements.len() > 200, "only {} statements", statements.len());
+    Ok(statements)
+}
+
+/// The statements of the processes that fulfil a condition, with their parameter counts.
+pub(super) fn statements_that(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<(String, usize)>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("no parent")?.join(".sqlx");
     let mut statements = Vec::new();
     for entry in fs::read_dir(folder)? {
         let described: Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
         let text = described["query"].as_str().context("no query")?;
-        if !text.contains("gateway.") && !text.contains("mock.") {
+        if is_wanted(text) {
             let parameters = described["describe"]["parameters"]["Left"].as_array().map_or(0, Vec::len);
             statements.push((text.to_owned(), parameters));
         }
     }
-    assert!(statements.len() > 200, "only {} statements", statements.len());
     Ok(statements)
 }
 
@@ -199,9 +205,9 @@ fn locked_again(node: &Value) -> Option<String> {
 
 /// The columns of each index, in order, of tables that are not empty: those of an empty one are planned again when it
 /// has grown.
-type Indexes = HashMap<String, Vec<String>>;
+pub(super) type Indexes = HashMap<String, Vec<String>>;
 
-async fn indexes(db: &mut PgConnection) -> Result<Indexes> {
+pub(super) async fn indexes(db: &mut PgConnection) -> Result<Indexes> {
     let columns = "SELECT c.relname::text, array_agg(pg_get_indexdef(i.indexrelid, n, true) ORDER BY n)
                    FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid, generate_series(1, i.indnkeyatts) n
                    WHERE pg_relation_size(i.indrelid) > 0 GROUP BY 1";
@@ -236,7 +242,7 @@ fn collect_problems(node: &Value, indexes: &Indexes, problems: &mut Vec<String>)
 
 /// What the processes' connections disable (common/foundation/src/db.rs), and the test shows to be necessary: a plan
 /// made for a small table, or without statistics, would otherwise read a table that has grown.
-const DISABLED: [&str; 5] = ["seqscan", "bitmapscan", "hashjoin", "mergejoin", "sort"];
+pub(super) const DISABLED: [&str; 5] = ["seqscan", "bitmapscan", "hashjoin", "mergejoin", "sort"];
 
 #[tokio::test]
 async fn no_statement_scans_rows_that_it_does_not_need() -> Result<()> {
@@ -308,24 +314,30 @@ async fn bad_plans(
         if bad.len() == limit {
             break;
         }
-        sqlx::raw_sql(AssertSqlSafe(format!("PREPARE checked AS {statement}")))
-            .execute(&mut *db)
-            .await
-            .context(statement.clone())?;
-        let nulls = vec!["NULL"; *parameters].join(", ");
-        let arguments = if *parameters == 0 { String::new() } else { format!("({nulls})") };
-        let explain = format!("EXPLAIN (FORMAT JSON) EXECUTE checked{arguments}");
-        let plan: Value = sqlx::query_scalar(AssertSqlSafe(explain))
-            .persistent(false)
-            .fetch_one(&mut *db)
-            .await
-            .context(statement.clone())?;
+        let plan = plan(db, statement, *parameters).await?;
         let mut problems = Vec::new();
-        collect_problems(&plan[0]["Plan"], &indexes, &mut problems);
+        collect_problems(&plan, &indexes, &mut problems);
         if !problems.is_empty() {
             bad.insert(statement.clone(), problems);
         }
-        sqlx::raw_sql("DEALLOCATE checked").execute(&mut *db).await?;
     }
     Ok(bad)
+}
+
+/// The generic plan of a statement with so many parameters.
+pub(super) async fn plan(db: &mut PgConnection, statement: &str, parameters: usize) -> Result<Value> {
+    sqlx::raw_sql(AssertSqlSafe(format!("PREPARE checked AS {statement}")))
+        .execute(&mut *db)
+        .await
+        .context(statement.to_owned())?;
+    let nulls = vec!["NULL"; parameters].join(", ");
+    let arguments = if parameters == 0 { String::new() } else { format!("({nulls})") };
+    let explain = format!("EXPLAIN (FORMAT JSON) EXECUTE checked{arguments}");
+    let mut plan: Value = sqlx::query_scalar(AssertSqlSafe(explain))
+        .persistent(false)
+        .fetch_one(&mut *db)
+        .await
+        .context(statement.to_owned())?;
+    sqlx::raw_sql("DEALLOCATE checked").execute(&mut *db).await?;
+    Ok(plan[0]["Plan"].take())
 }
