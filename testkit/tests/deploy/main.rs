@@ -173,6 +173,22 @@ fn programs_get_every_required_variable_and_no_unknown_one() {
 }
 
 #[test]
+fn kubernetes_passes_every_variable_that_compose_passes() {
+    // The authority is a choice of the overlay, and only what the balancer finds drains.
+    const OTHERWISE: [&str; 2] = ["REDIS_CA_FILE", "DRAIN_MS"];
+    let kubernetes: BTreeMap<_, _> =
+        kubernetes_launches().into_iter().map(|launch| (launch.program, launch.environment)).collect();
+    let mut wrong = Vec::new();
+    for launch in compose_launches().into_iter().filter(|launch| launch.program != "ctl") {
+        let given = &kubernetes[&launch.program];
+        let names = launch.environment.keys().filter(|name| !OTHERWISE.contains(&name.as_str()));
+        let missing = names.filter(|name| !given.contains_key(*name));
+        wrong.extend(missing.map(|name| format!("{}: {name}", launch.program)));
+    }
+    assert_none("variables that only compose.yaml passes", &wrong);
+}
+
+#[test]
 fn every_referenced_secret_is_mounted_and_no_other() {
     let mut wrong = Vec::new();
     for launch in launches() {
@@ -441,6 +457,10 @@ fn referenced_settings_and_secrets_are_defined() {
     wrong.extend(missing.map(|file| format!("no secret in docs/deploying.md has {file}")));
     assert_none("settings and secrets", &wrong);
     assert!(keys.len() >= 7 && files.len() >= 8, "{keys:?} {files:?}");
+    // deploy/secrets.sh writes those of compose.yaml, or none.
+    for url in ["redis_url", "database_url", "programs_database_url", "gateway_database_url", "reader_database_url"] {
+        assert!(page.contains(&format!("\nwrite {url} <<< ")), "docs/deploying.md does not write {url}");
+    }
 
     let (compose, example) = (read("compose.yaml"), read(".env.example"));
     let names = example.lines().filter_map(|line| line.trim_start_matches("# ").split_once('=')).map(|(name, _)| name);
