@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
-
-use serde_json::Value;
 
 use super::environment_variables::{read, root};
 use super::yaml::{map, texts};
@@ -122,38 +121,70 @@ fn containers_are_in_the_networks_that_they_need() {
     }
 }
 
-/// What `deploy/check` prints with a `docker` that prints this version of Compose, and has buildx or not.
-fn check(version: &str, compose: &str, buildx: bool) -> (bool, String) {
-    let folder = std::env::temp_dir().join(format!("check-{}-{compose}-{buildx}-{version}", std::process::id()));
-    fs::create_dir_all(folder.join("deploy")).expect("a folder");
-    fs::create_dir_all(folder.join("secrets")).expect("a folder");
-    fs::copy(root().join("deploy/check"), folder.join("deploy/check")).expect("copied");
+/// Runs a script of the repository in a folder, with this text as the program `docker`: whether it succeeds, and what it
+/// prints.
+pub(crate) fn run_script(folder: &Path, script: &[&str], docker: &str) -> (bool, String) {
+    let programs = testkit::TempDir::new().expect("a folder");
+    let (copy, docker_program) = (folder.join(script[0]), programs.path().join("docker"));
+    fs::create_dir_all(copy.parent().expect("a folder")).expect("a folder");
+    fs::copy(root().join(script[0]), &copy).expect("copied");
+    fs::write(&docker_program, docker).expect("written");
+    fs::set_permissions(&docker_program, fs::Permissions::from_mode(0o755)).expect("executable");
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.path().display());
+    let output = Command::new(copy).args(&script[1..]).env("PATH", path).output().expect("bash");
+    (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// What `deploy/check` prints with a `docker` of these versions that has buildx or not.
+fn check(version: &str, daemon: &str, compose: &str, buildx: bool) -> (bool, String) {
+    let folder = testkit::TempDir::new().expect("a folder");
+    fs::create_dir(folder.path().join("secrets")).expect("a folder");
     let docker = format!(
         "#!/bin/sh\ncase \"$*\" in\n--version) echo '{version}';;\n'compose version --short') echo {compose};;\n\
-         'buildx version') {buildx};;\nesac\n"
+         'buildx version') {buildx};;\ninfo*) echo {daemon};;\nesac\n"
     );
-    fs::write(folder.join("docker"), docker).expect("written");
-    fs::set_permissions(folder.join("docker"), fs::Permissions::from_mode(0o755)).expect("executable");
-    let path = format!("{}:/usr/bin:/bin", folder.display());
-    let output = Command::new(folder.join("deploy/check")).env("PATH", path).output().expect("bash");
-    fs::remove_dir_all(&folder).expect("removable");
-    (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    run_script(folder.path(), &["deploy/check"], &docker)
 }
 
 #[test]
 fn deploy_check_states_what_is_missing() {
-    for version in ["2.26.0", "v2.40.3", "2.100.1"] {
-        assert!(check("Docker", version, true).0, "{version}");
+    for (daemon, compose) in [("20.10.24", "2.26.0"), ("26.1.5+dfsg1", "v2.40.3"), ("29.0.0", "2.100.1")] {
+        let (ok, printed) = check("Docker", daemon, compose, true);
+        assert!(ok, "{daemon} {compose}: {printed}");
     }
-    for (version, compose, buildx, expected) in [
-        ("Docker", "1.29.2", true, "compose.yaml needs 2.26"),
-        ("Docker", "2.3.3", true, "compose.yaml needs 2.26"),
-        ("Docker", "2.26.1", false, "no buildx"),
-        ("podman", "2.26.1", true, "Podman"),
+    for (version, daemon, compose, buildx, expected) in [
+        ("Docker", "26.1.5", "1.29.2", true, "compose.yaml needs 2.26"),
+        ("Docker", "26.1.5", "2.3.3", true, "compose.yaml needs 2.26"),
+        ("Docker", "20.9.1", "2.26.0", true, "compose.yaml needs 20.10"),
+        ("Docker", "", "2.26.0", true, "does not respond"),
+        ("Docker", "26.1.5", "2.26.1", false, "no buildx"),
+        ("podman", "26.1.5", "2.26.1", true, "Podman"),
     ] {
-        let (ok, printed) = check(version, compose, buildx);
-        assert!(!ok && printed.contains(expected), "{version} {compose} {buildx}: {printed}");
+        let (ok, printed) = check(version, daemon, compose, buildx);
+        assert!(!ok && printed.contains(expected), "{version} {daemon} {compose} {buildx}: {printed}");
     }
-    let page: Value = read("docs/deploying.md").into();
-    assert!(page.to_string().contains("Compose 2.26"), "docs/deploying.md states the versions");
+    let page = read("docs/deploying.md");
+    assert!(page.contains("Docker 20.10") && page.contains("Compose 2.26"), "docs/deploying.md states the versions");
+}
+
+#[test]
+fn deploy_replace_states_that_there_is_nothing_to_replace() {
+    let folder = testkit::TempDir::new().expect("a folder");
+    for (script, expected) in
+        [(&["deploy/replace"][..], "name the services"), (&["deploy/replace", "api"], "api is not running")]
+    {
+        let (ok, printed) = run_script(folder.path(), script, "#!/bin/sh\n");
+        assert!(!ok && printed.contains(expected), "{printed}");
+    }
+}
+
+#[test]
+fn the_example_lists_every_setting() {
+    let (compose, example) = (read("compose.yaml"), read(".env.example"));
+    let used: BTreeSet<_> = compose.split("${").skip(1).filter_map(|rest| Some(rest.split_once(':')?.0)).collect();
+    assert!(used.len() > 20 && used.contains("RUST_LOG"), "{used:?}");
+    for name in used {
+        let is_setting = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{name}="));
+        assert!(example.lines().any(is_setting), ".env.example has no {name}");
+    }
 }
