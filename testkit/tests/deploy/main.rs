@@ -5,6 +5,7 @@
 mod compose;
 mod environment_variables;
 mod network;
+mod release;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
