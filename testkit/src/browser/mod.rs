@@ -132,6 +132,15 @@ impl Browser {
         lock(&self.trusted_origins).push(origin.to_owned());
     }
 
+    /// Lets pages of this origin write to the clipboard, as every browser does on a click but Chromium's headless shell.
+    ///
+    /// # Errors
+    /// When the browser is gone.
+    pub async fn allow_copying(&self, origin: &str) -> Result<()> {
+        let permission = json!({"origin": origin, "permissions": ["clipboardSanitizedWrite"]});
+        self.devtools.call("", "Browser.grantPermissions", permission).await.map(drop)
+    }
+
     /// Requires a console error that contains this text.
     pub fn expect_console_error(&self, part: &str) {
         lock(&self.expected_errors).push(part.to_owned());

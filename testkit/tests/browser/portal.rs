@@ -23,6 +23,7 @@ async fn every_page_is_accessible() -> Result<()> {
     let link = link["id"].as_str().context("an id")?.to_owned();
     let (url, user) = (cluster().await?.portal_url(0), cluster().await?.portal_user(&shop.account, "owner").await?);
     browse(Device::Desktop, async |browser| {
+        browser.allow_copying(&url).await?;
         let tab = browser.tab().await?;
         let page = tab.top();
         tab.open(&url).await?;
