@@ -128,8 +128,8 @@ enum CoreCommand {
     Mock(mock::Command),
 }
 
-/// The most connections to Postgres that a command uses.
-const CONNECTIONS: u32 = 3;
+/// The most connections to Postgres that the doctor uses: a commit that it tries may keep one.
+const DOCTORS_CONNECTIONS: u32 = 2;
 
 /// What the commands share.
 struct Ctl {
@@ -211,9 +211,9 @@ impl Ctl {
     async fn new(actor: Option<&str>, may_be_unreachable: bool) -> Result<Self> {
         let url = config::database_url()?;
         let pool = if may_be_unreachable {
-            db::pool(&url, CONNECTIONS, "ctl")?
+            db::pool(&url, DOCTORS_CONNECTIONS, "ctl")?
         } else {
-            db::command_pool(&url, CONNECTIONS, "ctl").await.context("cannot connect to Postgres")?
+            db::command_pool(&url, "ctl").await.context("cannot connect to Postgres")?
         };
         Ok(Self {
             db: match config::redis_if_any()? {

@@ -17,6 +17,7 @@ use futures_util::future::join_all;
 use queue::{Publisher, Queue};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 pub use batch::{Batcher, Executed, column};
@@ -35,6 +36,9 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an operator's command waits for a connection: longer than a request, because nothing times out meanwhile.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a command waits for its connection before it finds out what may prevent that. A connection takes milliseconds.
+const EXPLAIN_AFTER: Duration = Duration::from_millis(500);
+
 /// How long a command that ends waits for its connections.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -49,16 +53,22 @@ pub fn pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<Pg
     Ok(with_options(max_connections, options(url, name)?, ACQUIRE_TIMEOUT))
 }
 
-/// A pool for an operator's command. Connects at once, so that the error says what prevents it: a pool tries again when
-/// it is refused, and then reports only that time has passed.
+/// A pool of one connection for an operator's command, which does one thing after another: a connection costs more than
+/// most commands. So no command may hold the connection while it takes another. Connects at once and says what prevents
+/// it: a pool tries again when it is refused, and then reports only that time has passed.
 ///
 /// # Errors
 /// The URL is malformed, or Postgres accepts no connection.
-pub async fn command_pool(url: &Secret<String>, max_connections: u32, name: &str) -> Result<PgPool, sqlx::Error> {
+pub async fn command_pool(url: &Secret<String>, name: &str) -> Result<PgPool, sqlx::Error> {
     let options = options(url, name)?;
-    let first = tokio::time::timeout(COMMAND_TIMEOUT, PgConnection::connect_with(&options)).await;
+    let pool = with_options(1, options.clone(), COMMAND_TIMEOUT);
+    if let Ok(first) = timeout(EXPLAIN_AFTER, pool.acquire()).await {
+        drop(first?);
+        return Ok(pool);
+    }
+    let first = timeout(COMMAND_TIMEOUT, PgConnection::connect_with(&options)).await;
     first.map_err(|_| sqlx::Error::PoolTimedOut)??.close().await?;
-    Ok(with_options(max_connections, options, COMMAND_TIMEOUT))
+    Ok(pool)
 }
 
 /// Opens a quarter of the pool's connections, so that the first requests do not wait for a busy Postgres to start them. A
@@ -90,7 +100,7 @@ pub fn async_commit_pool(url: &Secret<String>, max_connections: u32, name: &str)
 /// Closes the connections of a command that ends; Postgres logs those that end otherwise. Does not wait for one whose
 /// statement hangs, as commits do without the synchronous standby.
 pub async fn close(pool: &PgPool) {
-    let _ = tokio::time::timeout(CLOSE_TIMEOUT, pool.close()).await;
+    let _ = timeout(CLOSE_TIMEOUT, pool.close()).await;
 }
 
 fn options(url: &Secret<String>, name: &str) -> Result<PgConnectOptions, sqlx::Error> {

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use foundation::actor::Actor;
 use foundation::calendar::TimeZone;
 use foundation::clock::Clock;
+use foundation::db::begin;
 use foundation::email::is_internet_email;
 use foundation::web_url::WebOrigin;
 use serde_json::{Value, json};
@@ -174,24 +175,27 @@ impl AccountArgs {
 
 /// Runs a subcommand. A change and its audit record are committed together.
 pub(super) async fn run(db: &PgPool, command: Command, actor: &Actor) -> Result<Value> {
-    let mut tx = foundation::db::begin(db).await?;
+    // The command has one connection, so each transaction begins when nothing else is read.
+    let mut tx;
     let (action, username, printed) = match command {
         Command::Create(create) => {
-            let now = Clock::system().now();
-            let keys =
-                accounts::create(&mut tx, &checked_keys(db).await?, &create.username, &create.settings(), now).await;
+            let (now, crypto) = (Clock::system().now(), checked_keys(db).await?);
+            tx = begin(db).await?;
+            let keys = accounts::create(&mut tx, &crypto, &create.username, &create.settings(), now).await;
             let keys = keys.context("cannot create the account; the user name may be taken")?;
             ("account.create", create.username.clone(), Some(keys_json(&create.username, &keys)))
         }
         Command::Set(set) => {
+            tx = begin(db).await?;
             if !accounts::set(&mut tx, &set.username, &set.settings()).await? {
                 bail!("account {} does not exist", set.username);
             }
             ("account.set", set.username, None)
         }
         Command::RotateKeys(rotate) => {
-            let keys =
-                accounts::rotate_keys(&mut tx, &checked_keys(db).await?, &rotate.username, rotate.grace()).await?;
+            let crypto = checked_keys(db).await?;
+            tx = begin(db).await?;
+            let keys = accounts::rotate_keys(&mut tx, &crypto, &rotate.username, rotate.grace()).await?;
             let keys = keys.with_context(|| format!("account {} does not exist", rotate.username))?;
             ("account.rotate_keys", rotate.username.clone(), Some(keys_json(&rotate.username, &keys)))
         }

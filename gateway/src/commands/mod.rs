@@ -113,7 +113,7 @@ pub async fn run() -> Result<()> {
 /// # Errors
 /// The command failed.
 pub async fn operate(command: Operate, actor: &Actor) -> Result<Value> {
-    let db = db::command_pool(&config::database_url()?, 2, "gateway").await.context("cannot connect to Postgres")?;
+    let db = db::command_pool(&config::database_url()?, "gateway").await.context("cannot connect to Postgres")?;
     let result = perform(&db, command, actor).await;
     db::close(&db).await;
     result

@@ -1,6 +1,6 @@
 //! Explains why an invoice is not collected.
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
 use domain::accounts;
 use domain::invoices::{self, Invoice, Status};
@@ -86,7 +86,7 @@ async fn scheduled(db: &PgPool, invoice: &Invoice, now: Timestamp, why: &mut Vec
             "A charge for it has not been returned, and nothing is charged until it is: ctl anomalies list".to_owned(),
         );
     }
-    let card = card(db, invoice).await?;
+    let card = card(&mut connection, invoice).await?;
     match invoice.next_attempt_at {
         Some(at) if at <= now => why.push(format!("An attempt has been due since {at}.")),
         Some(at) => why.push(format!("The next attempt is made at {at}, by the account's clock.")),
@@ -110,7 +110,7 @@ async fn scheduled(db: &PgPool, invoice: &Invoice, now: Timestamp, why: &mut Vec
     Ok(())
 }
 
-async fn card(db: &PgPool, invoice: &Invoice) -> Result<Option<Card>> {
+async fn card(db: &mut PgConnection, invoice: &Invoice) -> Result<Option<Card>> {
     let row = sqlx::query_as!(
         Card,
         r#"SELECT m.id, m.brand, m.last4, m.status = 'active' AS "is_active!", $3::uuid IS NULL AS "is_default!"

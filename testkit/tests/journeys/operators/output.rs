@@ -1,10 +1,34 @@
-//! The output of `ctl`: tables by default, no error when stdout is closed, and no characters that control a terminal.
+//! The output of `ctl`: tables by default, no error when stdout is closed, and no characters that control a terminal. Also
+//! what it costs.
 
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
+use sqlx::{Connection as _, PgConnection};
+use testkit::Cluster;
 
 use crate::support::{cluster, merchant, uuid};
+
+/// A connection costs Postgres more than most commands do.
+#[tokio::test]
+async fn a_command_uses_one_connection() -> Result<()> {
+    let cluster = Cluster::builder().start().await?;
+    let mut owner = PgConnection::connect(cluster.database_url()).await?;
+    let limit = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I CONNECTION LIMIT 1', current_database()); END $$";
+    sqlx::query(limit).execute(&mut owner).await?;
+    owner.close().await?;
+    let account = cluster.account_with(&["--mode", "test", "--provider", "mock"]).await?.id;
+    for command in [
+        &["accounts", "set", &account, "--name", "Renamed"][..],
+        &["mock", "set", &account, "--reject"],
+        &["keys", "create", "--account", &account, "--kind", "secret"],
+        &["audit", "list"],
+        &["reencrypt"],
+    ] {
+        cluster.ctl(command).await?;
+    }
+    Ok(())
+}
 
 #[tokio::test]
 async fn a_closed_stdout_is_not_an_error() -> Result<()> {
