@@ -119,6 +119,11 @@ impl Postgres {
         format!("postgres://{USER}:{}@127.0.0.1:{}/{name}", self.password, self.launch.port)
     }
 
+    /// The password of the superuser.
+    pub(crate) fn password(&self) -> &str {
+        &self.password
+    }
+
     /// The port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {

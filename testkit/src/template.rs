@@ -9,9 +9,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use sqlx::Connection as _;
 
 use crate::{
-    postgres::{self, Postgres},
+    postgres::{self, Postgres, admin, execute},
     process::target_folder,
     roles::Roles,
     tools,
@@ -75,8 +76,27 @@ async fn made(folder: &Path) -> Result<PathBuf> {
         let url = postgres.url(DATABASE);
         migrations::run(&url).await?;
         Roles::of(&url, ROLES_PASSWORD)?.grant().await?;
+        hash_passwords_with_md5(&postgres).await?;
         postgres.stop().await?;
         fs::rename(unfinished, &made)?;
     }
     Ok(made)
+}
+
+/// Tests open tens of thousands of connections, and to check a password by SCRAM costs Postgres as much processor time as
+/// all else of a new connection.
+async fn hash_passwords_with_md5(postgres: &Postgres) -> Result<()> {
+    let mut admin = admin(&postgres.url("postgres")).await?;
+    let own = postgres.password();
+    let set = format!(
+        r"SET password_encryption = 'md5';
+          ALTER ROLE CURRENT_USER PASSWORD '{own}';
+          DO $$ DECLARE role text; BEGIN
+              FOR role IN SELECT rolname FROM pg_roles WHERE rolname LIKE 'payments\_%' LOOP
+                  EXECUTE format('ALTER ROLE %I PASSWORD %L', role, '{ROLES_PASSWORD}');
+              END LOOP;
+          END $$"
+    );
+    execute(&mut admin, set).await?;
+    Ok(admin.close().await?)
 }
