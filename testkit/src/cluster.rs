@@ -422,6 +422,12 @@ impl Cluster {
         }
         environment.extend(self.environment.clone());
         environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| "http://127.0.0.1:9".to_owned());
+        // Each connection prepares each statement, and a pool uses its connections in turn. What has a server of its own is
+        // measured or loaded as in production.
+        if self.postgres.is_none() {
+            let pool = if kind == ProcessKind::Scheduler { "4" } else { "8" };
+            environment.entry("DATABASE_POOL".to_owned()).or_insert_with(|| pool.to_owned());
+        }
         let log = self.logs.join(format!("{}-{index}.log", kind.name()));
         self.processes.push(Process::spawn(&self.programs, kind, index, environment, log)?);
         Ok(())

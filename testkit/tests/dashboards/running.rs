@@ -36,7 +36,9 @@ async fn start_prometheus(cluster: &Cluster, directory: &Path) -> Result<Prometh
 
 #[tokio::test]
 async fn every_panel_rule_command_and_query_works_on_a_running_system() -> Result<()> {
-    let mut cluster = Cluster::builder().api(1).portal(1).worker(1).scheduler(1).gateway(1).start().await?;
+    let cluster = Cluster::builder().api(1).portal(1).worker(1).scheduler(1).gateway(1);
+    // As in production: a rule watches how much of the pool is used.
+    let mut cluster = cluster.env("DATABASE_POOL", "16").start().await?;
     let directory = TempDir::new()?;
     let prometheus = start_prometheus(&cluster, directory.path()).await?;
     load::drive(&mut cluster).await?;

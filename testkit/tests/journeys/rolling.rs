@@ -145,7 +145,7 @@ async fn replace_all(cluster: &mut Cluster, balancer: &Balancer) -> Result<()> {
 #[tokio::test]
 async fn no_request_fails_during_a_rolling_restart() -> Result<()> {
     let builder = Cluster::builder().api(APIS).worker(2).scheduler(2);
-    let mut cluster = builder.env("DRAIN_MS", DRAIN_MS).start().await?;
+    let mut cluster = builder.env("DRAIN_MS", DRAIN_MS).env("DATABASE_POOL", "16").start().await?;
     let merchant = Merchant::new(&cluster).await?;
     let balancer = Balancer::new(&cluster, &merchant.account.secret_key)?;
     let loads = try_join_all((0..CLIENTS).map(|client| balancer.load(client)));

@@ -17,7 +17,7 @@ async fn unpaid(merchant: &Merchant) -> Result<i64> {
 
 #[tokio::test]
 async fn hundreds_of_invoices_are_charged_once_each_despite_crashes() -> Result<()> {
-    let mut cluster = Cluster::builder().api(2).worker(2).scheduler(4).start().await?;
+    let mut cluster = Cluster::builder().api(2).worker(2).scheduler(4).env("DATABASE_POOL", "16").start().await?;
     let merchant = Merchant::new(&cluster).await?;
     merchant.mock(&cluster, &["--latency-ms", "20"]).await?;
     let (customer, _) = customer_with(&merchant, "tok_ok").await?;

@@ -26,7 +26,7 @@ fn percentile(sorted: &[u128], percent: usize) -> u128 {
 #[tokio::test]
 async fn a_storm_is_delivered_to_every_responding_endpoint() -> Result<()> {
     let events: usize = env::var("STORM_EVENTS").map_or(Ok(150), |count| count.parse())?;
-    let mut cluster = Cluster::builder().api(1).worker(2).scheduler(1).start().await?;
+    let mut cluster = Cluster::builder().api(1).worker(2).scheduler(1).env("DATABASE_POOL", "16").start().await?;
     let receiver = Receiver::start(|request| match request.path.starts_with("/silent") {
         true => Reply::Silence,
         // Slow enough for some attempts to be in flight at any time.

@@ -19,7 +19,7 @@ const AT_ONCE: usize = 25;
 /// A second, unwanted charge.
 const SECOND: &str = "mock_0123456789abcdef01234567";
 
-/// Creates invoices of one customer that are due at once, as many at a time as the api has connections for.
+/// Creates invoices of one customer that are due at once, many at a time.
 async fn due_invoices(merchant: &Merchant, customer: &str, count: usize) -> Result<Vec<String>> {
     let mut due = Vec::new();
     while due.len() < count {

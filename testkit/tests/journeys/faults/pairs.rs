@@ -11,7 +11,7 @@ use crate::support::{Load, Merchant};
 
 #[tokio::test]
 async fn two_workers_and_two_schedulers_charge_once() -> Result<()> {
-    let mut cluster = Cluster::builder().api(1).worker(2).scheduler(2).start().await?;
+    let mut cluster = Cluster::builder().api(1).worker(2).scheduler(2).env("DATABASE_POOL", "16").start().await?;
     let merchant = Merchant::new(&cluster).await?;
     merchant.mock(&cluster, &["--latency-ms", "300"]).await?;
     let load = Load::new(&merchant, 8, 8);

@@ -282,7 +282,7 @@ async fn deadlocks(cluster: &Cluster) -> Result<i64> {
 #[tokio::test]
 #[ignore = "runs every pair of 23 commands"]
 async fn concurrent_commands_do_not_deadlock() -> Result<()> {
-    let cluster = Cluster::builder().api(1).worker(2).scheduler(3).start().await?;
+    let cluster = Cluster::builder().api(1).worker(2).scheduler(3).env("DATABASE_POOL", "16").start().await?;
     let db = PgPoolOptions::new().max_connections(8).connect(cluster.database_url()).await?;
     let pairs: Vec<_> = (0..COMMANDS.len())
         .flat_map(|one| (one..COMMANDS.len()).map(move |other| (COMMANDS[one], COMMANDS[other])))
@@ -327,7 +327,13 @@ const ATTEMPTS: usize = 100;
 /// retried, so most requests still succeed, but not one that is aborted again and again.
 #[tokio::test]
 async fn without_the_lock_order_commands_deadlock() -> Result<()> {
-    let cluster = Cluster::builder().api(2).worker(1).env("DISABLED_RULES", "lock_order").start().await?;
+    let cluster = Cluster::builder()
+        .api(2)
+        .worker(1)
+        .env("DISABLED_RULES", "lock_order")
+        .env("DATABASE_POOL", "16")
+        .start()
+        .await?;
     let db = PgPoolOptions::new().max_connections(8).connect(cluster.database_url()).await?;
     let merchant = Merchant::new(&cluster).await?;
     let templates = Templates::of(&merchant).await?;

@@ -65,7 +65,7 @@ async fn assert_each_day_billed_once(merchant: &Merchant, recurring: usize, cycl
 
 #[tokio::test]
 async fn many_schedulers_produce_each_invoice_once() -> Result<()> {
-    let cluster = Cluster::builder().api(1).scheduler(4).start().await?;
+    let cluster = Cluster::builder().api(1).scheduler(4).env("DATABASE_POOL", "16").start().await?;
     let merchants = [merchant_in(&cluster).await?, merchant_in(&cluster).await?];
     let mut made = Vec::new();
     for merchant in &merchants {
