@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{
     Account, Client, Database, GatewayAccount, Postgres, Process, ProcessKind, Redis, TempDir,
     account::{CommandOutput, ctl_output, ctl_with_closed_stdout, run, run_ctl},
-    database::postgres_with_database,
+    database::{migrate_gateway, postgres_with_database},
     files::random_hex,
     gateway_account::{self, run_gateway},
     ports,
@@ -111,16 +111,21 @@ impl Builder {
     pub async fn start(mut self) -> Result<Cluster> {
         let directory = if self.durable { TempDir::new() } else { TempDir::in_memory() }?;
         let programs = self.release.as_deref().map_or_else(Programs::own, |folder| Ok(Programs::in_folder(folder)))?;
+        // A test that names another database, or another route to its own, passes the owner's URL.
+        let given_url = self.environment.remove("DATABASE_URL");
+        let has_gateway = self.counts[ProcessKind::Gateway as usize] > 0;
+        let copies_gateway = has_gateway && !self.own_postgres && given_url.is_none();
         let (url, postgres, database) = if self.own_postgres {
             let folder = self.postgres_in.unwrap_or_else(|| directory.path().join("postgres"));
             let (url, postgres) = postgres_with_database(&folder, self.durable, self.release.is_none()).await?;
             (url, Some(postgres), None)
         } else {
-            let database = Database::create().await?;
+            let database = match copies_gateway {
+                true => Database::create_with_gateway(&programs).await?,
+                false => Database::create().await?,
+            };
             (database.url().to_owned(), None, Some(database))
         };
-        // A test that names another database, or another route to its own, passes the owner's URL.
-        let given_url = self.environment.remove("DATABASE_URL");
         let is_migrated = self.release.is_none() && given_url.is_none();
         let owner = given_url.unwrap_or(url);
         let roles = match &self.release {
@@ -140,8 +145,8 @@ impl Builder {
             environment.insert(folder.to_owned(), mail.display().to_string());
         }
         environment.extend(self.environment);
-        if self.counts[ProcessKind::Gateway as usize] > 0 {
-            run(&programs.path(ProcessKind::Gateway.name())?, &roles.migration_environment(), &["migrate"]).await?;
+        if has_gateway && !copies_gateway {
+            migrate_gateway(&programs, &roles).await?;
         }
         environment.extend(roles.program_environment());
         let mut cluster = Cluster {
@@ -236,8 +241,7 @@ impl Cluster {
     pub(crate) async fn migrate_to(&mut self, programs: &Programs) -> Result<()> {
         run(&programs.path("migrate")?, &self.roles.migration_environment(), &[]).await?;
         if self.of_kind(ProcessKind::Gateway).count() > 0 {
-            run(&programs.path(ProcessKind::Gateway.name())?, &self.roles.migration_environment(), &["migrate"])
-                .await?;
+            migrate_gateway(programs, &self.roles).await?;
         }
         self.programs = programs.clone();
         Ok(())

@@ -10,12 +10,17 @@ use anyhow::Result;
 use tokio::{runtime, sync::OnceCell};
 
 use crate::{
+    account::run,
     files::TempDir,
     postgres::{self, Postgres, admin, execute},
+    process::{ProcessKind, Programs},
     redis::{self, Redis},
+    roles::Roles,
     template,
 };
 
+/// As the template, with the schema of the card gateway.
+const TEMPLATE_WITH_GATEWAY: &str = "template_with_gateway";
 /// The database of a cluster with a server of its own.
 const OF_CLUSTER: &str = "payments";
 
@@ -59,10 +64,26 @@ impl Database {
     /// # Errors
     /// When Postgres does not start or rejects the statement.
     pub async fn create() -> Result<Self> {
+        Self::copy(&shared().await?.postgres, template::DATABASE).await
+    }
+
+    /// As [`Database::create`], with the card gateway's schema, which is made once in this process.
+    pub(crate) async fn create_with_gateway(programs: &Programs) -> Result<Self> {
+        static MADE: OnceCell<()> = OnceCell::const_new();
+        let postgres = &shared().await?.postgres;
+        let make = || async {
+            copy_database(postgres, template::DATABASE, TEMPLATE_WITH_GATEWAY).await?;
+            let roles = Roles::of(&postgres.url(TEMPLATE_WITH_GATEWAY), template::ROLES_PASSWORD)?;
+            migrate_gateway(programs, &roles).await
+        };
+        MADE.get_or_try_init(make).await?;
+        Self::copy(postgres, TEMPLATE_WITH_GATEWAY).await
+    }
+
+    async fn copy(postgres: &Postgres, template: &str) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let postgres = &shared().await?.postgres;
-        create_from_template(postgres, &name).await?;
+        copy_database(postgres, template, &name).await?;
         Ok(Self { url: postgres.url(&name), admin_url: postgres.url("postgres"), name })
     }
 
@@ -96,7 +117,7 @@ pub(crate) async fn postgres_with_database(
     let options = postgres::Options { durable, ..postgres::Options::default() };
     let postgres = if is_migrated {
         let postgres = template::start(folder, options).await?;
-        create_from_template(&postgres, OF_CLUSTER).await?;
+        copy_database(&postgres, template::DATABASE, OF_CLUSTER).await?;
         postgres
     } else {
         let postgres = Postgres::start(folder, options).await?;
@@ -106,8 +127,12 @@ pub(crate) async fn postgres_with_database(
     Ok((postgres.url(OF_CLUSTER), postgres))
 }
 
-async fn create_from_template(postgres: &Postgres, name: &str) -> Result<()> {
-    let template = template::DATABASE;
+/// Makes the schema of the card gateway in the database of these roles.
+pub(crate) async fn migrate_gateway(programs: &Programs, roles: &Roles) -> Result<()> {
+    run(&programs.path(ProcessKind::Gateway.name())?, &roles.migration_environment(), &["migrate"]).await.map(drop)
+}
+
+async fn copy_database(postgres: &Postgres, template: &str, name: &str) -> Result<()> {
     let mut admin = admin(&postgres.url("postgres")).await?;
     // Copying files is faster than writing the copy to the WAL, which tests never replay.
     execute(&mut admin, format!("CREATE DATABASE \"{name}\" TEMPLATE {template} STRATEGY file_copy")).await
