@@ -429,7 +429,10 @@ impl Cluster {
         // Each connection prepares each statement, and a pool uses its connections in turn. What has a server of its own is
         // measured or loaded as in production.
         if self.postgres.is_none() {
-            let pool = if kind == ProcessKind::Scheduler { "4" } else { "8" };
+            let pool = match kind {
+                ProcessKind::Scheduler | ProcessKind::Portal => "4",
+                ProcessKind::Api | ProcessKind::Worker | ProcessKind::Gateway => "6",
+            };
             environment.entry("DATABASE_POOL".to_owned()).or_insert_with(|| pool.to_owned());
         }
         let log = self.logs.join(format!("{}-{index}.log", kind.name()));
