@@ -4,6 +4,7 @@
 //! states how much it must at least have read.
 
 mod import_cycles;
+mod manifests;
 mod paths;
 
 use std::collections::{BTreeMap, BTreeSet};
