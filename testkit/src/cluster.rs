@@ -426,8 +426,8 @@ impl Cluster {
         }
         environment.extend(self.environment.clone());
         environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| "http://127.0.0.1:9".to_owned());
-        // Each connection prepares each statement, and a pool uses its connections in turn. What has a server of its own is
-        // measured or loaded as in production.
+        // Each connection prepares each statement, and a pool uses its connections in turn. What has a server of its own
+        // is measured or loaded as in production.
         if self.postgres.is_none() {
             let pool = match kind {
                 ProcessKind::Scheduler | ProcessKind::Portal => "4",

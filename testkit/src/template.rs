@@ -83,8 +83,8 @@ async fn made(folder: &Path) -> Result<PathBuf> {
     Ok(made)
 }
 
-/// Tests open tens of thousands of connections, and to check a password by SCRAM costs Postgres as much processor time as
-/// all else of a new connection.
+/// Tests open thousands of connections, and to check a password by SCRAM costs Postgres as much processor time as all
+/// else of a new connection.
 async fn hash_passwords_with_md5(postgres: &Postgres) -> Result<()> {
     let mut admin = admin(&postgres.url("postgres")).await?;
     let own = postgres.password();

@@ -36,7 +36,7 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an operator's command waits for a connection: longer than a request, because nothing times out meanwhile.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a command waits for its connection before it finds out what may prevent that. A connection takes milliseconds.
+/// How long a command waits for its connection before it finds out what prevents that. A connection takes milliseconds.
 const EXPLAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// How long a command that ends waits for its connections.

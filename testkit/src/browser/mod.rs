@@ -132,7 +132,7 @@ impl Browser {
         lock(&self.trusted_origins).push(origin.to_owned());
     }
 
-    /// Lets pages of this origin write to the clipboard, as every browser does on a click but Chromium's headless shell.
+    /// Lets pages of this origin write to the clipboard. Other browsers than Chromium's headless shell do so on a click.
     ///
     /// # Errors
     /// When the browser is gone.

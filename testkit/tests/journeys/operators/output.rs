@@ -1,5 +1,5 @@
-//! The output of `ctl`: tables by default, no error when stdout is closed, and no characters that control a terminal. Also
-//! what it costs.
+//! The output of `ctl`: tables by default, no error when stdout is closed, and no characters that control a terminal.
+//! Also that a command uses one connection.
 
 use std::collections::BTreeSet;
 
