@@ -5,6 +5,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep};
 
+use crate::pause_after;
+
 /// Longer than any working operation takes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -18,15 +20,15 @@ pub async fn eventually<T>(poll: impl AsyncFnMut() -> Result<Option<T>>) -> Resu
 
 /// Polls until the closure returns a value. Errors count as not yet: pages come and go.
 pub(super) async fn wait_until<T>(what: &str, mut poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    let end = Instant::now() + TIMEOUT;
+    let began = Instant::now();
     loop {
         let result = poll().await;
         if let Ok(Some(value)) = result {
             return Ok(value);
         }
-        if Instant::now() >= end {
+        if began.elapsed() >= TIMEOUT {
             bail!("timed out waiting for {what}; the last poll returned {:?}", result.err());
         }
-        sleep(Duration::from_millis(20)).await;
+        sleep(pause_after(began.elapsed())).await;
     }
 }

@@ -29,13 +29,19 @@ async fn lose_responses(merchant: &Merchant, cluster: &Cluster, count: &str) -> 
 
 /// Waits until `count` operations of this merchant need manual review, and returns them.
 async fn manual_reviews(cluster: &Cluster, merchant: &Merchant, count: usize) -> Result<Vec<Value>> {
+    let waiting = "SELECT count(*) FROM operations
+                   WHERE account_id = $1 AND state = 'unknown' AND next_push_at IS NULL";
+    // Each start of ctl takes longer than many polls of this.
     eventually("operations that need manual review", async || {
-        let listed = cluster.ctl(&["operations", "list", "--unknown", "--account", &merchant.account.id]).await?;
-        let rows = listed["operations"].as_array().context("a list")?;
-        let rows: Vec<_> = rows.iter().filter(|row| row["waits_for"] == "an operator").cloned().collect();
-        Ok((rows.len() == count).then_some(rows))
+        let found = sqlx::query_scalar::<_, i64>(waiting).bind(merchant.books.account);
+        Ok((found.fetch_one(&merchant.books.db).await? == i64::try_from(count)?).then_some(()))
     })
-    .await
+    .await?;
+    let listed = cluster.ctl(&["operations", "list", "--unknown", "--account", &merchant.account.id]).await?;
+    let rows = listed["operations"].as_array().context("a list")?;
+    let rows: Vec<_> = rows.iter().filter(|row| row["waits_for"] == "an operator").cloned().collect();
+    assert_eq!(rows.len(), count, "{listed}");
+    Ok(rows)
 }
 
 /// The only operation of this merchant that needs manual review.

@@ -1,6 +1,6 @@
 //! `ctl payments why` and `ctl invoices why` explain the state of a payment or invoice.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tokio::join;
 
@@ -74,13 +74,12 @@ async fn verdicts_state_the_next_step() -> Result<()> {
     assert!(verdict(&held).await?.contains("cancelled before it settled"));
     merchant.mock(cluster, &["--class", "B", "--latency-ms", "9000"]).await?;
     let check_in_progress = async {
-        let in_progress = eventually("a request in flight", async || {
-            let listed = cluster.ctl(&["operations", "list", "--account", &merchant.account.id]).await?;
-            let row = listed["operations"].as_array().and_then(|rows| rows.first()).cloned();
-            Ok(row.filter(|row| row["state"] == "sending"))
-        });
-        let in_progress = in_progress.await?;
-        let verdict = verdict(&text(&in_progress, "payment")).await?;
+        let sending = async || Ok((merchant.books.in_flight().await? == 1).then_some(()));
+        eventually("a request in flight", sending).await?;
+        let listed = cluster.ctl(&["operations", "list", "--account", &merchant.account.id]).await?;
+        let in_progress = listed["operations"].as_array().and_then(|rows| rows.first()).context("an operation")?;
+        assert_eq!(in_progress["state"], "sending", "{listed}");
+        let verdict = verdict(&text(in_progress, "payment")).await?;
         assert!(verdict.contains("has been in progress since"), "{verdict}");
         merchant.mock(cluster, &["--latency-ms", "0"]).await
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use futures_util::future::try_join_all;
+use testkit::pause_after;
 use tokio::time::{Instant, sleep};
 
 /// Only broken code takes longer: the system promises to recover within a minute of the last fault.
@@ -13,16 +14,16 @@ const TIMEOUT: Duration = Duration::from_secs(75);
 
 /// Polls until `poll` returns a value. Errors are retried, because servers may be down.
 pub(crate) async fn eventually<T>(what: &str, mut poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    let until = Instant::now() + TIMEOUT;
+    let began = Instant::now();
     loop {
         let result = poll().await;
         if let Ok(Some(value)) = result {
             return Ok(value);
         }
-        if Instant::now() >= until {
+        if began.elapsed() >= TIMEOUT {
             bail!("timed out waiting for {what}; last error: {:?}", result.err());
         }
-        sleep(Duration::from_millis(50)).await;
+        sleep(pause_after(began.elapsed())).await;
     }
 }
 
