@@ -20,6 +20,7 @@ impl Network {
     pub(super) fn cluster(&self) -> Result<Builder> {
         let mut url = reqwest::Url::parse(self.database.url())?;
         url.set_port(Some(self.proxy.port())).ok().context("a port")?;
-        Ok(Cluster::builder().env("DATABASE_URL", url.as_str()))
+        // Connections that hang are those of a pool as in production.
+        Ok(Cluster::builder().env("DATABASE_URL", url.as_str()).env("DATABASE_POOL", "16"))
     }
 }
