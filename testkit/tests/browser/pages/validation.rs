@@ -14,7 +14,7 @@ type Mistake = fn(Card) -> Card;
 /// Mistakes, each with the input that is marked and its message.
 const MISTAKES: [(Mistake, &str, &str); 5] = [
     (|valid| Card { number: "4242424242424241", ..valid }, "#card-number", "card number"),
-    (|valid| Card { number: "4242", ..valid }, "#card-number", "card number"),
+    (|valid| Card { number: "4242 4242 42", ..valid }, "#card-number", "card number"),
     (|valid| Card { expiry: "0120", ..valid }, "#card-expiry", "expired"),
     (|valid| Card { expiry: "1339", ..valid }, "#card-expiry", "expiry date"),
     (|valid| Card { code: "73", ..valid }, "#card-cvc", "security code"),
