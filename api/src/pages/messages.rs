@@ -2,6 +2,7 @@
 
 use domain::payments::{ChargeReturn, Payment, Status};
 use engine::PageState;
+use engine::PayPage;
 use providers::DeclineCode;
 use texts::Texts;
 
@@ -28,6 +29,18 @@ pub(super) fn of_payment(texts: &Texts, payment: &Payment, state: PageState) -> 
     };
     let hint = (state == PageState::Open).then(|| texts.try_again());
     Some([Some(outcome), hint].into_iter().flatten().collect())
+}
+
+/// As [`of_payment`], of a payment on this page. A card that must be saved first may be declined because the payer cannot
+/// confirm that with the bank.
+pub(super) fn on_page(texts: &Texts, page: &PayPage, payment: &Payment) -> Option<Vec<String>> {
+    let mut lines = of_payment(texts, payment, page.state)?;
+    let code = payment.decline_code.as_deref().and_then(DeclineCode::of_name);
+    let is_unconfirmed = matches!(code, Some(DeclineCode::AuthenticationRequired));
+    if is_unconfirmed && page.offers_renewals && page.state == PageState::Open {
+        lines.push(texts.declined_saving());
+    }
+    Some(lines)
 }
 
 /// Lost and stolen cards get the general message: the payer may be the thief. Only the merchant sees the reason.

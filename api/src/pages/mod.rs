@@ -159,8 +159,12 @@ async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result
     let payer = client_address(&request).to_canonical();
     let fields = posted_form::read(request).await?;
     let tip_selected = posted_form::value(&fields, "tip").is_some();
+    let renewals_selected = posted_form::value(&fields, "renewals").is_some();
     let show_again = async |status, message| match (sender, message) {
-        (Sender::Form, message) => render(app, address, reader, status, &FormState { message, tip_selected }).await,
+        (Sender::Form, message) => {
+            let form = FormState { message, tip_selected, renewals_selected };
+            render(app, address, reader, status, &form).await
+        }
         (Sender::Script, Some(message)) => Ok(sender.response(status, Reply::ShowMessage(&[message]))),
         (Sender::Script, None) => Ok(sender.response(status, Reply::GoTo(&reader.page(token)))),
     };
@@ -170,7 +174,7 @@ async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result
     };
     // 0 never matches the displayed total, so an invalid number is rejected.
     let total = posted_form::value(&fields, "amount").map(|amount| whole_number(&amount).unwrap_or(0));
-    let submission = PaySubmission { token: &card, tips: tip_selected, total };
+    let submission = PaySubmission { token: &card, tips: tip_selected, renewals: renewals_selected, total };
     // The address of a load balancer does not identify the payer.
     let payer_address = is_public(payer).then(|| payer.to_string());
     let origin = Origin { payer_address, ..app.origin(None) };
@@ -229,7 +233,7 @@ async fn payment_response(
             Ok(page) => {
                 // The payment may have changed since, and this message is final: the page is not loaded again.
                 let current = page.payment.as_ref().unwrap_or(payment);
-                let lines = messages::of_payment(reader.texts(), current, page.state);
+                let lines = messages::on_page(reader.texts(), &page, current);
                 if let Some(lines) = lines.filter(|_| page.state == PageState::Open) {
                     return Ok(sender.response(StatusCode::OK, Reply::ShowMessage(&lines)));
                 }

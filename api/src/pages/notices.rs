@@ -14,7 +14,7 @@ use crate::html::{MERCHANT, with_merchant_text};
 pub(super) fn notices(reader: Reader, page: &PayPage, message: Option<&str>) -> Markup {
     let texts = reader.texts();
     let own = page.payment.as_ref();
-    let failure = own.and_then(|payment| messages::of_payment(texts, payment, page.state));
+    let failure = own.and_then(|payment| messages::on_page(texts, page, payment));
     let action = own.and_then(action_of);
     html! {
         @if let Some(message) = message { (failed(&[message.to_owned()])) }

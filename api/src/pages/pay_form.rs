@@ -9,12 +9,13 @@ use super::totals::Totals;
 use crate::elements::{CardTokenizationConfig, FormPurpose};
 use crate::html::{MERCHANT, with_merchant_text};
 
-/// Renders the form.
+/// Renders the form. `renewals_selected` is `None` if the page does not offer to use the card for renewals.
 pub(super) fn form(
     reader: Reader,
     payee: &Payee,
     tokenization_config: &CardTokenizationConfig,
     totals: &Totals,
+    renewals_selected: Option<bool>,
 ) -> Markup {
     let texts = reader.texts();
     let safety = match tokenization_config {
@@ -32,6 +33,12 @@ pub(super) fn form(
             label.choice {
                 input type="checkbox" id="tip" name="tip" value="1" autocomplete="off" checked[totals.tip_selected];
                 span { (texts.add_tip(tip.text())) }
+            }
+        }
+        @if let Some(selected) = renewals_selected {
+            label.choice {
+                input type="checkbox" id="renewals" name="renewals" value="1" autocomplete="off" checked[selected];
+                span { (texts.use_for_renewals()) }
             }
         }
         // The script enables it: without it, a click would lose what was entered.

@@ -25,6 +25,7 @@ pub(super) struct FormState {
     /// Why the submission failed.
     pub(super) message: Option<String>,
     pub(super) tip_selected: bool,
+    pub(super) renewals_selected: bool,
 }
 
 /// Returns the title and the body of the page. Without a `tokenization_config` there is no form.
@@ -38,13 +39,16 @@ pub(super) fn render(
     let PayPage { payee, payable, state, .. } = page;
     let totals = Totals::of(reader, page, form_state.tip_selected);
     let form = tokenization_config.zip(totals.as_ref()).filter(|_| *state == PageState::Open);
+    let renewals_selected = page.offers_renewals.then_some(form_state.renewals_selected);
     let body = html! {
         @if payee.mode == Mode::Test { p.test { (reader.texts().test_mode()) } }
         (notices(reader, page, form_state.message.as_deref()))
         (receipt(reader, page, token))
         (about(reader, page, token, form.map(|(_, totals)| totals)))
         @match (form, *state) {
-            (Some((tokenization_config, totals)), _) => (pay_form::form(reader, payee, tokenization_config, totals)),
+            (Some((tokenization_config, totals)), _) => {
+                (pay_form::form(reader, payee, tokenization_config, totals, renewals_selected))
+            },
             (None, PageState::Open) => (pay_form::no_form(reader, payee, tokenization_config.is_some())),
             (None, _) => {},
         }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::ambiguous_commit::AmbiguousCommit;
 use crate::charge::intents::{Intent, insert_intents};
+use crate::charge::renewal_card;
 use domain::accounts::{self, Mode, Payee};
 use domain::checkout;
 use domain::customers;
@@ -17,11 +18,12 @@ use domain::modifiers::{AppliedModifiers, Modifiers, Parts, TotalTooLarge};
 use domain::operations::Origin;
 use domain::payment_links::{self, PaymentLink};
 use domain::payments::{self, Live, NewPayment, Payment};
+use domain::subscriptions;
 use foundation::crypto::KeyRing;
 use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::failpoint;
-use foundation::id::{AccountId, CustomerId, OperationId, PaymentId, ProviderAccountId};
+use foundation::id::{AccountId, CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
 use foundation::money::Money;
 use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
@@ -178,6 +180,8 @@ pub struct PayPage {
     pub paid_by: Option<Payment>,
     /// The name of the invoice's customer.
     pub billed_to: Option<String>,
+    /// Whether the payer's card can be saved, to be charged for the renewals of the invoice's subscription.
+    pub offers_renewals: bool,
     /// The amounts that the account adds: surcharge, tax, tip.
     modifiers: Modifiers,
     /// The account's time when it was read.
@@ -221,10 +225,12 @@ pub async fn open_page(
     let now = accounts::now(&mut *snapshot, account, at).await?;
     let state = state(&mut snapshot, &payable, now).await?;
     let payee = accounts::payee(&mut snapshot, account).await?;
-    let billed_to = match payable.customer_id() {
-        Some(customer) => customers::find(&mut *snapshot, account, customer).await?.map(|customer| customer.name),
+    let customer = match payable.customer_id() {
+        Some(customer) => customers::find(&mut *snapshot, account, customer).await?,
         None => None,
     };
+    let offers_renewals = payee.saves_cards && customer.is_some() && is_renewed(&mut snapshot, &payable).await?;
+    let billed_to = customer.map(|customer| customer.name);
     let payment = match payment {
         Some(id) => payments::find(&mut *snapshot, account, id).await?,
         None => None,
@@ -237,7 +243,7 @@ pub async fn open_page(
     let payment = payment.filter(|payment| payable.is_paid_by(payment));
     let modifiers = Modifiers::parse(&payee.modifiers)
         .map_err(|error| Error::internal(format!("the modifiers of {account}: {error}")))?;
-    Ok(PayPage { state, payee, payable, payment, paid_by, billed_to, modifiers, now })
+    Ok(PayPage { state, payee, payable, payment, paid_by, billed_to, offers_renewals, modifiers, now })
 }
 
 async fn find(db: &mut PgConnection, address: PageAddress<'_>, at: Timestamp) -> Result<Payable> {
@@ -245,6 +251,14 @@ async fn find(db: &mut PgConnection, address: PageAddress<'_>, at: Timestamp) ->
         PageKind::Invoice => Payable::Invoice(Box::new(invoices::retrieve_by_page_token(db, address.token).await?)),
         PageKind::Link => Payable::Link(Box::new(payment_links::retrieve_by_page_token(db, address.token, at).await?)),
     })
+}
+
+/// Whether it is of a subscription that continues.
+async fn is_renewed(db: &mut PgConnection, payable: &Payable) -> Result<bool> {
+    let Payable::Invoice(invoice) = payable else { return Ok(false) };
+    let Some(subscription) = invoice.subscription_id else { return Ok(false) };
+    let subscription = subscriptions::retrieve(db, invoice.account_id, subscription).await?;
+    Ok(subscription.status != subscriptions::Status::Cancelled)
 }
 
 /// Returns the current state. Before a payment begins, the caller must hold the lock.
@@ -276,6 +290,8 @@ pub struct PaySubmission<'a> {
     pub token: &'a str,
     /// Whether the payer accepts the suggested tip.
     pub tips: bool,
+    /// Whether the payer wants the card to be charged for renewals. Has no effect on a page that does not offer it.
+    pub renewals: bool,
     /// The total displayed to the payer, if sent: no other amount is charged.
     pub total: Option<i64>,
 }
@@ -294,8 +310,9 @@ pub enum PayOutcome {
 }
 
 /// Writes the intent of a payment on a page: the payment, the operation that charges it, the spent token, and on a link
-/// that it is being paid. The amounts that the account adds are charged too. Of concurrent calls only one begins a
-/// payment. `at` is system time.
+/// that it is being paid. If the payer wants the card to be charged for renewals, the operation saves it, and the charge
+/// follows. The amounts that the account adds are charged too. Of concurrent calls only one begins a payment. `at` is
+/// system time.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown address; [`Error::NotSupported`] if the account's provider takes no payments; 422
@@ -334,8 +351,8 @@ pub async fn pay_page(
     }
 }
 
-/// Makes one attempt. `None` if another transaction holds the lock: a page is open to any number of visitors, so none
-/// may hold a connection while waiting for a lock.
+/// Makes one attempt. `None` if another transaction holds the lock, or the customer was deleted since the page was read: a
+/// page is open to any number of visitors, so none may hold a connection while waiting for a lock.
 ///
 /// Lock order: the invoice or link, the token.
 async fn write(
@@ -368,19 +385,26 @@ async fn write(
     let settlement = accounts::settlement(&mut *tx, spent.provider_account_id).await?;
     settlement.require(payable.money().currency)?;
     let action_token = settlement.provider.may_challenge().then(checkout::action_token);
-    let payment = payment(&payable, parts, spent.provider_account_id, ids.0, payee.mode, *now);
-    let intent = Intent {
-        payment,
-        return_url: None,
-        operation: ids.1,
-        source: spent.source,
-        action_token,
-        origin: origin.clone(),
-        key: None,
+    // The customer whose card is saved, with the card's token.
+    let saving = payable.customer_id().filter(|_| submission.renewals && page.offers_renewals);
+    let (source, saving) = match saving {
+        Some(customer) => (None, Some((customer, spent.source))),
+        None => (Some(spent.source), None),
     };
+    let payment = payment(&payable, parts, spent.provider_account_id, ids.0, payee.mode, *now);
+    let intent =
+        Intent { payment, return_url: None, operation: ids.1, source, action_token, origin: origin.clone(), key: None };
     match insert_intents(&mut tx, std::slice::from_ref(&intent)).await {
         Err(error) if is_taken(&error) => return Ok(Some(PayOutcome::Refused(PageState::UnderWay))),
         inserted => drop(inserted?),
+    }
+    if let Some((customer, token)) = &saving {
+        match renewal_card::begin_saving(&mut tx, &intent, PaymentMethodId::new(*now), *customer, token).await {
+            Err(Error::Database(error)) if db::violated_constraint(&error) == Some("payment_methods_customer") => {
+                return Ok(None);
+            }
+            begun => begun?,
+        }
     }
     if let Payable::Link(link) = &mut payable {
         payment_links::begin_payment(&mut tx, link).await?;

@@ -35,6 +35,8 @@ pub struct Payee {
     pub modifiers: serde_json::Value,
     /// Whether the provider account supports payments at all.
     pub accepts_payments: bool,
+    /// Whether it supports saving cards.
+    pub saves_cards: bool,
 }
 
 /// Returns the payee for an account.
@@ -53,9 +55,11 @@ pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
     let zone = &row.timezone;
     let timezone =
         zone.parse().map_err(|error| Error::internal(format!("time zone {zone:?} of {account}: {error}")))?;
-    let required = Permission::PaymentsCreate;
-    let unsupported =
-        row.provider.unsupported().contains(&required) || row.unsupported.iter().any(|name| name == required.name());
+    let supports = |required: Permission| {
+        !row.provider.unsupported().contains(&required) && !row.unsupported.iter().any(|name| name == required.name())
+    };
+    let (accepts_payments, saves_cards) =
+        (supports(Permission::PaymentsCreate), supports(Permission::PaymentMethodsCreate));
     Ok(Payee {
         account_id: account,
         name: row.name,
@@ -69,6 +73,7 @@ pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
         provider: row.provider,
         field_key: row.field_key,
         modifiers: row.modifiers,
-        accepts_payments: !unsupported,
+        accepts_payments,
+        saves_cards,
     })
 }

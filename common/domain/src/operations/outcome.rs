@@ -37,7 +37,8 @@ pub async fn lock(tx: &mut PgConnection, id: OperationId) -> Result<Locked> {
     .await?)
 }
 
-/// Locks the operation that charges a payment. The caller has locked the payment.
+/// Locks the operation that charges a payment; `None` while the card is being saved that it will charge. The caller has
+/// locked the payment.
 ///
 /// # Errors
 /// Database errors only.
@@ -45,16 +46,17 @@ pub async fn lock_charge(
     tx: &mut PgConnection,
     account: AccountId,
     payment: PaymentId,
-) -> Result<(OperationId, Locked)> {
+) -> Result<Option<(OperationId, Locked)>> {
     let id = sqlx::query_scalar!(
         r#"SELECT id AS "id: OperationId" FROM operations
            WHERE account_id = $1 AND payment_id = $2 AND kind IN ('sale', 'authorize')"#,
         account.uuid(),
         payment.uuid(),
     )
-    .fetch_one(&mut *tx)
+    .fetch_optional(&mut *tx)
     .await?;
-    Ok((id, lock(tx, id).await?))
+    let Some(id) = id else { return Ok(None) };
+    Ok(Some((id, lock(tx, id).await?)))
 }
 
 #[derive(Debug)]

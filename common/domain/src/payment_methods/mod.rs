@@ -1,17 +1,19 @@
 //! Saved cards. A card belongs permanently to the provider account that stores it. The customer's row refers to the
 //! default card.
 
+mod awaiting;
 mod view;
 
 use sqlx::{PgConnection, PgPool};
 
+pub use awaiting::{accept, await_payment, awaiting, discard, store_awaiting};
 pub use view::PaymentMethodView;
 
 use crate::accounts::{Caller, Mode};
 use crate::own_data::change_own_data;
 use foundation::db::{self, Reader, column};
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, CustomerId, PaymentMethodId, ProviderAccountId};
+use foundation::id::{AccountId, CustomerId, PaymentId, PaymentMethodId, ProviderAccountId};
 use foundation::own_data::{ExternalId, Metadata, OwnData, OwnDataChange};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
@@ -21,11 +23,11 @@ use providers::Card;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "payment_method_status", rename_all = "snake_case")]
 pub enum Status {
-    /// The request to the provider is pending.
+    /// The request to the provider, or the payment that the card awaits, is pending.
     Processing,
     /// The card can be charged.
     Active,
-    /// The provider refused to store the card.
+    /// The provider refused to store the card, or the payment that the card awaited was not approved.
     Failed,
 }
 
@@ -51,6 +53,8 @@ pub struct PaymentMethod {
     /// The provider account that stores the card.
     pub provider_account_id: ProviderAccountId,
     pub status: Status,
+    /// The payment with whose approval the card becomes active.
+    pub awaits_payment_id: Option<PaymentId>,
     /// The provider's token for the card.
     pub provider_ref: Option<String>,
     /// `visa`, `mastercard`, …
@@ -85,6 +89,7 @@ impl PaymentMethod {
             customer_id,
             provider_account_id: caller.provider_account_id,
             status: Status::Processing,
+            awaits_payment_id: None,
             provider_ref: None,
             brand: None,
             last4: None,
@@ -115,7 +120,7 @@ macro_rules! select_payment_methods {
         sqlx::query_as!(
             PaymentMethod,
             r#"SELECT m.id, m.account_id, a.mode, m.customer_id, m.provider_account_id, m.status, m.provider_ref, m.brand,
-                      m.last4, m.exp_month, m.exp_year, m.metadata, m.external_id, m.version, m.created_at,
+                      m.last4, m.exp_month, m.exp_year, m.metadata, m.external_id, m.version, m.created_at, m.awaits_payment_id,
                       (c.default_payment_method_id IS NOT DISTINCT FROM m.id) AS "is_default!"
                FROM payment_methods m JOIN customers c ON c.id = m.customer_id
                     JOIN accounts a ON a.id = m.account_id "# + $rest,
@@ -123,6 +128,8 @@ macro_rules! select_payment_methods {
         )
     };
 }
+
+use select_payment_methods;
 
 /// Returns a card, using a connection from the pool.
 ///
@@ -252,7 +259,7 @@ pub async fn erase_all(
     let cards = cards.fetch_all(&mut *tx).await?;
     sqlx::query!(
         "UPDATE payment_methods SET status = 'failed', detached_at = coalesce(detached_at, $3), metadata = NULL,
-                external_id = NULL
+                external_id = NULL, awaits_payment_id = NULL
          WHERE account_id = $1 AND customer_id = $2",
         account.uuid(),
         customer.uuid(),

@@ -261,7 +261,8 @@ impl Payment {
         Ok(())
     }
 
-    pub(super) fn set_card(&mut self, card: &Card) {
+    /// Sets the details of the card that is charged.
+    pub fn set_card(&mut self, card: &Card) {
         self.card_brand = Some(card.brand.clone());
         self.card_last4 = Some(card.last4.clone());
         self.card_exp_month = Some(card.exp_month);

@@ -189,6 +189,23 @@ pub async fn cancel(tx: &mut Tx, subscription: &mut Subscription, now: Timestamp
     announce(tx, subscription, EventType::SubscriptionCancelled, now).await
 }
 
+/// Makes a locked subscription name another card of its customer. This has no event.
+///
+/// # Errors
+/// Database errors only.
+pub async fn set_card(tx: &mut PgConnection, subscription: &mut Subscription, card: PaymentMethodId) -> Result<()> {
+    subscription.version = sqlx::query_scalar!(
+        "UPDATE subscriptions SET payment_method_id = $3 WHERE account_id = $1 AND id = $2 RETURNING version",
+        subscription.account_id.uuid(),
+        subscription.id.uuid(),
+        card.uuid(),
+    )
+    .fetch_one(tx)
+    .await?;
+    subscription.payment_method_id = Some(card);
+    Ok(())
+}
+
 /// Marks a subscription as past due after an attempt to collect one of its invoices failed. The subscription and then
 /// the invoice must be locked.
 ///

@@ -14,14 +14,16 @@ use foundation::own_data::Metadata;
 use foundation::time::Timestamp;
 use providers::{OperationKind, Source};
 
-/// A payment to insert, with the operation that charges it.
+/// A payment to insert, with the operation that charges it, if that can begin.
 #[derive(Debug)]
 pub struct Intent {
     pub payment: Payment,
     /// The merchant's URL to which the cardholder returns after a challenge.
     pub return_url: Option<String>,
+    /// The operation that charges it or, without a `source`, the one that saves its card.
     pub operation: OperationId,
-    pub source: Source,
+    /// `None` if the card must be saved first, which the caller begins: the charge follows.
+    pub source: Option<Source>,
     /// The token in our URL of a challenge; `None` if the provider requires none.
     pub action_token: Option<String>,
     pub origin: Origin,
@@ -106,15 +108,17 @@ pub async fn insert_intents(db: &mut PgConnection, intents: &[Intent]) -> sqlx::
                 currency, amount, amount, card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at,
                 invoice_id, payment_link_id, amount_base, amount_surcharge, amount_tax, amount_tip, metadata::jsonb, external_id,
                 description
-            FROM accepted)
-         INSERT INTO operations
-            (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
-             upstream_token, card_ref, next_push_at, reply_to, request_id, created_at, action_token,
-             payer_address, requested_by_key)
-         SELECT operation_id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
-             upstream_token, card_ref, clock_timestamp() + make_interval(secs => $31), reply_to, request_id,
-             clock_timestamp(), action_token, payer_address, requested_by_key
-         FROM accepted RETURNING payment_id AS "id!: Uuid""#,
+            FROM accepted RETURNING id),
+         charge AS (
+            INSERT INTO operations
+                (id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
+                 upstream_token, card_ref, next_push_at, reply_to, request_id, created_at, action_token,
+                 payer_address, requested_by_key)
+            SELECT operation_id, account_id, payment_id, provider_account_id, kind, reference, amount, currency,
+                upstream_token, card_ref, clock_timestamp() + make_interval(secs => $31), reply_to, request_id,
+                clock_timestamp(), action_token, payer_address, requested_by_key
+            FROM accepted WHERE coalesce(upstream_token, card_ref) IS NOT NULL)
+         SELECT id AS "id!: Uuid" FROM payment"#,
         &column(intents, |intent| intent.payment.id.uuid()),
         &column(intents, |intent| intent.payment.account_id.uuid()),
         &column(intents, |intent| intent.payment.provider_account_id.uuid()),
@@ -132,8 +136,8 @@ pub async fn insert_intents(db: &mut PgConnection, intents: &[Intent]) -> sqlx::
         &column(intents, |intent| intent.operation.uuid()),
         &column(intents, Intent::kind) as &[OperationKind],
         &column(intents, |intent| intent.operation.to_string()),
-        &column(intents, |intent| intent.source.token()) as _,
-        &column(intents, |intent| intent.source.card()) as _,
+        &column(intents, |intent| intent.source.as_ref().and_then(Source::token)) as _,
+        &column(intents, |intent| intent.source.as_ref().and_then(Source::card)) as _,
         &column(intents, |intent| intent.origin.reply_to.as_deref()) as _,
         &column(intents, |intent| intent.origin.request_id.as_deref()) as _,
         &column(intents, |intent| intent.payment.invoice_id.map(InvoiceId::uuid)) as _,

@@ -4,6 +4,7 @@
 use crate::charge::counters::{CollectionOutcome, count_collections};
 use crate::charge::finish::{apply_response, ended_charge, finish_payment};
 use crate::charge::outcomes::EndedCharge;
+use crate::charge::renewal_card;
 use crate::charge::reversal::reverse_partial;
 use crate::charge::stale::{Recorded, stale_outcome};
 use crate::charge::unsent::attempt_stopped;
@@ -12,23 +13,25 @@ use domain::customers;
 use domain::events::{self, EventType};
 use domain::invoices::{self, Failure, FailureContext, Invoice, InvoiceView, Status as InvoiceStatus, attempts};
 use domain::operations::{self, Claimed};
+use domain::payment_methods::{self, PaymentMethod};
 use domain::payments::{self, Payment, Status};
 use domain::subscriptions::{self, Subscription};
 use foundation::db::Tx;
 use foundation::error::Result;
 use foundation::failpoint;
-use foundation::id::{InvoiceId, PaymentId, PaymentMethodId};
+use foundation::id::{InvoiceId, PaymentMethodId};
 use foundation::time::Timestamp;
 use providers::{DeclineType, FailureCode, ProviderResponse};
 
-/// Records the outcome of a charge for an invoice. Recording it again changes nothing.
+/// Records the outcome of a charge for an invoice, or that the provider refused to save the card for it. Recording it
+/// again changes nothing.
 ///
-/// Lock order: the customer (after a hard failure only), the subscription that produced the invoice, the invoice, the
-/// payment, the operation.
+/// Lock order: the customer (after a hard failure, and if a card becomes its default), the subscription that produced
+/// the invoice, the invoice, the payment, the operation.
 pub async fn charge_for_invoice(
     tx: &mut Tx,
     claimed: &Claimed,
-    payment: PaymentId,
+    charged: &Payment,
     invoice: InvoiceId,
     response: &ProviderResponse,
     now: Timestamp,
@@ -39,27 +42,32 @@ pub async fn charge_for_invoice(
     // A concurrent change of the default card either precedes this outcome, which then sees it, or follows and finds
     // the invoice waiting for a card.
     let is_hard = failure_of(response).is_some_and(|failure| failure.kind == DeclineType::Hard);
-    let customer = match is_hard {
+    let card = find_renewal_card(tx, charged).await?;
+    let accepted = card.as_ref().filter(|_| is_in_full(charged, response));
+    let customer = match is_hard || accepted.is_some() {
         true => customers::find_locked(tx, account, customer).await?,
         false => None,
     };
     let mut subscription = subscriptions::lock_producer(tx, &owed).await?;
+    // The card awaits its payment only until that ends, for which the subscription must be locked: this is in time.
+    if let (Some(card), Some(customer)) = (accepted, &customer) {
+        renewal_card::accept(tx, card, customer, subscription.as_mut(), now).await?;
+    }
     let mut invoice = invoices::lock(tx, account, invoice).await?;
-    let mut payment = payments::lock(tx, account, payment).await?;
+    let mut payment = payments::lock(tx, account, charged.id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
     if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
         return Ok(recorded);
     }
+    if let Some(details) = card.as_ref().and_then(PaymentMethod::card) {
+        payment.set_card(&details);
+    }
     apply_response(&mut payment, claimed, response, now)?;
     finish_payment(tx, claimed, &payment, response, now).await?;
-    let is_part = matches!(response, ProviderResponse::Charged { amount, .. } if *amount < payment.amount_requested);
-    let failure = match failure_of(response) {
-        _ if is_part => Some(Failure::PARTIAL),
-        // Only its card was detached.
-        Some(Failure::WITHDRAWN) if !invoice.retries_stopped() => Some(Failure::NO_CARD),
-        failure => failure,
-    };
-    match failure {
+    if let Some(card) = card.as_ref().filter(|_| accepted.is_none()) {
+        payment_methods::discard(tx, card.id).await?;
+    }
+    match recorded_failure(response, &payment, &invoice) {
         Some(Failure::WITHDRAWN) => {
             attempt_stopped(tx, account, payment.id).await?;
             invoices::unschedule(tx, &mut invoice).await?;
@@ -86,6 +94,17 @@ pub async fn charge_for_invoice(
     Ok(Recorded::written(&operation))
 }
 
+/// The failure of a payment that was not approved in full.
+fn recorded_failure<'a>(response: &'a ProviderResponse, payment: &Payment, invoice: &Invoice) -> Option<Failure<'a>> {
+    let is_part = matches!(response, ProviderResponse::Charged { amount, .. } if *amount < payment.amount_requested);
+    match failure_of(response) {
+        _ if is_part => Some(Failure::PARTIAL),
+        // Only its card was detached.
+        Some(Failure::WITHDRAWN) if !invoice.retries_stopped() => Some(Failure::NO_CARD),
+        failure => failure,
+    }
+}
+
 /// The failure that a response other than an approval means.
 fn failure_of(response: &ProviderResponse) -> Option<Failure<'_>> {
     match response {
@@ -100,11 +119,22 @@ fn failure_of(response: &ProviderResponse) -> Option<Failure<'_>> {
     }
 }
 
-/// Whether the payment is a collection that was approved in full. Only our collection attempts charge a saved card; a
-/// payer on the page uses a token.
+/// The card that a payer's page has saved, or is saving, for this payment.
+async fn find_renewal_card(tx: &mut Tx, charged: &Payment) -> Result<Option<PaymentMethod>> {
+    match charged.payment_method_id {
+        None => payment_methods::awaiting(tx, charged.account_id, charged.id).await,
+        Some(_) => Ok(None),
+    }
+}
+
+fn is_in_full(payment: &Payment, response: &ProviderResponse) -> bool {
+    matches!(response, ProviderResponse::Charged { amount, .. } if *amount == payment.amount_requested)
+}
+
+/// Whether the payment is a collection that was approved in full. Only the payments of our collection attempts name a
+/// saved card; those of a payer on the page name none, even if they charge the card that they save.
 pub fn is_collected(payment: &Payment, response: &ProviderResponse) -> bool {
-    let in_full = matches!(response, ProviderResponse::Charged { amount, .. } if *amount == payment.amount_requested);
-    in_full && payment.payment_method_id.is_some() && payment.status == Status::Processing
+    is_in_full(payment, response) && payment.payment_method_id.is_some() && payment.status == Status::Processing
 }
 
 /// The outcome of a collection that was approved in full. `None` if one statement cannot write it: its subscription

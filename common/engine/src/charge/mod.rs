@@ -10,6 +10,7 @@ pub mod link_payment;
 pub mod outcome;
 pub mod outcomes;
 pub mod perform;
+pub mod renewal_card;
 pub mod reversal;
 pub mod save_card;
 pub mod stale;

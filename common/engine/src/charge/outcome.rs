@@ -5,6 +5,7 @@
 use crate::charge::finish::{apply_response, finish_payment, operation_outcome};
 use crate::charge::invoice_payment::charge_for_invoice;
 use crate::charge::link_payment::charge_for_link;
+use crate::charge::renewal_card;
 use crate::charge::reversal::schedule_inquiry_after_refusal;
 use crate::charge::save_card::make_default;
 use crate::charge::stale::{Recorded, no_outcome, refund_instead, stale_change, stale_outcome, unexpected_response};
@@ -95,7 +96,7 @@ async fn record_charge(
     now: Timestamp,
 ) -> Result<Recorded> {
     if let Some(invoice) = payment.invoice_id {
-        return charge_for_invoice(tx, claimed, payment.id, invoice, response, now).await;
+        return charge_for_invoice(tx, claimed, payment, invoice, response, now).await;
     }
     if let Some(link) = payment.payment_link_id {
         return charge_for_link(tx, claimed, payment.id, link, response, now).await;
@@ -300,6 +301,9 @@ async fn record_stored_card(
     clock: &Clock,
 ) -> Result<Recorded> {
     let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
+    if let Some(payment) = saved.awaits_payment_id {
+        return record_card_of_payment(tx, claimed, id, payment, response, clock).await;
+    }
     let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
     if let Some(recorded) = no_outcome(claimed, &operation, response) {
@@ -323,4 +327,30 @@ async fn record_stored_card(
     events::append(tx, claimed.account_id, livemode, EventType::PaymentMethodCreated, &view, now).await?;
     idempotency::finish_saving(tx, claimed.account_id, id, Some(&view)).await?;
     Ok(written)
+}
+
+/// Records that the provider has saved the card of a payment, which is charged to it now, or has refused to, which ends
+/// the payment likewise.
+async fn record_card_of_payment(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    card: PaymentMethodId,
+    payment: PaymentId,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Recorded> {
+    let now = claimed.time.now(&mut **tx, clock).await?;
+    let ProviderResponse::Stored { provider_ref, card: details } = response else {
+        let payment = payments::find(&mut **tx, claimed.account_id, payment).await?;
+        let payment = payment.ok_or_else(|| unexpected_response(claimed, "card of an unknown payment"))?;
+        return record_charge(tx, claimed, &payment, response, now).await;
+    };
+    let payment = payments::lock(tx, claimed.account_id, payment).await?;
+    let operation = operations::lock(tx, claimed.id).await?;
+    if let Some(recorded) = no_outcome(claimed, &operation, response) {
+        return Ok(recorded);
+    }
+    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    renewal_card::charge(tx, claimed, &payment, card, provider_ref, details, now).await?;
+    Ok(Recorded::written(&operation))
 }

@@ -170,7 +170,7 @@ fn intent(
         payment: Payment::processing(payment, caller.mode, now),
         return_url: request.return_url.clone(),
         operation,
-        source: resolved.source,
+        source: Some(resolved.source),
         action_token: resolved.action_token,
         origin: origin.clone(),
         key: None,

@@ -4,7 +4,8 @@
 use crate::charge::counters::{CollectionOutcome, count_collections};
 use crate::charge::finish::end_charge;
 use domain::invoices::{Failure, Invoice, attempts};
-use domain::operations::{self, State};
+use domain::operations::{self, Locked, State};
+use domain::payment_methods;
 use domain::payments;
 use foundation::db::Tx;
 use foundation::error::{Error, Result};
@@ -13,7 +14,7 @@ use foundation::time::Timestamp;
 use providers::{FailureCode, ProviderResponse};
 
 /// Ends a payment whose charge was not sent, or certainly not processed, with its collection attempt. Returns `false`
-/// and changes nothing if a request may have taken effect. The invoice is locked.
+/// and changes nothing if a request may have taken effect, or its card is being saved. The invoice is locked.
 ///
 /// Lock order: the payment, the operation, which no worker can claim from then on.
 ///
@@ -25,15 +26,17 @@ pub async fn end_unsent(tx: &mut Tx, invoice: &Invoice, payment: PaymentId, now:
     if !payment.status.is_under_way() {
         return Ok(false);
     }
-    let (id, operation) = operations::lock_charge(tx, account, payment.id).await?;
-    if operation.state != State::Ready {
+    let Some((id, Locked { state: State::Ready, .. })) = operations::lock_charge(tx, account, payment.id).await? else {
         return Ok(false);
-    }
+    };
     let code = FailureCode::Withdrawn;
     payment.fail(code)?;
     let response = ProviderResponse::Refused { code, reason: "its invoice is no longer to be charged".to_owned() };
     if !end_charge(tx, id, &payment, &response, now).await? {
         return Err(Error::internal(format!("{} could not be ended although it is locked", payment.id)));
+    }
+    if let Some(card) = payment_methods::awaiting(tx, account, payment.id).await? {
+        payment_methods::discard(tx, card.id).await?;
     }
     attempt_stopped(tx, account, payment.id).await?;
     Ok(true)

@@ -63,6 +63,7 @@ payable-until = Zahlbar bis zum { $moment }.
 pay-by-card = Mit Karte bezahlen
 script-needed = Damit Sie hier bezahlen können, muss in Ihrem Browser JavaScript aktiviert sein. Es übermittelt Ihre Kartendaten direkt an den Zahlungsdienstleister. Bitte aktivieren Sie es oder fragen Sie { $payee } nach einer anderen Zahlungsmöglichkeit.
 add-tip = { $amount } Trinkgeld geben
+use-for-renewals = Diese Karte für Verlängerungen verwenden
 pay-amount = { $amount } bezahlen
 paying = Zahlung läuft …
 card-goes-to-processor = Ihre Kartendaten gehen direkt an den Zahlungsdienstleister.
@@ -126,6 +127,7 @@ declined-limit = Der Betrag übersteigt das Limit für eine Kartenzahlung. Es wu
 declined-busy = Zurzeit können keine weiteren Kartenzahlungen angenommen werden. Es wurde nichts abgebucht. Bitte versuchen Sie es später erneut.
 declined-network = Aus Ihrem Netzwerk kamen zu viele Zahlungen. Es wurde nichts abgebucht. Bitte versuchen Sie es später erneut.
 declined-unsupported = Die Karte wurde abgelehnt, weil sie hier nicht verwendet werden kann. Es wurde nichts abgebucht.
+declined-saving = Falls Sie die Karte für Verlängerungen verwenden wollten, können Sie es auch ohne diese Auswahl versuchen: Dann kann die Bank Sie bitten, die Zahlung zu bestätigen.
 
 ## The page after a bank's confirmation
 

@@ -95,6 +95,7 @@ pay-by-card = Pay by card
 script-needed = To pay here, your browser must run JavaScript, which sends your card directly to the card processor. Please turn it on, or ask { $payee } for another way to pay.
 # $amount (String) - with its currency
 add-tip = Add a tip of { $amount }
+use-for-renewals = Use this card for renewals
 # $amount (String) - with its currency
 pay-amount = Pay { $amount }
 paying = Paying…
@@ -163,6 +164,7 @@ declined-limit = The amount exceeds the limit for a card payment. Nothing was ch
 declined-busy = No more card payments can be accepted at the moment. Nothing was charged; please try again later.
 declined-network = There were too many payments from your network. Nothing was charged; please try again later.
 declined-unsupported = The card was declined: it cannot be used here. Nothing was charged.
+declined-saving = If you chose to use this card for renewals, you can also try again without that: its bank can then ask you to confirm the payment.
 
 ## The page after a bank's confirmation
 

@@ -63,6 +63,7 @@ payable-until = Se puede pagar hasta el { $moment }.
 pay-by-card = Pagar con tarjeta
 script-needed = Para pagar aquí es necesario que su navegador tenga activado JavaScript, que envía los datos de su tarjeta directamente al procesador de pagos. Actívelo o consulte con { $payee } otra forma de pago.
 add-tip = Añadir una propina de { $amount }
+use-for-renewals = Usar esta tarjeta para las renovaciones
 pay-amount = Pagar { $amount }
 paying = Procesando…
 card-goes-to-processor = Los datos de su tarjeta se envían directamente al procesador de pagos.
@@ -126,6 +127,7 @@ declined-limit = El importe supera el límite para un pago con tarjeta. No se ha
 declined-busy = En este momento no se pueden aceptar más pagos con tarjeta. No se ha cobrado nada; inténtelo de nuevo más tarde.
 declined-network = Se han hecho demasiados pagos desde su red. No se ha cobrado nada; inténtelo de nuevo más tarde.
 declined-unsupported = La tarjeta ha sido rechazada: no se puede usar aquí. No se ha cobrado nada.
+declined-saving = Si eligió usar esta tarjeta para las renovaciones, también puede volver a intentarlo sin esa opción: su banco podrá pedirle entonces que confirme el pago.
 
 ## The page after a bank's confirmation
 

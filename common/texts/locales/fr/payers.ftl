@@ -63,6 +63,7 @@ payable-until = Payable jusqu’au { $moment }.
 pay-by-card = Payer par carte
 script-needed = Pour que vous puissiez payer ici, JavaScript doit être activé dans votre navigateur : il transmet les données de votre carte directement au prestataire de paiement. Veuillez l’activer ou demander à { $payee } un autre moyen de paiement.
 add-tip = Ajouter un pourboire de { $amount }
+use-for-renewals = Utiliser cette carte pour les renouvellements
 pay-amount = Payer { $amount }
 paying = Paiement en cours…
 card-goes-to-processor = Les données de votre carte sont transmises directement au prestataire de paiement.
@@ -126,6 +127,7 @@ declined-limit = Le montant dépasse le plafond autorisé pour un paiement par c
 declined-busy = Aucun autre paiement par carte ne peut être accepté pour le moment. Aucun montant n’a été débité ; veuillez réessayer plus tard.
 declined-network = Trop de paiements ont été effectués depuis votre réseau. Aucun montant n’a été débité ; veuillez réessayer plus tard.
 declined-unsupported = La carte a été refusée : elle ne peut pas être utilisée ici. Aucun montant n’a été débité.
+declined-saving = Si vous avez choisi d’utiliser cette carte pour les renouvellements, vous pouvez aussi réessayer sans cette option : sa banque pourra alors vous demander de confirmer le paiement.
 
 ## The page after a bank's confirmation
 

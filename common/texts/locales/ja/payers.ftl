@@ -63,6 +63,7 @@ payable-until = { $moment }までお支払いいただけます。
 pay-by-card = カードでのお支払い
 script-needed = こちらでお支払いいただくには、ブラウザのJavaScriptを有効にする必要があります。カード情報はJavaScriptにより決済代行会社へ直接送信されます。有効にしていただくか、ほかのお支払い方法について{ $payee }にお問い合わせください。
 add-tip = { $amount }のチップを追加
+use-for-renewals = 今後の更新のお支払いにもこのカードを使用する
 pay-amount = { $amount }を支払う
 paying = 処理中…
 card-goes-to-processor = カード情報は決済代行会社へ直接送信されます。
@@ -126,6 +127,7 @@ declined-limit = 金額がカード払いの上限を超えています。請求
 declined-busy = 現在、これ以上のカード払いを受け付けることができません。請求は行われていません。しばらくしてからもう一度お試しください。
 declined-network = ご利用のネットワークからのお支払いが多すぎます。請求は行われていません。しばらくしてからもう一度お試しください。
 declined-unsupported = こちらではご利用いただけないカードのため、承認されませんでした。請求は行われていません。
+declined-saving = 更新のお支払いにもこのカードを使用するよう選択された場合は、選択を外してもう一度お試しいただけます。その際、カード会社から支払いの確認を求められることがあります。
 
 ## The page after a bank's confirmation
 

@@ -49,6 +49,32 @@ async fn an_invoice_is_shown_as_overdue_after_its_due_date() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_card_is_used_for_renewals_if_the_payer_chooses_so() -> Result<()> {
+    let shop = Shop::new(Provider::Mock).await?;
+    let customer = shop.create("/v1/customers", json!({"email": "ada@example.com"})).await?["id"].clone();
+    let plan = json!({"name": "Gold", "amount": 2900, "currency": "USD", "interval": "month"});
+    let plan = shop.create("/v1/plans", plan).await?["id"].clone();
+    let subscription = shop.create("/v1/subscriptions", json!({"customerId": customer, "planId": plan})).await?;
+    let latest = subscription["latestInvoiceId"].as_str().context("an invoice")?;
+    let invoice = shop.get(&format!("/v1/invoices/{latest}")).await?;
+    shop.visit(async |browser| {
+        let tab = open(browser, &invoice).await?;
+        let page = tab.top();
+        page.shows("main", "Use this card for renewals").await?;
+        ensure!(page.evaluate_on("input[name=renewals]", "e => e.checked").await? == false, "it is preselected");
+        page.click("input[name=renewals]").await?;
+        tab.screenshot("renewals").await?;
+        pay(browser, &tab, card("4242424242424242")).await?;
+        assert_receipt(&tab, "$29.00").await
+    })
+    .await?;
+    let customer = customer.as_str().context("an id")?;
+    let cards = shop.get(&format!("/v1/payment_methods?customerId={customer}")).await?;
+    assert_eq!(cards["data"][0]["isDefault"], true, "{cards}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_printed_page_is_the_receipt_with_the_support_contact() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     shop.set(&["--support-contact", "help@shop.example"]).await?;

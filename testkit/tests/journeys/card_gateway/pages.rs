@@ -5,6 +5,7 @@ use serde_json::json;
 use testkit::{Client, Cluster};
 
 use super::{APPROVES, CHALLENGED, DECLINED, shop};
+use crate::subscriptions::{plan, subscription_body};
 use crate::support::{Cardholder, ORIGIN, Payer, Shop, cluster, created, id, ok};
 
 const LINKS: &str = "/v1/payment_links";
@@ -84,6 +85,36 @@ async fn a_challenged_cardholder_is_redirected_to_the_bank_and_back() -> Result<
         assert_eq!(shown.html.contains("id=\"receipt\""), status == "paid");
         assert_eq!(ok(&shop.merchant.api.get(&path).await?)["status"], status);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_challenged_card_is_used_for_renewals_once_it_is_confirmed() -> Result<()> {
+    let (shop, cardholder) = (shop().await?, Cardholder::new()?);
+    let (merchant, api) = (&shop.merchant, cluster().await?.api_url(0));
+    let customer = merchant.customer().await?;
+    let body = subscription_body(&customer, &plan(merchant, "month").await?);
+    let response = merchant.api.post("/v1/subscriptions", body).await?;
+    let invoice = created(&response)["latestInvoiceId"].as_str().context("an invoice")?.to_owned();
+    let payer = Payer::for_object(ok(&merchant.api.get(&format!("/v1/invoices/{invoice}")).await?), &api)?;
+    let cards = format!("/v1/payment_methods?customerId={customer}");
+    for (decision, text, saved) in [("refuse", "not confirmed with its bank", 0), ("confirm", "Paid on", 1)] {
+        let token = shop.upstream_token(CHALLENGED).await?;
+        let response = payer.send(&format!("token={token}&renewals=1")).await?;
+        let location = response.header("location").context("no Location")?.to_owned();
+        let action = location.strip_prefix("../").with_context(|| format!("{location} is not a challenge"))?;
+        assert_eq!(ok(&merchant.api.get(&cards).await?)["data"], json!([]), "not before the approval");
+        let bank =
+            cardholder.open(&format!("{api}/pay/{action}")).await?.location.context("no redirect to the bank")?;
+        let back = cardholder.decide(&bank, decision).await?;
+        let page = cardholder.open(&back).await?.location.context("no redirect to the payment page")?;
+        payer.at(&page).open().await?.assert_shows(200, &[text]);
+        let response = merchant.api.get(&cards).await?;
+        let data = ok(&response)["data"].as_array().context("a list")?;
+        assert_eq!(data.iter().filter(|card| card["isDefault"] == true).count(), saved, "{data:?}");
+        assert_eq!(data.len(), saved);
+    }
+    assert_eq!(shop.records().await?, "sale 2900 declined, sale 2900 approved");
     Ok(())
 }
 

@@ -77,7 +77,7 @@ const COMMANDS: [Command; 23] = {
 impl Command {
     fn locks_many_invoices(self) -> bool {
         use Command::*;
-        [DefaultCard, CancelSubscriptions, CancelSchedules, VoidInvoices, CollectInvoices, DeclineInvoices]
+        [DefaultCard, CancelSubscriptions, CancelSchedules, VoidInvoices, PayInvoices, CollectInvoices, DeclineInvoices]
             .contains(&self)
     }
 
@@ -145,7 +145,7 @@ impl Command {
             Self::VoidInvoices => all("inv_", &some(1, 8), "invoices", "void").await,
             Self::PayInvoices => {
                 let invoices = some(2, 4);
-                let cards = ["tok_ok", "tok_lost", "tok_partial", "tok_ok"];
+                let cards = ["tok_ok&renewals=1", "tok_lost", "tok_partial&renewals=1", "tok_ok"];
                 concurrently(4, async |i| fixtures.pay("invoices", "i", invoices[i], cards[i]).await).await
             }
             Self::CollectInvoices => {

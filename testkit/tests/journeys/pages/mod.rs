@@ -8,6 +8,7 @@ mod paying;
 mod races;
 mod refusals;
 mod rendering;
+mod renewals;
 
 use anyhow::Result;
 use serde_json::{Value, json};

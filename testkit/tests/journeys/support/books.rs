@@ -33,7 +33,7 @@ impl Books {
         Ok(Self { db, account: uuid(&account.id)? })
     }
 
-    async fn count(&self, query: &'static str) -> Result<i64> {
+    pub(crate) async fn count(&self, query: &'static str) -> Result<i64> {
         Ok(sqlx::query_scalar(query).bind(self.account).fetch_one(&self.db).await?)
     }
 
