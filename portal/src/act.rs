@@ -157,7 +157,8 @@ async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
                     return follow(&app, &task, (nonce.as_str(), entered), outcome.into(), None).await;
                 }
                 if users::is_begun(db, user, &nonce).await.map_err(Failure::internal)? {
-                    return unknown(&app, &task, &entered).await;
+                    // With this name it cannot be repeated.
+                    return unknown(&app, &task, None).await;
                 }
                 return refused(&app, &task, entered, &format!("{}: {problem}", text(field.label))).await;
             }
@@ -179,7 +180,7 @@ async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
         async move { once(&app, &task, nonce, body).await }
     });
     match doing.await.unwrap_or_else(|error| Err(Failure::unknown(error))) {
-        Err(Failure::Unknown) => unknown(&app, &task, &entered).await,
+        Err(Failure::Unknown) => unknown(&app, &task, Some(&entered)).await,
         done => follow(&app, &task, (nonce.as_str(), entered), done?, too_much).await,
     }
 }
@@ -308,12 +309,11 @@ async fn refused(app: &App, task: &Task, entered: Entered, problem: &str) -> Res
     Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response())
 }
 
-/// The page of the form, which says that the outcome is not known. What is done once for its nonce can be asked for again.
-async fn unknown(app: &App, task: &Task, entered: &Entered) -> Result<Response, Failure> {
-    let again = match task.action.request.is_idempotent() {
-        true => repeated_form(&task.address(), entered),
-        false => html! {},
-    };
+/// The page of the form, which says that the outcome is not known. What is done once for its nonce can be requested again
+/// with what was entered.
+async fn unknown(app: &App, task: &Task, entered: Option<&Entered>) -> Result<Response, Failure> {
+    let entered = entered.filter(|_| task.action.request.is_idempotent());
+    let again = entered.map_or_else(|| html! {}, |entered| repeated_form(&task.address(), entered));
     let page = task.page(app, Notice::unknown(task.action, &again)).await.map_err(|_| Failure::Unknown)?;
     Ok((StatusCode::ACCEPTED, page).into_response())
 }

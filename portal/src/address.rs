@@ -25,13 +25,13 @@ pub(crate) fn is_id(text: &str) -> bool {
 }
 
 /// Whether a text is the address of a page of the portal, to which a browser can be sent: a path and a query, and nothing that
-/// any browser reads as another host.
+/// any browser reads as another host. A file, whose name has a dot, is no page.
 pub(crate) fn is_page(text: &str) -> bool {
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
     text.len() <= MAX_ADDRESS
         && path.starts_with('/')
         && !path.contains("//")
-        && path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte))
+        && path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_".contains(&byte))
         && query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
 }
 
@@ -41,12 +41,13 @@ mod tests {
 
     #[test]
     fn an_address_of_a_page_is_at_this_site() {
-        for page in ["/", "/test", "/test/payments.csv?q=a%2Fb&status=open", "/test/payments/pay_1?did=0"] {
+        for page in ["/", "/test", "/test/payments?q=a%2Fb.c&status=open", "/test/payments/pay_1?did=0"] {
             assert!(is_page(page), "{page}");
         }
         for other in [
             "",
             "test",
+            "/test/payments.csv",
             "//evil.example",
             "/\\evil.example",
             "/test//evil.example",

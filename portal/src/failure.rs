@@ -9,8 +9,7 @@ use maud::html;
 use crate::document::document;
 use crate::texts::text;
 
-pub(crate) const NOT_KNOWN: &str =
-    "It is not known what came of this. Please look at the current state before you try again.";
+pub(crate) const NOT_KNOWN: &str = "The outcome is not known. Please look at the current state before you try again.";
 
 /// Why there is no page.
 #[derive(Debug)]

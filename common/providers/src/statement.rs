@@ -75,8 +75,8 @@ pub struct Statement {
     pub lines: Vec<StatementLine>,
     /// Where the next part begins: all that was booked before is contained. `None` at the end.
     pub until: Option<Timestamp>,
-    /// When the oldest transaction was entered that is still in progress: as soon as it has ended, it is a line of that
-    /// time. `None` if there is none, or the provider lists transactions only by the time at which they end.
+    /// When the oldest transaction was entered that is still in progress. When it ends, it appears as a line of that time.
+    /// `None` if there is none, or the provider lists transactions only by the time at which they end.
     pub unfinished_since: Option<Timestamp>,
 }
 

@@ -113,8 +113,8 @@ pub(super) async fn acquire_guard(
     Ok(done.rows_affected() == 1)
 }
 
-/// Holds the fingerprint until `until`. A guard of another transaction, which is in progress, or succeeded later, is
-/// not shortened: it notes the success, for the case that its own transaction fails.
+/// Holds the fingerprint until `until`. If another transaction holds it, its guard is not shortened. The success is noted,
+/// in case that transaction fails.
 pub(super) async fn extend_guard(
     db: &mut PgConnection,
     account: AccountId,

@@ -25,15 +25,14 @@ const BACKLOG_PER_SECOND: f64 = 50.0;
 /// Backoff of an unprocessed operation: starts at the first value and doubles up to the second.
 const FIRST_BACKOFF: Duration = Duration::from_secs(2);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
-/// The longest backoff of an operation that the breaker held back. With a probe every 30 s, all operations are sent
-/// within a minute after the provider is back, if there are few.
-const LONGEST_HELD_BACK: Duration = Duration::from_secs(15);
+/// Backoff of an operation that the breaker held back. A probe is sent every 30 s, so up to a thousand of them are sent
+/// within a minute after the provider is back.
+const HELD_BACK: Duration = Duration::from_secs(8);
 
-/// Returns the delay before the next attempt of an operation that was not processed `not_processed` times, the last time
-/// because the provider did not, or because the breaker held it back.
-fn backoff(not_processed: i32, is_held_back: bool) -> Duration {
+/// Returns the delay before the next attempt of an operation that was not processed `not_processed` times.
+fn backoff(not_processed: i32) -> Duration {
     let doubled = FIRST_BACKOFF * 2u32.pow(not_processed.clamp(0, 5).unsigned_abs());
-    doubled.min(if is_held_back { LONGEST_HELD_BACK } else { LONGEST_BACKOFF })
+    doubled.min(LONGEST_BACKOFF)
 }
 
 /// What to do with an operation whose request certainly had no effect.
@@ -137,7 +136,7 @@ pub async fn count_not_processed(db: &PgPool, claimed: &Claimed, reason: &str) -
 pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>, reference: Reference) -> Result<()> {
     // It was not sent.
     let is_held_back = cause.is_none() && reference == Reference::Unused;
-    let backoff = backoff(claimed.not_processed, is_held_back);
+    let backoff = if is_held_back { HELD_BACK } else { backoff(claimed.not_processed) };
     let gap = Duration::from_secs_f64(1.0 / BACKLOG_PER_SECOND);
     // Lock order: the breaker, then the operation.
     let mut tx = db.begin().await?;
@@ -166,8 +165,8 @@ pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>, reference
     Ok(())
 }
 
-/// Returns when a deferred operation is sent: after its backoff, and at a distance from the others. `None` if the breaker
-/// has been closed.
+/// Returns when a deferred operation is sent: after its backoff, and at a distance from the others. The longer backoff of a
+/// probe does not delay the others. `None` if the breaker has been closed.
 async fn next_slot(
     tx: &mut PgConnection,
     account: ProviderAccountId,
@@ -176,11 +175,13 @@ async fn next_slot(
 ) -> Result<Option<Timestamp>> {
     let slot = sqlx::query_scalar!(
         r#"UPDATE provider_breakers
-           SET next_slot_at = greatest(next_slot_at, clock_timestamp()) + make_interval(secs => $3)
-           WHERE provider_account_id = $1 RETURNING next_slot_at + make_interval(secs => $2) AS "slot!: Timestamp""#,
+           SET next_slot_at = greatest(next_slot_at, clock_timestamp() + make_interval(secs => least($2, $4))) + make_interval(secs => $3)
+           WHERE provider_account_id = $1
+           RETURNING greatest(next_slot_at, clock_timestamp() + make_interval(secs => $2)) AS "slot!: Timestamp""#,
         account.uuid(),
         backoff.as_secs_f64(),
         gap.as_secs_f64(),
+        HELD_BACK.as_secs_f64(),
     );
     Ok(slot.fetch_optional(tx).await?)
 }
@@ -238,8 +239,7 @@ mod tests {
 
     #[test]
     fn backoff_doubles_up_to_a_minute() {
-        let seconds = |is_held_back| (-1..8).map(|times| backoff(times, is_held_back).as_secs()).collect::<Vec<_>>();
-        assert_eq!(seconds(false), [2, 2, 4, 8, 16, 32, 60, 60, 60]);
-        assert_eq!(seconds(true), [2, 2, 4, 8, 15, 15, 15, 15, 15]);
+        let seconds: Vec<_> = (-1..8).map(|times| backoff(times).as_secs()).collect();
+        assert_eq!(seconds, [2, 2, 4, 8, 16, 32, 60, 60, 60]);
     }
 }

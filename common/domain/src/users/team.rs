@@ -213,7 +213,7 @@ async fn end_invitations(tx: &mut PgConnection, merchant: MerchantId, user: User
     Ok(())
 }
 
-/// Gives a user of the merchant another role. Who is no longer an owner has no open invitations.
+/// Gives a user of the merchant another role. The invitations of a user who is no longer an owner end.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] if no owner would remain.

@@ -41,6 +41,8 @@ const RECONCILIATION_BATCH: i64 = 200;
 const LINES: i64 = 1000;
 /// Maximum number of lines per reading, used if more than [`LINES`] were booked at one instant.
 const MAX_LINES: i64 = LINES * 16;
+/// A transaction that is in progress for longer makes a reading count as failed, which alerts: ours end within minutes.
+const MAX_UNFINISHED: Duration = Duration::from_secs(15 * 60);
 /// After so many failed lines the cause is probably not the lines, and the rest wait for the next reading.
 const MAX_FAILURES: usize = 10;
 /// Maximum number of operations, and of disputes, checked per reading.
@@ -132,12 +134,19 @@ pub async fn reconcile(db: &Db, providers: &Providers, clock: &Clock, id: Provid
     failpoint!("reconcile.read");
     let comparison = Comparison { db, clock, id, due: &due };
     let compared = comparison.compare_page(provider, &page).await;
-    count(due.provider, if compared.is_ok() { OK } else { FAILED });
+    let held_back = page.unfinished_since.filter(|since| *since < due.complete_until.minus(MAX_UNFINISHED));
+    if let Some(since) = held_back {
+        tracing::error!(
+            provider_account = %id, %since,
+            "a transaction is still in progress at the provider: nothing later is complete; an operator must investigate"
+        );
+    }
+    count(due.provider, if compared.is_ok() && held_back.is_none() { OK } else { FAILED });
     compared
 }
 
-/// Requests a page, with a growing limit while all its lines were booked at one instant, because the next reading could
-/// not start after them.
+/// Requests a page, with a growing limit while the next reading could not start after its lines, because all of them were
+/// booked at one instant, or follow a transaction in progress.
 async fn read_page(
     provider: &dyn Provider,
     id: ProviderAccountId,
@@ -147,12 +156,12 @@ async fn read_page(
     loop {
         let response = tokio::time::timeout(PROVIDER_TIMEOUT, provider.statement(id, since, limit)).await;
         let page = response.map_err(|_| "the request timed out".to_owned())?.map_err(|error| error.to_string())?;
-        match page.until {
+        match page.until.map(|until| page.unfinished_since.map_or(until, |unfinished| unfinished.min(until))) {
             Some(until) if until <= since && limit < MAX_LINES => limit *= 4,
             Some(until) if until <= since => {
                 tracing::error!(
                     provider_account = %id, %since, lines = limit,
-                    "the statement makes no progress: more lines were booked at one instant than one reading can take; an operator must investigate"
+                    "the statement makes no progress: more lines were booked at one instant, or since a transaction in progress, than one reading can take; an operator must investigate"
                 );
                 return Err("it makes no progress".to_owned());
             }

@@ -104,7 +104,7 @@ async fn an_interrupted_form_never_has_two_effects() -> Result<()> {
         interrupt(&merchant, nonce).await?;
         ok(&merchant.api.post(&format!("{path}/resume"), json!({})).await?);
         let page = visitor.send(&address, nonce, &[]).await?;
-        assert!(page.status == 202 && page.html.contains("not known what came of this"), "{}", page.html);
+        assert!(page.status == 202 && page.html.contains("The outcome is not known"), "{}", page.html);
         assert_eq!(current(&merchant, &path).await?["status"], "active", "it is not paused again");
         anyhow::Ok(())
     };
@@ -168,7 +168,7 @@ async fn a_name_that_several_customers_may_have_is_refused() -> Result<()> {
     assert_eq!((again.status, again.location()), (303, first.location()), "{}", again.html);
     interrupt(&merchant, &nonce).await?;
     let unknown = send(&nonce, "Bea Byron").await?;
-    assert!(unknown.status == 202 && unknown.html.contains("not known what came of this"), "{}", unknown.html);
+    assert!(unknown.status == 202 && unknown.html.contains("The outcome is not known"), "{}", unknown.html);
     assert_eq!(unknown.nonce(address)?, nonce, "the same form can be sent again");
 
     for number in 0..25 {

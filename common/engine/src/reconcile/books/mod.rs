@@ -44,7 +44,7 @@ pub enum LineMatch<'a> {
         /// The payment whose charge it follows, if the charge is ours.
         payment: Option<PaymentId>,
         /// An unfinished void of the same charge. A cancellation without a reference may belong to it: some providers
-        /// keep none. A capture or refund is never taken for ours without our reference.
+        /// keep no references. A capture or refund is never taken for ours without our reference.
         candidate: Option<&'a RecordedOperation>,
     },
 }
