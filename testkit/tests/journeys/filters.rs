@@ -86,6 +86,8 @@ async fn invalid_filters_are_named() -> Result<()> {
         ("payments", "createdTo=2026-01-01T00:00:00Z&createdFrom=2026-01-01T00:00:01Z", "createdFrom"),
         ("payments", "planId=plan_01ARZ3NDEKTSV4RRFFQ69G5FAV", "planId"),
         ("invoices", "status=settled", "status"),
+        ("invoices", "dueTo=2026-01-01", "dueTo"),
+        ("invoices", "dueTo=2026-01-01T00:00:00Z&dueFrom=2026-01-01T00:00:01Z", "dueFrom"),
         ("subscriptions", "planId=x", "planId"),
         ("recurring_invoices", "status=", "status"),
         ("payment_links", "status=late", "status"),
@@ -169,6 +171,29 @@ async fn other_lists_are_filtered_by_their_fields() -> Result<()> {
     ok(&merchant.api.post(&format!("/v1/payment_links/{link}/cancel"), json!({})).await?);
     assert_finds(&merchant, "payment_links", "status=cancelled", "id", &json!(link)).await?;
     assert_finds(&merchant, "payment_links", "status=open&status=paid", "status", &json!("open")).await
+}
+
+#[tokio::test]
+async fn invoices_are_filtered_by_their_due_dates() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    let (first, second) = ("2020-01-01T00:00:00.000Z", "2020-01-02T00:00:00.000Z");
+    let mut made = Vec::new();
+    for due in [first, second, second, "2090-01-01T00:00:00.000Z"] {
+        let body = json!({"customerId": customer, "currency": "USD", "amount": 100, "dueAt": due});
+        made.push(id(created(&merchant.api.post("/v1/invoices", body).await?))?);
+    }
+    ok(&merchant.api.post(&format!("/v1/invoices/{}/void", made[1]), json!({})).await?);
+    let due = |row: &Value| row["dueAt"].as_str().unwrap_or_default().to_owned();
+    assert_filter(&merchant, "invoices", &format!("dueFrom={second}"), |row| due(row).as_str() >= second).await?;
+    assert_filter(&merchant, "invoices", &format!("dueTo={second}"), |row| due(row).as_str() < second).await?;
+    let only_second = format!("dueFrom={second}&dueTo=2020-01-02T00:00:00.001Z&customerId={customer}");
+    assert_finds(&merchant, "invoices", &only_second, "dueAt", &json!(second)).await?;
+    let overdue = "status=open&status=scheduled&dueTo=2020-01-03T00:00:00Z";
+    assert_filter(&merchant, "invoices", overdue, |row| row["id"] == *made[0] || row["id"] == *made[2]).await?;
+    let csv = merchant.api.header("accept", "text/csv")?.get(&format!("/v1/invoices?{overdue}")).await?;
+    assert_eq!(String::from_utf8(csv.bytes)?.lines().count(), 1 + 2);
+    Ok(())
 }
 
 async fn wait_for_refund(merchant: &Merchant, refund: &str) -> Result<()> {

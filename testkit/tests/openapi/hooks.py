@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 import schemathesis
 
-LIST = r"startingAfter|after|wait|currency|createdFrom|amountFrom"  # not in the list, unknown, or a range that ends before it begins
+LIST = r"startingAfter|after|wait|currency|createdFrom|dueFrom|amountFrom"  # not in the list, unknown, or a range that ends before it begins
 CUSTOM_FIELD = r"customFields\[\d+\]"  # a name without a letter, or that another row has
 TOKEN = r"paymentToken"  # unknown or expired; also: no funding source
 FUNDING = r"paymentMethodId"  # both funding sources, or a card that cannot be charged

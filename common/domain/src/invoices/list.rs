@@ -32,8 +32,12 @@ foundation::filters! {
         created_from("createdFrom"): Option<Timestamp>,
         /// Only invoices created before this time.
         created_to("createdTo"): Option<Timestamp>,
+        /// Only invoices due at this time or later.
+        due_from("dueFrom"): Option<Timestamp>,
+        /// Only invoices due before this time.
+        due_to("dueTo"): Option<Timestamp>,
     }
-    ranges { created_from..created_to, }
+    ranges { created_from..created_to, due_from..due_to, }
 }
 
 /// Returns a page of invoices, newest first.
@@ -56,7 +60,10 @@ pub async fn list(
     }
     let mut snapshot = db::filtered_snapshot(db).await?;
     let mut rows = Vec::new();
-    for status in each(&filter.status) {
+    let by_due_date = filter.due_from.or(filter.due_to).is_some();
+    // The index by due date begins with the status.
+    let statuses: &[Status] = if by_due_date && filter.status.is_empty() { &Status::ALL } else { &filter.status };
+    for status in each(statuses) {
         rows.extend(filtered(&mut *snapshot, account, filter, status, page).await?);
     }
     snapshot.rollback().await?;
@@ -90,7 +97,9 @@ async fn filtered(
            AND ($7::uuid IS NULL OR i.recurring_invoice_id = $7)
            AND ($8::text IS NULL OR i.external_id = $8)
            AND ($9::bigint IS NULL OR i.number = $9)
-         ORDER BY i.account_id DESC, i.id DESC LIMIT $10",
+           AND ($10::timestamptz IS NULL OR i.due_at >= $10)
+           AND ($11::timestamptz IS NULL OR i.due_at < $11)
+         ORDER BY i.account_id DESC, i.id DESC LIMIT $12",
         account.uuid(),
         from,
         below,
@@ -100,6 +109,8 @@ async fn filtered(
         filter.recurring_invoice_id.map(RecurringInvoiceId::uuid),
         filter.external_id.as_deref(),
         filter.number as Option<Number>,
+        filter.due_from,
+        filter.due_to,
         page.fetch(),
     );
     Ok(query.fetch_all(db).await?)

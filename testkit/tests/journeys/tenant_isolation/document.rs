@@ -68,6 +68,8 @@ const NOT_ID_PARAMETERS: &[&str] = &[
     "amountTo",
     "createdFrom",
     "createdTo",
+    "dueFrom",
+    "dueTo",
     "day",
 ];
 
