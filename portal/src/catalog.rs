@@ -15,7 +15,7 @@ pub(crate) struct List {
     pub(crate) statuses: &'static [&'static str],
     /// The filters of /v1 by other objects.
     pub(crate) filters: &'static [&'static str],
-    /// The filters by the time of creation and by the amount, as they are in addresses.
+    /// The filters by times and by the amount, as they are in addresses.
     pub(crate) ranges: &'static [&'static str],
     pub(crate) search: Search,
     pub(crate) menu: Menu,
@@ -231,7 +231,7 @@ pub(crate) const LISTS: [List; 13] = [
         ],
         statuses: &["draft", "open", "scheduled", "paid", "voided"],
         filters: &["customerId", "subscriptionId", "recurringInvoiceId"],
-        ranges: DATES,
+        ranges: &["from", "to", "dueFrom", "dueTo"],
         search: Search { name: Some("number"), hint: "ID, number, own reference, customer", ..BY_REFERENCE },
         related: &[("payments", "invoiceId")],
         has_attempts: true,

@@ -19,6 +19,8 @@ const TOP: i128 = 8;
 /// The filter for approved payments. Those that were voided are approved as well, but their status does not say so.
 const APPROVED: &str = "&status=authorized&status=partially_authorized&status=pending_settlement&status=settled\
                         &status=partially_refunded&status=refunded";
+/// The invoices that are due.
+const DUE: &str = "invoices?status=open&status=scheduled";
 /// The days of a chart.
 const DAYS: i64 = 30;
 
@@ -109,37 +111,34 @@ pub(crate) fn sums(mode: Mode, today: Date, days: &[Figure]) -> Markup {
     }
 }
 
-/// What is counted, and the list that has exactly this. Invoices have no filter by due date.
-fn described(kind: StandingKind) -> (&'static str, Option<&'static str>) {
+/// What is counted, and the list that has exactly this.
+fn described(kind: StandingKind, overdue: &str) -> (&'static str, &str) {
     match kind {
-        StandingKind::InvoicesDue => ("Invoices due", Some("invoices?status=open&status=scheduled")),
-        StandingKind::InvoicesOverdue => ("Invoices overdue", None),
-        StandingKind::Subscriptions => ("Active subscriptions, per month", Some("subscriptions?status=active")),
-        StandingKind::Disputes => ("Disputes that need a response", Some("disputes?status=needs_response")),
-        StandingKind::FailingEndpoints => ("Failing endpoints", Some("webhooks")),
+        StandingKind::InvoicesDue => ("Invoices due", DUE),
+        StandingKind::InvoicesOverdue => ("Invoices overdue", overdue),
+        StandingKind::Subscriptions => ("Active subscriptions, per month", "subscriptions?status=active"),
+        StandingKind::Disputes => ("Disputes that need a response", "disputes?status=needs_response"),
+        StandingKind::FailingEndpoints => ("Failing endpoints", "webhooks"),
     }
 }
 
 /// What is open at present, with the sum of each currency. The lists have no filter by currency, so that each has all of them.
-pub(crate) fn standing(mode: Mode, standing: &[Standing]) -> Markup {
+/// `today` is in UTC.
+pub(crate) fn standing(mode: Mode, today: Date, standing: &[Standing]) -> Markup {
     let mode = mode.name();
+    let overdue = format!("{DUE}&dueTo={}", today.plus_days(-1).unwrap_or(today));
     html! {
         section {
             h2 { (text("At present")) }
             @if standing.is_empty() { p.empty { (text("Nothing is open.")) } }
             div.figures {
                 @for rows in standing.chunk_by(|one, next| one.kind == next.kind) {
-                    @let (title, list) = described(rows[0].kind);
-                    @let figure = html! {
+                    @let (title, list) = described(rows[0].kind, &overdue);
+                    a href={ "/" (mode) "/" (list) } {
                         span { (text(title)) " (" (rows.iter().map(|row| row.count).sum::<i64>()) ")" }
                         @for row in rows {
                             @if let Some(currency) = row.currency { strong { (row.amount.shown(currency)) } " " }
                         }
-                    };
-                    @if let Some(list) = list {
-                        a href={ "/" (mode) "/" (list) } { (figure) }
-                    } @else {
-                        div { (figure) }
                     }
                 }
             }
@@ -226,10 +225,11 @@ mod tests {
             row(StandingKind::InvoicesDue, "EUR", 1),
             row(StandingKind::InvoicesOverdue, "USD", 1),
         ];
-        let shown = standing(Mode::Test, &rows).into_string();
+        let today = "2026-03-01".parse().expect("a date");
+        let shown = standing(Mode::Test, today, &rows).into_string();
         for part in [
             "<a href=\"/test/invoices?status=open&amp;status=scheduled\"><span>Invoices due (3)</span>",
-            "<div><span>Invoices overdue (1)</span>",
+            "<a href=\"/test/invoices?status=open&amp;status=scheduled&amp;dueTo=2026-02-28\"><span>Invoices overdue (1)</span>",
         ] {
             assert!(shown.contains(part), "{part} in {shown}");
         }

@@ -12,10 +12,12 @@ use crate::form::minor_units;
 use crate::session::Work;
 use crate::texts::{label, text, words};
 
-/// The filters by the time of creation and by the amount: the label of each, its kind of input and its most characters.
-const RANGES: [(&str, &str, &str, u8); 5] = [
+/// The filters by times and by the amount: the label of each, its kind of input and its most characters.
+const RANGES: [(&str, &str, &str, u8); 7] = [
     ("from", "Created from", "date", 10),
     ("to", "Created to", "date", 10),
+    ("dueFrom", "Due from", "date", 10),
+    ("dueTo", "Due to", "date", 10),
     ("currency", "Currency", "text", 20),
     ("amountFrom", "Amount from", "text", 20),
     ("amountTo", "Amount to", "text", 20),
@@ -74,6 +76,8 @@ impl Asked {
             match name.as_str() {
                 "from" => query.append_pair("createdFrom", &day(value, 0)?),
                 "to" => query.append_pair("createdTo", &day(value, 1)?),
+                "dueFrom" => query.append_pair(name, &day(value, 0)?),
+                "dueTo" => query.append_pair(name, &day(value, 1)?),
                 "amountFrom" | "amountTo" if self.filter("currency").is_empty() => {
                     return Err(text("Enter the currency of the amount as well.").to_owned());
                 }
@@ -204,6 +208,11 @@ mod tests {
         assert_eq!(query("payments", "status=settled&status=refunded"), "status=settled&status=refunded&limit=25");
         assert_eq!(query("payments", "from=yesterday"), "Enter a date such as 2026-01-31.");
         assert_eq!(query("plans", "from=2026-01-30&currency=USD"), "limit=25");
+        assert_eq!(query("payments", "dueTo=2026-01-30"), "limit=25");
+        assert_eq!(
+            query("invoices", "dueFrom=2026-01-30&dueTo=2026-01-31"),
+            "dueFrom=2026-01-30T00%3A00%3A00.000Z&dueTo=2026-02-01T00%3A00%3A00.000Z&limit=25"
+        );
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use axum::extract::{Path, State};
 use axum::response::{Html, Redirect};
-use domain::accounts::Mode;
+use domain::accounts::{self, Mode};
 use domain::figures;
+use foundation::calendar::TimeZone;
 use maud::html;
 use serde_json::Value;
 
@@ -37,7 +38,8 @@ pub(crate) async fn home(
         true
     });
     let (today, days) = figures::read(db, account, now, DAYS).await.map_err(Failure::internal)?;
-    let standing = figures::standing(db, account, now).await.map_err(Failure::internal)?;
+    let utc_day = TimeZone::UTC.date_at(accounts::now(db, account, now).await.map_err(Failure::internal)?);
+    let standing = figures::standing(db, account, utc_day).await.map_err(Failure::internal)?;
     let list = List::find("payments").ok_or(Failure::NotFound)?;
     let latest = app.get(&work.caller, "/v1/payments?limit=5").await?;
     let rows = latest["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
@@ -45,7 +47,7 @@ pub(crate) async fn home(
         h1 { (text("Home")) }
         @if is_behind { p.empty role="status" { (text("The figures are being added up. Some payments are not included yet.")) } }
         (charts::sums(work.mode, today, &days))
-        (charts::standing(work.mode, &standing))
+        (charts::standing(work.mode, utc_day, &standing))
         (charts::by_day(today, &days))
         section {
             h2 { (text("Latest payments")) }

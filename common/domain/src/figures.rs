@@ -233,7 +233,7 @@ pub struct Standing {
 pub enum StandingKind {
     /// Open or scheduled invoices.
     InvoicesDue,
-    /// Those of them whose due date has passed.
+    /// Those of them that were due before today.
     InvoicesOverdue,
     /// Active subscriptions, with what they bring per month.
     Subscriptions,
@@ -243,18 +243,18 @@ pub enum StandingKind {
     FailingEndpoints,
 }
 
-/// What the account has at present. `now` is the system time.
+/// What the account has at present. `today` is the account's date in UTC, in which lists are filtered by days.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn standing(db: &PgPool, account: AccountId, now: Timestamp) -> Result<Vec<Standing>> {
+pub async fn standing(db: &PgPool, account: AccountId, today: Date) -> Result<Vec<Standing>> {
     let rows = sqlx::query!(
         r#"SELECT 'due' AS "kind!", currency AS "currency?: Currency", count(*) AS "count!", sum(amount)::text AS "amount!: Sum"
            FROM invoices WHERE account_id = $1 AND status IN ('open', 'scheduled') GROUP BY currency
            UNION ALL
            SELECT 'overdue', currency, count(*), sum(amount)::text
-           FROM invoices WHERE account_id = $1 AND status IN ('open', 'scheduled') AND due_at < account_now($1, $2)
-           GROUP BY currency
+           FROM invoices WHERE account_id = $1 AND status IN ('open', 'scheduled')
+             AND due_at < $2::date::timestamp AT TIME ZONE 'UTC' GROUP BY currency
            UNION ALL
            SELECT 'subscriptions', p.currency, count(*), sum(round(p.amount * CASE p."interval" WHEN 'day' THEN 365 / 12.0
                WHEN 'week' THEN 365 / 84.0 WHEN 'month' THEN 1 ELSE 1 / 12.0 END / p.interval_count))::text
@@ -267,7 +267,7 @@ pub async fn standing(db: &PgPool, account: AccountId, now: Timestamp) -> Result
            SELECT 'endpoints', NULL, count(*), '0'
            FROM webhook_endpoints WHERE account_id = $1 AND deleted_at IS NULL AND disabled_reason <> 'merchant' HAVING count(*) > 0"#,
         account.uuid(),
-        now,
+        today,
     );
     let rows = rows.fetch_all(db).await?.into_iter().filter_map(|row| {
         let kind = match row.kind.as_str() {

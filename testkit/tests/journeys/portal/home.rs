@@ -1,11 +1,11 @@
 //! The figures of the first page.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use futures_util::future::try_join_all;
 use serde_json::json;
 
 use super::Visitor;
-use crate::support::{created, eventually, id, merchant, payment, sale};
+use crate::support::{created, eventually, id, merchant, ok, payment, sale};
 
 /// The figures, recounted from payments and refunds: kind, currency, count, amount.
 const RECOUNT: &str = "
@@ -75,5 +75,33 @@ async fn figures_are_those_of_a_recount() -> Result<()> {
     for part in ["USD 102.50", "EUR 7.00", "71.4%", "USD 40.00", "Insufficient funds 1", "Lost card 1", "<rect"] {
         assert!(page.html.contains(part), "{part} in {}", page.html);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_number_of_overdue_invoices_leads_to_exactly_these() -> Result<()> {
+    let merchant = merchant().await?;
+    let customer = merchant.customer().await?;
+    let mut body = json!({"customerId": customer, "currency": "USD", "amount": 500});
+    // Due on receipt: not overdue before tomorrow.
+    let today = created(&merchant.api.post("/v1/invoices", body.clone()).await?)["createdAt"].clone();
+    let begin = format!("{}T00:00:00Z", today.as_str().and_then(|time| time.get(..10)).context("a day")?);
+    let mut made = Vec::new();
+    for due in ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", begin.as_str(), "2090-01-01T00:00:00Z"] {
+        body["dueAt"] = due.into();
+        made.push(id(created(&merchant.api.post("/v1/invoices", body.clone()).await?))?);
+    }
+    ok(&merchant.api.post(&format!("/v1/invoices/{}/void", made[1]), json!({})).await?);
+    let visitor = Visitor::signed_in(&merchant, "viewer").await?;
+    let home = visitor.open("/test").await?.html;
+    let (_, link) = home.split_once("&amp;status=scheduled&amp;dueTo=").context("a link")?;
+    let (yesterday, figure) = link.split_once('"').context("the end of the link")?;
+    assert!(figure.starts_with("><span>Invoices overdue (1)</span>"), "{home}");
+    let query = format!("status=open&status=scheduled&dueTo={yesterday}");
+    let list = visitor.open(&format!("/test/invoices?{query}")).await?.html;
+    assert!(list.contains(&made[0]) && list.matches("<tr>").count() == 1 + 1, "{list}");
+    assert!(list.contains(&format!("name=\"dueTo\" value=\"{yesterday}\"")), "{list}");
+    let csv = visitor.open(&format!("/test/invoices.csv?{query}")).await?.html;
+    assert!(csv.contains(&made[0]) && csv.lines().count() == 1 + 1, "{csv}");
     Ok(())
 }
