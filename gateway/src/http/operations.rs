@@ -112,7 +112,7 @@ async fn charge_once(call: &Call, operation: &CardOperation) -> Result<(Amounts,
     fields::check_brand(account, funding.masked_card.brand)?;
     let reference_id = reference_id?;
     card::is_encrypted(form, operation.inputs)?;
-    // With a token no code is needed: it was checked when the card was stored, or comes with the token.
+    // With a token no code is needed: a field token brings its own, and a stored card has none.
     let by_token = funding.source != Source::Api;
     if let Some(required) = operation.cvv_required {
         let code = card::security_code(form, required && !by_token)?;
