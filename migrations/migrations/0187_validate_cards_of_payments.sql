@@ -1,2 +1,2 @@
-ALTER TABLE payment_methods VALIDATE CONSTRAINT payment_methods_awaits_payment;
+ALTER TABLE payment_methods VALIDATE CONSTRAINT payment_methods_saved_for_payment;
 ALTER TABLE payment_methods VALIDATE CONSTRAINT payment_methods_awaiting_is_processing;

@@ -65,7 +65,7 @@ async fn find_obstacle(tx: &mut PgConnection, account: AccountId, id: CustomerId
                 AND (status IN ('processing', 'requires_action', 'authorized') OR pending_operation IS NOT NULL
                      OR status = 'partially_authorized' AND amount_captured = 0)) AS "payment: PaymentId",
              (SELECT (array_agg(id))[1] FROM payment_methods WHERE account_id = $1 AND customer_id = $2
-                AND status = 'processing' AND awaits_payment_id IS NULL) AS "card: PaymentMethodId""#,
+                AND status = 'processing' AND awaits_operation_id IS NULL) AS "card: PaymentMethodId""#,
         account.uuid(),
         id.uuid(),
     )

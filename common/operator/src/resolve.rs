@@ -98,7 +98,8 @@ pub async fn resolve(
 ) -> Result<Resolved> {
     let operation = admin::find(db, id).await?;
     let claimed = operations::read(db, id, clock.now()).await?;
-    let performed = Performed { reply_to: claimed.origin.reply_to.clone(), reply_id: claimed.subject.reply_id() };
+    // No operator enters that a card was saved.
+    let performed = Performed { reply_to: claimed.origin.reply_to.clone(), reply_id: claimed.reply_id(false) };
     if has_this_outcome(db, &operation, resolution).await? {
         return Ok(Resolved { operation, record: None, already_resolved: true, performed, comparison: None });
     }
@@ -328,7 +329,7 @@ fn audit_detail(
     };
     detail["kind"] = json!(operation.kind.name());
     detail["reference"] = json!(operation.reference);
-    if let Some(payment) = operation.payment_id {
+    if let Some(payment) = operation.payment() {
         detail["payment"] = json!(payment);
     }
     detail["verified"] = json!(comparison.unverified.is_none());

@@ -19,6 +19,8 @@ pub struct OperationRow {
     pub account_id: AccountId,
     pub payment_id: Option<PaymentId>,
     pub payment_method_id: Option<PaymentMethodId>,
+    /// The payment for which a payer's page saves the card.
+    pub saved_for_payment_id: Option<PaymentId>,
     pub refund_id: Option<RefundId>,
     pub provider_account_id: ProviderAccountId,
     pub provider: ProviderKind,
@@ -64,6 +66,11 @@ pub struct OperationRow {
 }
 
 impl OperationRow {
+    /// The payment that it belongs to, also while only the card for it is being saved.
+    pub fn payment(&self) -> Option<PaymentId> {
+        self.payment_id.or(self.saved_for_payment_id)
+    }
+
     /// Whether an operator must determine how it ended.
     pub fn needs_manual_review(&self) -> bool {
         self.state == State::Unknown && self.next_push_at.is_none()
@@ -89,6 +96,8 @@ macro_rules! select_operations {
         sqlx::query_as!(
             OperationRow,
             r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider,
+                      (SELECT s.saved_for_payment_id FROM payment_methods s WHERE s.id = o.payment_method_id)
+                          AS "saved_for_payment_id: PaymentId",
                       o.kind, o.state, o.reference, o.amount, o.currency, o.fence, o.lease_until, o.next_push_at, o.first_sent_at,
                       o.last_sent_at, o.target_ref, o.provider_ref, o.failure, o.created_at, o.finished_at, o.request_id,
                       o.requested_by_key AS requested_by, o.by_system, o.background, o.pushes,
@@ -169,8 +178,8 @@ pub async fn hold(tx: &mut PgConnection, id: OperationId, delay: Duration) -> Re
 /// when the request may have been executed in the lost interval. Returns its account.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] if it has ended, is leased by a worker, saves a card, or its payment has
-/// another operation of unknown outcome.
+/// [`Error::NotFound`]; [`Error::Conflict`] if it has ended, is leased by a worker, saves a card that is not charged next,
+/// or its payment has another operation of unknown outcome.
 pub async fn require_manual_review(tx: &mut PgConnection, id: OperationId) -> Result<AccountId> {
     let account = match stop_processing(&mut *tx, id).await {
         Err(Error::Database(error)) if db::violated_constraint(&error) == Some("operations_one_in_flight") => {
@@ -178,14 +187,16 @@ pub async fn require_manual_review(tx: &mut PgConnection, id: OperationId) -> Re
         }
         account => account?,
     };
-    or_conflict(tx, id, account, "the operation has ended, is leased by a worker, or saves a card").await
+    or_conflict(tx, id, account, "the operation has ended, is leased by a worker, or saves a card that no payment awaits").await
 }
 
 async fn stop_processing(tx: &mut PgConnection, id: OperationId) -> Result<Option<AccountId>> {
     let account = sqlx::query_scalar!(
         "UPDATE operations SET state = 'unknown', next_push_at = NULL, lease_until = NULL,
                 first_sent_at = coalesce(first_sent_at, created_at), last_sent_at = coalesce(last_sent_at, created_at)
-         WHERE id = $1 AND finished_at IS NULL AND kind <> 'store_card'
+         WHERE id = $1 AND finished_at IS NULL
+           AND (kind <> 'store_card' OR EXISTS (
+               SELECT FROM payment_methods m WHERE m.id = payment_method_id AND m.awaits_operation_id IS NOT NULL))
            AND (lease_until IS NULL OR lease_until < clock_timestamp())
          RETURNING account_id",
         id.uuid(),
@@ -222,17 +233,25 @@ pub async fn find(db: &PgPool, id: OperationId) -> Result<OperationRow> {
         .ok_or_else(|| Error::no_such("operation", id))
 }
 
-/// Returns all operations of a payment, oldest first.
+/// Returns all operations of a payment, oldest first, which may be the one that saves its card.
 ///
 /// # Errors
 /// Database errors only.
 pub async fn of_payment(db: &PgPool, account: AccountId, payment: PaymentId) -> Result<Vec<OperationRow>> {
+    let saving = select_operations!(
+        "JOIN payment_methods m ON m.account_id = o.account_id AND m.id = o.payment_method_id
+         WHERE o.account_id = $2 AND o.kind = 'store_card' AND m.account_id = $2 AND m.saved_for_payment_id = $3",
+        account.uuid(),
+        payment.uuid()
+    );
+    let mut rows = saving.fetch_all(db).await?;
     let query = select_operations!(
         "WHERE o.account_id = $2 AND o.payment_id = $3 ORDER BY o.account_id, o.payment_id, o.id LIMIT 1000",
         account.uuid(),
         payment.uuid()
     );
-    Ok(query.fetch_all(db).await?)
+    rows.extend(query.fetch_all(db).await?);
+    Ok(rows)
 }
 
 /// Returns what already has this provider reference, apart from the operation itself: a payment, an anomaly, or another

@@ -12,7 +12,7 @@ use foundation::id::{AccountId, OperationId};
 pub struct Unfinished {
     pub id: OperationId,
     pub state: State,
-    /// The payment or card.
+    /// The payment or card. For a card that a payer's page saves, the payment, which it is charged for next.
     pub subject: uuid::Uuid,
 }
 
@@ -24,7 +24,9 @@ pub struct Unfinished {
 pub async fn unfinished(db: &PgPool, account: AccountId) -> Result<Vec<Unfinished>> {
     Ok(sqlx::query_as!(
         Unfinished,
-        r#"SELECT id, state, coalesce(payment_id, payment_method_id) AS "subject!"
+        r#"SELECT id, state, coalesce(payment_id,
+                      (SELECT m.saved_for_payment_id FROM payment_methods m WHERE m.id = o.payment_method_id),
+                      payment_method_id) AS "subject!"
            FROM operations o WHERE account_id = $1 AND next_push_at IS NOT NULL AND NOT (state = 'ready' AND not_processed > 0)
              AND NOT (kind = 'refund' AND state = 'ready' AND EXISTS (
                  SELECT FROM operations b WHERE b.account_id = $1 AND b.payment_id = o.payment_id AND b.state::text = 'unknown'

@@ -5,17 +5,28 @@ use sqlx::PgConnection;
 
 use super::{PaymentMethod, select_payment_methods};
 use foundation::error::Result;
-use foundation::id::{AccountId, PaymentId, PaymentMethodId};
+use foundation::id::{AccountId, OperationId, PaymentId, PaymentMethodId};
 use providers::Card;
 
-/// Makes a card that this transaction has inserted await a payment.
+/// Makes a card that this transaction has inserted await a payment. `charge` is the id of the operation that will charge
+/// it.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn await_payment(tx: &mut PgConnection, id: PaymentMethodId, payment: PaymentId) -> Result<()> {
-    sqlx::query!("UPDATE payment_methods SET awaits_payment_id = $2 WHERE id = $1", id.uuid(), payment.uuid())
-        .execute(tx)
-        .await?;
+pub async fn await_charge(
+    tx: &mut PgConnection,
+    id: PaymentMethodId,
+    payment: PaymentId,
+    charge: OperationId,
+) -> Result<()> {
+    sqlx::query!(
+        "UPDATE payment_methods SET saved_for_payment_id = $2, awaits_operation_id = $3 WHERE id = $1",
+        id.uuid(),
+        payment.uuid(),
+        charge.uuid(),
+    )
+    .execute(tx)
+    .await?;
     Ok(())
 }
 
@@ -24,8 +35,11 @@ pub async fn await_payment(tx: &mut PgConnection, id: PaymentMethodId, payment: 
 /// # Errors
 /// Database errors only.
 pub async fn awaiting(db: &mut PgConnection, account: AccountId, payment: PaymentId) -> Result<Option<PaymentMethod>> {
-    let query =
-        select_payment_methods!("WHERE m.account_id = $1 AND m.awaits_payment_id = $2", account.uuid(), payment.uuid());
+    let query = select_payment_methods!(
+        "WHERE m.account_id = $1 AND m.saved_for_payment_id = $2 AND m.awaits_operation_id IS NOT NULL",
+        account.uuid(),
+        payment.uuid()
+    );
     Ok(query.fetch_optional(db).await?)
 }
 
@@ -36,7 +50,7 @@ pub async fn awaiting(db: &mut PgConnection, account: AccountId, payment: Paymen
 pub async fn store_awaiting(tx: &mut PgConnection, id: PaymentMethodId, provider_ref: &str, card: &Card) -> Result<()> {
     sqlx::query!(
         "UPDATE payment_methods SET provider_ref = $2, brand = $3, last4 = $4, exp_month = $5, exp_year = $6
-         WHERE id = $1 AND awaits_payment_id IS NOT NULL",
+         WHERE id = $1 AND awaits_operation_id IS NOT NULL",
         id.uuid(),
         provider_ref,
         card.brand,
@@ -55,8 +69,8 @@ pub async fn store_awaiting(tx: &mut PgConnection, id: PaymentMethodId, provider
 /// Database errors only.
 pub async fn accept(tx: &mut PgConnection, id: PaymentMethodId) -> Result<bool> {
     let updated = sqlx::query!(
-        "UPDATE payment_methods SET status = 'active', awaits_payment_id = NULL
-         WHERE id = $1 AND awaits_payment_id IS NOT NULL",
+        "UPDATE payment_methods SET status = 'active', awaits_operation_id = NULL
+         WHERE id = $1 AND awaits_operation_id IS NOT NULL",
         id.uuid(),
     );
     Ok(updated.execute(tx).await?.rows_affected() == 1)
@@ -68,8 +82,8 @@ pub async fn accept(tx: &mut PgConnection, id: PaymentMethodId) -> Result<bool> 
 /// Database errors only.
 pub async fn discard(tx: &mut PgConnection, id: PaymentMethodId) -> Result<()> {
     sqlx::query!(
-        "UPDATE payment_methods SET status = 'failed', awaits_payment_id = NULL
-         WHERE id = $1 AND awaits_payment_id IS NOT NULL",
+        "UPDATE payment_methods SET status = 'failed', awaits_operation_id = NULL
+         WHERE id = $1 AND awaits_operation_id IS NOT NULL",
         id.uuid(),
     )
     .execute(tx)

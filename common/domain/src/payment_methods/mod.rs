@@ -6,14 +6,14 @@ mod view;
 
 use sqlx::{PgConnection, PgPool};
 
-pub use awaiting::{accept, await_payment, awaiting, discard, store_awaiting};
+pub use awaiting::{accept, await_charge, awaiting, discard, store_awaiting};
 pub use view::PaymentMethodView;
 
 use crate::accounts::{Caller, Mode};
 use crate::own_data::change_own_data;
 use foundation::db::{self, Reader, column};
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, CustomerId, PaymentId, PaymentMethodId, ProviderAccountId};
+use foundation::id::{AccountId, CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
 use foundation::own_data::{ExternalId, Metadata, OwnData, OwnDataChange};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
@@ -53,8 +53,11 @@ pub struct PaymentMethod {
     /// The provider account that stores the card.
     pub provider_account_id: ProviderAccountId,
     pub status: Status,
-    /// The payment with whose approval the card becomes active.
-    pub awaits_payment_id: Option<PaymentId>,
+    /// The payment for which a payer's page saved the card, or is saving it.
+    pub saved_for_payment_id: Option<PaymentId>,
+    /// The operation that charges that payment to the card, with whose approval the card becomes active; it is written
+    /// once the card is saved. `None` as soon as the payment has ended.
+    pub awaits_operation_id: Option<OperationId>,
     /// The provider's token for the card.
     pub provider_ref: Option<String>,
     /// `visa`, `mastercard`, …
@@ -89,7 +92,8 @@ impl PaymentMethod {
             customer_id,
             provider_account_id: caller.provider_account_id,
             status: Status::Processing,
-            awaits_payment_id: None,
+            saved_for_payment_id: None,
+            awaits_operation_id: None,
             provider_ref: None,
             brand: None,
             last4: None,
@@ -120,7 +124,8 @@ macro_rules! select_payment_methods {
         sqlx::query_as!(
             PaymentMethod,
             r#"SELECT m.id, m.account_id, a.mode, m.customer_id, m.provider_account_id, m.status, m.provider_ref, m.brand,
-                      m.last4, m.exp_month, m.exp_year, m.metadata, m.external_id, m.version, m.created_at, m.awaits_payment_id,
+                      m.last4, m.exp_month, m.exp_year, m.metadata, m.external_id, m.version, m.created_at,
+                      m.saved_for_payment_id, m.awaits_operation_id,
                       (c.default_payment_method_id IS NOT DISTINCT FROM m.id) AS "is_default!"
                FROM payment_methods m JOIN customers c ON c.id = m.customer_id
                     JOIN accounts a ON a.id = m.account_id "# + $rest,
@@ -259,7 +264,7 @@ pub async fn erase_all(
     let cards = cards.fetch_all(&mut *tx).await?;
     sqlx::query!(
         "UPDATE payment_methods SET status = 'failed', detached_at = coalesce(detached_at, $3), metadata = NULL,
-                external_id = NULL, awaits_payment_id = NULL
+                external_id = NULL, awaits_operation_id = NULL
          WHERE account_id = $1 AND customer_id = $2",
         account.uuid(),
         customer.uuid(),

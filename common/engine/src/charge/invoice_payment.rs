@@ -43,15 +43,15 @@ pub async fn charge_for_invoice(
     // the invoice waiting for a card.
     let is_hard = failure_of(response).is_some_and(|failure| failure.kind == DeclineType::Hard);
     let card = find_renewal_card(tx, charged).await?;
-    let accepted = card.as_ref().filter(|_| is_in_full(charged, response));
-    let customer = match is_hard || accepted.is_some() {
+    let in_full = is_in_full(charged, response);
+    let customer = match is_hard || in_full && card.is_some() {
         true => customers::find_locked(tx, account, customer).await?,
         false => None,
     };
     let mut subscription = subscriptions::lock_producer(tx, &owed).await?;
-    // The card awaits its payment only until that ends, for which the subscription must be locked: this is in time.
-    if let (Some(card), Some(customer)) = (accepted, &customer) {
-        renewal_card::accept(tx, card, customer, subscription.as_mut(), now).await?;
+    let mut is_accepted = false;
+    if in_full && let (Some(card), Some(customer), Some(subscription)) = (&card, &customer, &mut subscription) {
+        is_accepted = renewal_card::accept(tx, card, charged.id, customer, subscription, now).await?;
     }
     let mut invoice = invoices::lock(tx, account, invoice).await?;
     let mut payment = payments::lock(tx, account, charged.id).await?;
@@ -64,7 +64,7 @@ pub async fn charge_for_invoice(
     }
     apply_response(&mut payment, claimed, response, now)?;
     finish_payment(tx, claimed, &payment, response, now).await?;
-    if let Some(card) = card.as_ref().filter(|_| accepted.is_none()) {
+    if let Some(card) = card.as_ref().filter(|_| !is_accepted) {
         payment_methods::discard(tx, card.id).await?;
     }
     match recorded_failure(response, &payment, &invoice) {

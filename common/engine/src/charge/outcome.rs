@@ -16,7 +16,7 @@ use domain::customers;
 use domain::events::{self, EventType};
 use domain::idempotency;
 use domain::operations::{self, Claimed, OperationKind, Retry, Subject};
-use domain::payment_methods::{self, PaymentMethodView};
+use domain::payment_methods::{self, PaymentMethod, PaymentMethodView};
 use domain::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
 use foundation::clock::Clock;
 use foundation::db::{Db, Tx};
@@ -301,8 +301,8 @@ async fn record_stored_card(
     clock: &Clock,
 ) -> Result<Recorded> {
     let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
-    if let Some(payment) = saved.awaits_payment_id {
-        return record_card_of_payment(tx, claimed, id, payment, response, clock).await;
+    if let Some(payment) = saved.saved_for_payment_id {
+        return record_card_of_payment(tx, claimed, &saved, payment, response, clock).await;
     }
     let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
@@ -334,13 +334,13 @@ async fn record_stored_card(
 async fn record_card_of_payment(
     tx: &mut Tx,
     claimed: &Claimed,
-    card: PaymentMethodId,
+    card: &PaymentMethod,
     payment: PaymentId,
     response: &ProviderResponse,
     clock: &Clock,
 ) -> Result<Recorded> {
-    let now = claimed.time.now(&mut **tx, clock).await?;
     let ProviderResponse::Stored { provider_ref, card: details } = response else {
+        let now = claimed.time.now(&mut **tx, clock).await?;
         let payment = payments::find(&mut **tx, claimed.account_id, payment).await?;
         let payment = payment.ok_or_else(|| unexpected_response(claimed, "card of an unknown payment"))?;
         return record_charge(tx, claimed, &payment, response, now).await;
@@ -351,6 +351,6 @@ async fn record_card_of_payment(
         return Ok(recorded);
     }
     operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
-    renewal_card::charge(tx, claimed, &payment, card, provider_ref, details, now).await?;
+    renewal_card::charge(tx, claimed, &payment, card, provider_ref, details).await?;
     Ok(Recorded::written(&operation))
 }

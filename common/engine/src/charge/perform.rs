@@ -93,7 +93,8 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
                 }
                 tx.commit().await?;
             }
-            Ok(Some(Performed { reply_to: claimed.origin.reply_to, reply_id: claimed.subject.reply_id() }))
+            let reply_id = claimed.reply_id(matches!(response, ProviderResponse::Stored { .. }));
+            Ok(Some(Performed { reply_to: claimed.origin.reply_to, reply_id }))
         }
         SendResult::Pending => {
             tracing::info!(operation = %id, "the provider has the request and has not finished it; it will be queried again");

@@ -130,7 +130,8 @@ macro_rules! found {
             Row,
             r#"SELECT f.what AS "what!", f.id AS "id?: Uuid", f.named AS "named?", a.id AS "account?: Uuid", a.name AS "account_name?",
                       a.mode AS "mode?: Mode", f.status AS "status?", f.amount AS "amount?", f.currency AS "currency?: String",
-                      f.created_at AS "created_at?", coalesce(f.payment, o.payment_id) AS "payment?: Uuid",
+                      f.created_at AS "created_at?", coalesce(f.payment, o.payment_id,
+                          (SELECT s.saved_for_payment_id FROM payment_methods s WHERE s.id = o.payment_method_id)) AS "payment?: Uuid",
                       coalesce(f.key, o.requested_by_key) AS "key?: Uuid", coalesce(o.by_system, false) AS "by_system!",
                       coalesce(o.background, false) AS "background!", o.request_id AS "request_id?"
                FROM ("# + $parts $(+ $more)* + r#") f (what, id, named, account, status, amount, currency, created_at, payment, operation, key)

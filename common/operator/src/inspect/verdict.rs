@@ -1,7 +1,7 @@
 //! Describes a payment's state and what happens next.
 
 use super::anomalies::Anomaly;
-use domain::operations::State;
+use domain::operations::{OperationKind, State};
 use domain::operations::admin::OperationRow;
 use domain::payments::{Payment, Status};
 
@@ -11,6 +11,9 @@ pub(super) fn describe_payment(payment: &Payment, operations: &[OperationRow], u
     let next = payment.inquiry_at;
     let inquiry = next.map(|at| format!("; the provider is queried for its status at {at}")).unwrap_or_default();
     let of_payment = match payment.status {
+        Status::Processing if operations.iter().any(is_saving) => {
+            "The card is being saved; the charge follows.".to_owned()
+        }
         Status::Processing => "The outcome of the charge is pending.".to_owned(),
         Status::RequiresAction => "The cardholder must complete a challenge at their bank.".to_owned(),
         Status::Authorized | Status::PartiallyAuthorized if payment.capture => {
@@ -49,6 +52,10 @@ pub(super) fn describe_payment(payment: &Payment, operations: &[OperationRow], u
     let open = operations.iter().filter(|operation| !operation.state.is_final());
     let unwanted = unwanted.iter().filter_map(|charge| describe_unwanted_charge(charge, operations));
     [of_payment].into_iter().chain(unwanted).chain(open.map(describe_operation)).collect()
+}
+
+fn is_saving(operation: &OperationRow) -> bool {
+    operation.kind == OperationKind::StoreCard && !operation.state.is_final()
 }
 
 /// Describes an unwanted charge once its reversal has ended.

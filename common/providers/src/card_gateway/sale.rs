@@ -112,10 +112,7 @@ async fn refused(
         },
         // Only we use our references, so this is a retry of our own request: its outcome is looked up.
         "26" => Err(ProviderError::Unknown("the reference was used before".to_owned())),
-        _ => match decline::of_refusal(refusal) {
-            Some(decline) => Ok(ProviderResponse::Declined { decline, card }),
-            None => refusal.response(),
-        },
+        _ => declined_or_refused(refusal, card),
     }
 }
 
@@ -164,7 +161,15 @@ pub(super) async fn store_card(
             let card = card.ok_or_else(|| ProviderError::Unknown("the stored card has invalid details".to_owned()))?;
             Ok(ProviderResponse::Stored { provider_ref: stored.card_token, card })
         }
-        Reply::Refusal(refusal) => refusal.response(),
+        Reply::Refusal(refusal) => declined_or_refused(&refusal, None),
+    }
+}
+
+/// The outcome of a request that created no transaction.
+fn declined_or_refused(refusal: &Refusal, card: Option<Card>) -> Result<ProviderResponse, ProviderError> {
+    match decline::of_refusal(refusal) {
+        Some(decline) => Ok(ProviderResponse::Declined { decline, card }),
+        None => refusal.response(),
     }
 }
 
