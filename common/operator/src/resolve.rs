@@ -20,7 +20,7 @@ use foundation::card_number::{has_card_number, is_card_number, runs_of_digits};
 use foundation::clock::Clock;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
-use foundation::id::{AuditId, OperationId};
+use foundation::id::{AuditId, OperationId, PaymentId};
 use providers::{Decline, DeclineCode, DeclineType, ProviderKind, ProviderResponse, Providers};
 
 /// How long a provider is queried about an operation before an operator may decide instead.
@@ -98,8 +98,9 @@ pub async fn resolve(
 ) -> Result<Resolved> {
     let operation = admin::find(db, id).await?;
     let claimed = operations::read(db, id, clock.now()).await?;
-    // No operator enters that a card was saved.
-    let performed = Performed { reply_to: claimed.origin.reply_to.clone(), reply_id: claimed.reply_id(false) };
+    // No operator enters that a card was saved, so its payment ends, for which the page waits.
+    let reply_id = operation.payment().map_or(claimed.subject.reply_id(), PaymentId::uuid);
+    let performed = Performed { reply_to: claimed.origin.reply_to.clone(), reply_id };
     if has_this_outcome(db, &operation, resolution).await? {
         return Ok(Resolved { operation, record: None, already_resolved: true, performed, comparison: None });
     }

@@ -18,7 +18,7 @@ use foundation::money::{Currency, Money};
 use foundation::public_url;
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
-use providers::{Action, OperationKind, PROVIDER_TIMEOUT, Payer, ProviderKind, Request, Source};
+use providers::{Action, OperationKind, PROVIDER_TIMEOUT, Payer, ProviderKind, ProviderResponse, Request, Source};
 
 /// An operation that this worker holds until its lease ends.
 #[derive(Debug)]
@@ -65,11 +65,11 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// The id under which a waiting request is notified that the operation has ended. The page of a payer who saves a card
-    /// waits for the payment, which ends with the operation unless the card `is_saved`.
-    pub fn reply_id(&self, is_saved: bool) -> Uuid {
+    /// The id under which a waiting request is notified of this outcome. The page of a payer who saves a card waits for the
+    /// payment, which ends with the operation if the card is not saved.
+    pub fn reply_id(&self, outcome: &ProviderResponse) -> Uuid {
         match self.saved_for_payment_id {
-            Some(payment) if !is_saved => payment.uuid(),
+            Some(payment) if !matches!(outcome, ProviderResponse::Stored { .. }) => payment.uuid(),
             Some(_) | None => self.subject.reply_id(),
         }
     }

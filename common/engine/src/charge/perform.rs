@@ -93,8 +93,7 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
                 }
                 tx.commit().await?;
             }
-            let reply_id = claimed.reply_id(matches!(response, ProviderResponse::Stored { .. }));
-            Ok(Some(Performed { reply_to: claimed.origin.reply_to, reply_id }))
+            Ok(Some(Performed { reply_id: claimed.reply_id(&response), reply_to: claimed.origin.reply_to }))
         }
         SendResult::Pending => {
             tracing::info!(operation = %id, "the provider has the request and has not finished it; it will be queried again");

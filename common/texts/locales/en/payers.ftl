@@ -95,7 +95,7 @@ pay-by-card = Pay by card
 script-needed = To pay here, your browser must run JavaScript, which sends your card directly to the card processor. Please turn it on, or ask { $payee } for another way to pay.
 # $amount (String) - with its currency
 add-tip = Add a tip of { $amount }
-use-for-renewals = Use this card for renewals
+use-for-renewals = Use this card for renewals and other open invoices
 # $amount (String) - with its currency
 pay-amount = Pay { $amount }
 paying = Paying…

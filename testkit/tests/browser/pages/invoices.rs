@@ -60,7 +60,7 @@ async fn a_card_is_used_for_renewals_if_the_payer_chooses_so() -> Result<()> {
     shop.visit(async |browser| {
         let tab = open(browser, &invoice).await?;
         let page = tab.top();
-        page.shows("main", "Use this card for renewals").await?;
+        page.shows("main", "Use this card for renewals and other open invoices").await?;
         ensure!(page.evaluate_on("input[name=renewals]", "e => e.checked").await? == false, "it is preselected");
         page.click("input[name=renewals]").await?;
         tab.screenshot("renewals").await?;

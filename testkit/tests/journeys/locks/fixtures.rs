@@ -61,6 +61,8 @@ pub(super) struct Fixtures<'a> {
     pub(super) subscriptions: Vec<Uuid>,
     /// Scheduled invoices that wait for another card.
     pub(super) waiting: Vec<Uuid>,
+    /// Those of them that are of a subscription.
+    pub(super) subscribed: Vec<Uuid>,
     pub(super) open: Vec<Uuid>,
     pub(super) drafts: Vec<Uuid>,
     pub(super) recurring: Vec<Uuid>,
@@ -97,10 +99,12 @@ impl<'a> Fixtures<'a> {
         };
         let waits = ", 'status', 'scheduled', 'collect_at', now(), 'next_attempt_at', null";
         let mut waiting = copy(db, "invoices", templates.invoice, WAITING, &invoice_fields(waits)).await?;
+        let mut subscribed = Vec::new();
         for subscription in &subscriptions {
             let more = format!("{waits}, 'subscription_id', '{subscription}', 'billing_period', 'copy ' || n");
-            waiting.extend(copy(db, "invoices", templates.invoice, WAITING, &invoice_fields(&more)).await?);
+            subscribed.extend(copy(db, "invoices", templates.invoice, WAITING, &invoice_fields(&more)).await?);
         }
+        waiting.extend(&subscribed);
         waiting.sort_unstable();
         let draft = ", 'status', 'draft', 'number', null, 'issued_at', null, 'due_at', null,
                      'payment_terms', 'due_on_receipt'";
@@ -114,6 +118,7 @@ impl<'a> Fixtures<'a> {
             addresses: copy(db, "addresses", templates.address, 2, &owner).await?,
             subscriptions,
             waiting,
+            subscribed,
             open: copy(db, "invoices", templates.invoice, 6, &invoice_fields("")).await?,
             drafts: copy(db, "invoices", templates.invoice, 4, &invoice_fields(draft)).await?,
             recurring: copy(db, "recurring_invoices", templates.recurring, 3, &owner).await?,

@@ -58,7 +58,7 @@ async fn only_a_subscription_that_continues_has_renewals() -> Result<()> {
     let Declined { path, payer, invoice: declined_invoice, customer, .. } = declined(&merchant, false).await?;
     // It is not selected beforehand.
     let box_of_offer = format!("id=\"renewals\" {OFFER} value=\"1\" autocomplete=\"off\">");
-    payer.open().await?.assert_shows(200, &[&box_of_offer, "Use this card for renewals"]);
+    payer.open().await?.assert_shows(200, &[&box_of_offer, "Use this card for renewals and other open invoices"]);
     for (made, payer) in [link(&merchant, 500).await?, invoice(&merchant, 500).await?] {
         assert!(!payer.open().await?.html.contains(OFFER));
         payer.pay("tok_ok&renewals=1").await?.assert_shows(200, &["Paid on"]);
