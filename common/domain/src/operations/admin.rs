@@ -187,7 +187,13 @@ pub async fn require_manual_review(tx: &mut PgConnection, id: OperationId) -> Re
         }
         account => account?,
     };
-    or_conflict(tx, id, account, "the operation has ended, is leased by a worker, or saves a card that no payment awaits").await
+    or_conflict(
+        tx,
+        id,
+        account,
+        "the operation has ended, is leased by a worker, or saves a card that no payment awaits",
+    )
+    .await
 }
 
 async fn stop_processing(tx: &mut PgConnection, id: OperationId) -> Result<Option<AccountId>> {

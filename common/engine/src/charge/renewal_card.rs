@@ -122,8 +122,8 @@ pub async fn accept(
     now: Timestamp,
 ) -> Result<bool> {
     let current = payments::find(&mut **tx, card.account_id, payment).await?;
-    let is_wanted = subscription.status != Status::Cancelled
-        && current.is_some_and(|payment| payment.status.is_under_way());
+    let is_wanted =
+        subscription.status != Status::Cancelled && current.is_some_and(|payment| payment.status.is_under_way());
     if !is_wanted || !payment_methods::accept(tx, card.id).await? {
         return Ok(false);
     }

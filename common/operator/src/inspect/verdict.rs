@@ -1,8 +1,8 @@
 //! Describes a payment's state and what happens next.
 
 use super::anomalies::Anomaly;
-use domain::operations::{OperationKind, State};
 use domain::operations::admin::OperationRow;
+use domain::operations::{OperationKind, State};
 use domain::payments::{Payment, Status};
 
 /// Returns a sentence for the payment, one for each unwanted charge whose reversal has ended, and one for each

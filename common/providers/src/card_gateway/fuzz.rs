@@ -17,7 +17,7 @@ use testkit::fuzz::{Bytes, check, json as mutated};
 
 use super::wire::{Wire, is_id};
 use super::{Credentials, follow_up, inquiry, sale, statement};
-use crate::{Action, ChargeInquiry, Found, ProviderError, ProviderResponse, Request, Source, Statement};
+use crate::{Action, ChargeInquiry, DeclineCode, Found, ProviderError, ProviderResponse, Request, Source, Statement};
 use foundation::crypto::Secret;
 use foundation::id::ProviderAccountId;
 use foundation::money::{MAX_AMOUNT, Money};
@@ -381,5 +381,16 @@ fn a_report_with_endless_pages_is_rejected() {
         let found =
             gateway.with_response(200, &body, async |wire, account| sale::look_up(wire, account, &request()).await);
         assert!(matches!(found, Err(ProviderError::Unknown(_))), "{pages}: {found:?}");
+    }
+}
+
+#[test]
+fn a_card_that_cannot_be_saved_is_declined_as_it_would_be_for_a_charge() {
+    let (gateway, token) = (FakeGateway::new(), Secret::new("fld_1".to_owned()));
+    for (code, expected) in [("03", DeclineCode::ExpiredCard), ("11", DeclineCode::CardNotSupported)] {
+        let body = json!({"response": {"code": code, "description": "refused"}}).to_string();
+        let stored = gateway.with_response(200, body.as_bytes(), async |w, a| sale::store_card(w, a, &token).await);
+        let Ok(ProviderResponse::Declined { decline, card: None }) = stored else { panic!("{code}: {stored:?}") };
+        assert_eq!(decline.code, expected.name());
     }
 }

@@ -23,7 +23,9 @@ const fn list_of(bill: Bill) -> &'static str {
         Bill::NewLink | Bill::Link | Bill::PartialApproval | Bill::PartialApprovalVoidRefused => LINKS,
         Bill::NewRecurring | Bill::Recurring => RECURRING,
         Bill::Subscription | Bill::Cycle => SUBSCRIPTIONS,
-        Bill::Page | Bill::Collection | Bill::NoCard | Bill::VoidInvoice | Bill::NewInvoice => INVOICES,
+        Bill::Page | Bill::Renewals | Bill::Collection | Bill::NoCard | Bill::VoidInvoice | Bill::NewInvoice => {
+            INVOICES
+        }
     }
 }
 
@@ -70,6 +72,12 @@ impl Case {
                 ok(&api.post(&schedule, json!({"collectAt": LONG_AGO})).await?);
                 Ok(invoice)
             }
+            Bill::Renewals => {
+                let subscribed = subscription_body(&customer, &plan(&self.merchant, "month").await?);
+                let subscription = created(&api.post(SUBSCRIPTIONS, subscribed).await?).clone();
+                let invoice = subscription["latestInvoiceId"].as_str().context("an invoice")?;
+                Ok(ok(&api.get(&format!("{INVOICES}/{invoice}")).await?).clone())
+            }
             Bill::Page | Bill::VoidInvoice => Ok(created(&api.post(INVOICES, body).await?).clone()),
         }
     }
@@ -103,6 +111,7 @@ impl Case {
         let post = reqwest::Method::POST;
         match bill {
             Bill::Page | Bill::Link => self.submit(url, &self.object, "tok_ok").await.map(drop),
+            Bill::Renewals => self.submit(url, &self.object, "tok_ok&renewals=1").await.map(drop),
             // Driven by an inquiry, not by a request.
             Bill::PartialApprovalVoidRefused => Ok(()),
             Bill::PartialApproval => self.submit(url, &self.object, "tok_partial").await.map(drop),
@@ -135,7 +144,9 @@ impl Case {
     /// Whether the requested action has begun.
     pub(super) async fn bill_has_begun(&self, bill: Bill) -> Result<bool> {
         Ok(match bill {
-            Bill::Page | Bill::Link => self.count("SELECT count(*) FROM payments WHERE account_id = $1").await? > 0,
+            Bill::Page | Bill::Renewals | Bill::Link => {
+                self.count("SELECT count(*) FROM payments WHERE account_id = $1").await? > 0
+            }
             Bill::NewInvoice | Bill::NewLink | Bill::NewRecurring | Bill::Subscription => {
                 !ids(&self.merchant.api.get(list_of(bill)).await?).is_empty()
             }
@@ -156,6 +167,13 @@ impl Case {
                 self.wait_for_bill("paid").await?;
                 assert_eq!(self.count_events(subject, "invoice.paid").await?, 1);
                 self.assert_ledgers(&["sale 1500"], "payment.captured").await
+            }
+            Bill::Renewals => {
+                self.wait_for_bill("paid").await?;
+                assert_eq!(self.count_events(subject, "invoice.paid").await?, 1);
+                let saved = "SELECT count(*) FROM payment_methods WHERE account_id = $1 AND status = 'active'";
+                assert_eq!(self.count(saved).await?, 1);
+                self.assert_ledgers(&["sale 2900"], "payment.captured").await
             }
             Bill::Link => {
                 self.wait_for_bill("paid").await?;

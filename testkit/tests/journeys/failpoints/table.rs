@@ -80,6 +80,8 @@ pub(super) enum Create {
 pub(super) enum Bill {
     /// An invoice is paid on its page.
     Page,
+    /// An invoice of a subscription is paid on its page with a card that is used for renewals.
+    Renewals,
     /// An invoice is collected.
     Collection,
     /// A due invoice has a customer without a card.
@@ -187,6 +189,7 @@ pub(super) const TABLE: &[Row] = &[
     row(Worker, "perform.claimed", Scenario::Refund(A)),
     row(Worker, "perform.claimed", Scenario::Refund(B)),
     row(Worker, "perform.claimed", Scenario::Card),
+    row(Worker, "perform.claimed", Scenario::Bill(Bill::Renewals)),
     row(Worker, "perform.looking_up", Scenario::Unsent(B)),
     row(Worker, "perform.looking_up", Scenario::Charged(B)),
     row(Worker, "perform.looked_up", Scenario::Unsent(B)),
@@ -207,6 +210,7 @@ pub(super) const TABLE: &[Row] = &[
     unknown(ManualReviewUnlessPaused, "perform.responded", Scenario::Sale(C)),
     row(Worker, "perform.responded", Scenario::Capture),
     row(Worker, "perform.responded", Scenario::Refund(B)),
+    row(Worker, "perform.responded", Scenario::Bill(Bill::Renewals)),
     row(Worker, "outcome.written", Scenario::Capture),
     row(Worker, "outcome.written", Scenario::Void),
     row(Worker, "outcome.written", Scenario::Refund(A)),

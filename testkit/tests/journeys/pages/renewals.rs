@@ -1,14 +1,18 @@
 //! The page of a subscription's invoice offers to use the card for renewals: it becomes the customer's default card with
 //! the approval of the payment.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::{current, invoice, ledgers, link, wait_for_status};
 use crate::subscriptions::{plan, subscription_body};
 use crate::support::{
-    Merchant, Payer, cluster, conflict, created, eventually, id, merchant, ok, redirect_payment_id, uuid, with,
+    Merchant, Payer, api_id, cluster, conflict, created, eventually, id, merchant, ok, redirect_payment_id, uuid, with,
 };
 
 const OFFER: &str = "name=\"renewals\"";
@@ -50,6 +54,26 @@ async fn cards(merchant: &Merchant, customer: &str) -> Result<Vec<Value>> {
 async fn statuses(merchant: &Merchant, customer: &str) -> Result<Vec<String>> {
     let query = "SELECT status::text FROM payment_methods WHERE customer_id = $1 ORDER BY id";
     Ok(sqlx::query_scalar(query).bind(uuid(customer)?).fetch_all(&merchant.books.db).await?)
+}
+
+/// The ids of a payment whose card is being saved, of the operation that saves it, and of the charge that follows.
+async fn saving(merchant: &Merchant) -> Result<(String, String, Uuid)> {
+    let query = "SELECT m.saved_for_payment_id, o.id, m.awaits_operation_id
+                 FROM payment_methods m JOIN operations o ON o.payment_method_id = m.id
+                 WHERE m.account_id = $1 AND m.awaits_operation_id IS NOT NULL AND o.finished_at IS NULL";
+    let (payment, operation, charge) = eventually("a card that is being saved", async || {
+        let found = sqlx::query_as::<_, (Uuid, Uuid, Uuid)>(query).bind(merchant.books.account);
+        Ok(found.fetch_optional(&merchant.books.db).await?)
+    })
+    .await?;
+    Ok((api_id("pay_", payment), api_id("op_", operation), charge))
+}
+
+/// The id of the operation that charges a payment, if there is one.
+async fn charge_of(merchant: &Merchant, payment: &str) -> Result<Option<Uuid>> {
+    let query = "SELECT id FROM operations WHERE account_id = $1 AND payment_id = $2 AND kind = 'sale'";
+    let found = sqlx::query_scalar(query).bind(merchant.books.account).bind(uuid(payment)?);
+    Ok(found.fetch_optional(&merchant.books.db).await?)
 }
 
 #[tokio::test]
@@ -209,5 +233,123 @@ async fn pressing_twice_saves_one_card_and_charges_it_once() -> Result<()> {
     wait_for_status(&merchant, &made.invoice, "paid").await?;
     assert_eq!(ledgers(&merchant, &made.invoice).await?, ["sale 2900"]);
     assert_eq!(statuses(&merchant, &made.customer).await?, ["active", "active"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_advance_waits_for_the_charge_of_a_card_that_is_being_saved() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let made = declined(&merchant, false).await?;
+    // The first advance creates the clock, which takes a while.
+    merchant.advance("30 seconds").await?;
+    merchant.mock(cluster, &["--latency-ms", "1500"]).await?;
+    let advance = async {
+        let (payment, _, charge) = saving(&merchant).await?;
+        assert_eq!(charge_of(&merchant, &payment).await?, None);
+        merchant.advance("1 minute").await?;
+        assert_eq!(current(&merchant, &made.invoice).await?["status"], "paid");
+        // Had the card been saved again after a restore, the charge would have had the same reference.
+        assert_eq!(charge_of(&merchant, &payment).await?, Some(charge));
+        anyhow::Ok(())
+    };
+    tokio::try_join!(made.payer.send("token=tok_ok&renewals=1"), advance)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_page_hears_at_once_that_the_card_was_not_saved() -> Result<()> {
+    let merchant = merchant().await?;
+    let made = declined(&merchant, false).await?;
+    merchant.mock(cluster().await?, &["--latency-ms", "1400"]).await?;
+    let began = Instant::now();
+    let response = made.payer.send("token=tok_authentication&renewals=1").await?;
+    let payment = redirect_payment_id(&response).context("a payment")?;
+    // The page reads the payment by itself after one second and after three.
+    assert!(began.elapsed() < Duration::from_millis(2900), "{:?}", began.elapsed());
+    assert_eq!(merchant.payment(&payment).await?["status"], "declined");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_operator_can_end_a_payment_whose_card_is_being_saved() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let made = declined(&merchant, false).await?;
+    merchant.mock(cluster, &["--lose-answer", "100"]).await?;
+    let review = async {
+        let (payment, operation, _) = saving(&merchant).await?;
+        let verdict = cluster.ctl(&["payments", "why", &payment]).await?["verdict"].to_string();
+        assert!(verdict.contains("The card is being saved; the charge follows."), "{verdict}");
+        assert!(verdict.contains(&operation), "{verdict}");
+        let withhold = ["operations", "withhold", &operation, "--reason", "after a restore"];
+        // Not while a worker has it.
+        eventually("the operation to wait for an operator", async || {
+            Ok((cluster.ctl_output(&withhold).await?.code == 0).then_some(()))
+        })
+        .await?;
+        let backdate = "UPDATE operations SET last_sent_at = last_sent_at - interval '1 minute' WHERE id = $1";
+        sqlx::query(backdate).bind(uuid(&operation)?).execute(&merchant.books.db).await?;
+        let resolve =
+            ["operations", "resolve", &operation, "--unverified", "--outcome", "failed", "--reason", "a test"];
+        let done = cluster.ctl(&resolve).await?;
+        assert_eq!((&done["changed"], &done["payment"]), (&json!(true), &json!(payment)), "{done}");
+        let audit = cluster.ctl(&["audit", "list", "--account", &merchant.account.id]).await?;
+        let records = audit["audit"].as_array().context("a list")?;
+        let resolved = records.iter().find(|row| row["action"] == "operations.resolve").context("a record")?;
+        assert_eq!(resolved["detail"]["payment"], json!(payment), "{resolved}");
+        merchant.wait_for_status(&payment, "failed").await
+    };
+    tokio::try_join!(made.payer.send("token=tok_ok&renewals=1"), review)?;
+    assert!(ledgers(&merchant, &made.invoice).await?.is_empty());
+    assert_eq!(statuses(&merchant, &made.customer).await?, ["active", "failed"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_subscription_cancelled_meanwhile_does_not_keep_the_card() -> Result<()> {
+    let merchant = merchant().await?;
+    let made = declined(&merchant, false).await?;
+    let before = cards(&merchant, &made.customer).await?;
+    merchant.mock(cluster().await?, &["--latency-ms", "1000"]).await?;
+    let cancel = async {
+        saving(&merchant).await?;
+        merchant.api.send(Method::POST, &format!("{}/cancel", made.path), None).await
+    };
+    let (_, cancelled) = tokio::try_join!(made.payer.send("token=tok_ok&renewals=1"), cancel)?;
+    assert_eq!(ok(&cancelled)["status"], "cancelled");
+    wait_for_status(&merchant, &made.invoice, "paid").await?;
+    assert_eq!(ledgers(&merchant, &made.invoice).await?, ["sale 2900"]);
+    assert_eq!(cards(&merchant, &made.customer).await?, before);
+    assert_eq!(statuses(&merchant, &made.customer).await?, ["active", "failed"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_late_charge_of_an_ended_payment_does_not_keep_the_card() -> Result<()> {
+    let merchant = merchant().await?;
+    let made = declined(&merchant, false).await?;
+    let before = cards(&merchant, &made.customer).await?;
+    merchant.mock(cluster().await?, &["--latency-ms", "2000"]).await?;
+    let end = async {
+        let (payment, ..) = saving(&merchant).await?;
+        let sending = "SELECT count(*) FROM operations WHERE account_id = $1 AND kind = 'sale' AND state = 'sending'";
+        eventually("the request of the charge", async || Ok((merchant.books.count(sending).await? == 1).then_some(())))
+            .await?;
+        // A worker of the former version ends the payment and knows nothing of the card.
+        for statement in [
+            "UPDATE operations SET state = 'failed', finished_at = now(), next_push_at = NULL, lease_until = NULL
+             WHERE payment_id = $1 AND kind = 'sale'",
+            "UPDATE payments SET status = 'failed', failure_code = 'provider_refused' WHERE id = $1",
+        ] {
+            sqlx::query(statement).bind(uuid(&payment)?).execute(&merchant.books.db).await?;
+        }
+        let anomalies = "SELECT count(*) FROM charge_anomalies WHERE account_id = $1";
+        eventually("the charge to be found unwanted", async || {
+            Ok((merchant.books.count(anomalies).await? == 1).then_some(()))
+        })
+        .await
+    };
+    tokio::try_join!(made.payer.send("token=tok_ok&renewals=1"), end)?;
+    assert_eq!(cards(&merchant, &made.customer).await?, before);
+    assert_ne!(current(&merchant, &made.invoice).await?["status"], "paid");
     Ok(())
 }
