@@ -178,8 +178,8 @@ pub async fn hold(tx: &mut PgConnection, id: OperationId, delay: Duration) -> Re
 /// when the request may have been executed in the lost interval. Returns its account.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] if it has ended, is leased by a worker, saves a card that is not charged next,
-/// or its payment has another operation of unknown outcome.
+/// [`Error::NotFound`]; [`Error::Conflict`] if it has ended, is leased by a worker, saves a card that no payment awaits, or
+/// its payment has another operation of unknown outcome.
 pub async fn require_manual_review(tx: &mut PgConnection, id: OperationId) -> Result<AccountId> {
     let account = match stop_processing(&mut *tx, id).await {
         Err(Error::Database(error)) if db::violated_constraint(&error) == Some("operations_one_in_flight") => {
@@ -187,13 +187,8 @@ pub async fn require_manual_review(tx: &mut PgConnection, id: OperationId) -> Re
         }
         account => account?,
     };
-    or_conflict(
-        tx,
-        id,
-        account,
-        "the operation has ended, is leased by a worker, or saves a card that no payment awaits",
-    )
-    .await
+    let reason = "the operation has ended, is leased by a worker, or saves a card that no payment awaits";
+    or_conflict(tx, id, account, reason).await
 }
 
 async fn stop_processing(tx: &mut PgConnection, id: OperationId) -> Result<Option<AccountId>> {
@@ -202,7 +197,7 @@ async fn stop_processing(tx: &mut PgConnection, id: OperationId) -> Result<Optio
                 first_sent_at = coalesce(first_sent_at, created_at), last_sent_at = coalesce(last_sent_at, created_at)
          WHERE id = $1 AND finished_at IS NULL
            AND (kind <> 'store_card' OR EXISTS (
-               SELECT FROM payment_methods m WHERE m.id = payment_method_id AND m.awaits_operation_id IS NOT NULL))
+               SELECT FROM payment_methods m WHERE m.id = operations.payment_method_id AND m.awaits_operation_id IS NOT NULL))
            AND (lease_until IS NULL OR lease_until < clock_timestamp())
          RETURNING account_id",
         id.uuid(),
