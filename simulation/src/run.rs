@@ -130,7 +130,7 @@ pub fn run(
     let (trace, backends) = system.world.end()?;
     let responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let at_stripe = stripe::ledger(&ended);
+    let at_stripe = (stripe::ledger(&ended), stripe::saved(&ended));
     let (ledger, books) = runtime.block_on(check::read_books(&servers.database_url(), at_stripe, noticed))?;
     let deliveries = receiver.deliveries();
     let evidence = Evidence { history, responses: &responses, state, deliveries, secret, ledger, books };

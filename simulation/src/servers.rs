@@ -43,6 +43,19 @@ const SENT: &str = "CREATE SCHEMA simulation;
     CREATE TRIGGER record_sent AFTER UPDATE ON operations FOR EACH ROW
         WHEN (OLD.state = 'ready' AND NEW.state = 'sending') EXECUTE FUNCTION simulation.record_sent()";
 
+/// Records when a card begins to await the payment of a page, and how that ends: afterwards nothing names both.
+const PAGE_CARDS: &str = "CREATE TABLE simulation.page_cards (id bigint GENERATED ALWAYS AS IDENTITY,
+        card_id uuid NOT NULL, payment_id uuid NOT NULL, status text NOT NULL,
+        changed_at timestamptz NOT NULL DEFAULT clock_timestamp());
+    CREATE FUNCTION simulation.record_page_card() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO simulation.page_cards (card_id, payment_id, status)
+        VALUES (NEW.id, coalesce(NEW.awaits_payment_id, OLD.awaits_payment_id), NEW.status::text);
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER record_page_card AFTER UPDATE ON payment_methods FOR EACH ROW
+        WHEN (OLD.awaits_payment_id IS DISTINCT FROM NEW.awaits_payment_id)
+        EXECUTE FUNCTION simulation.record_page_card()";
+
 /// Without the triggers that protect the audit log, and without notices.
 const AS_REPLICA: &str = "SET session_replication_role = replica; SET client_min_messages = warning";
 
@@ -115,7 +128,9 @@ impl Servers {
             let owner = postgres.url(DATABASE);
             migrations::run(&owner).await?;
             gateway::migrations::run(&owner, Some(&role_url(&owner)?)).await?;
-            sqlx::raw_sql(SENT).execute(&mut PgConnection::connect(&owner).await?).await?;
+            let mut db = PgConnection::connect(&owner).await?;
+            sqlx::raw_sql(SENT).execute(&mut db).await?;
+            sqlx::raw_sql(PAGE_CARDS).execute(&mut db).await?;
             anyhow::Ok((postgres, redis))
         })?;
         let url = url::Url::parse(&postgres.url(DATABASE))?;

@@ -108,6 +108,12 @@ pub fn ledger(shop: &Shop) -> Vec<(String, Line)> {
     lines
 }
 
+/// Our references of the cards that were saved for later charges, once for each time.
+pub fn saved(shop: &Shop) -> Vec<String> {
+    let Some((stripe, keys)) = &shop.stripe else { return Vec::new() };
+    stripe.objects(keys, "setup_intent").iter().map(|intent| text(&intent["metadata"]["reference"])).collect()
+}
+
 /// Our name of the reason.
 fn decline_code(error: &Value) -> String {
     match error["decline_code"].as_str() {

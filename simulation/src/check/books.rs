@@ -114,6 +114,25 @@ pub struct GivenUp {
     pub is_refused: bool,
 }
 
+/// A card that a payer's page saves with a payment, to be charged for renewals if that is approved.
+#[derive(Clone, Debug, Default, FromRow)]
+pub struct PageCard {
+    /// Its id.
+    pub card: String,
+    /// The payment.
+    pub payment: String,
+    /// Our reference of the request to save it.
+    pub reference: String,
+    /// Its status at the end.
+    pub status: String,
+    /// When it became active, in microseconds since 1970.
+    pub accepted_us: Option<i64>,
+    /// How often the provider has saved it, if that can be seen there.
+    pub stored: i64,
+    /// How many charges of it are not of its payment.
+    pub charged_again: i64,
+}
+
 /// What only the database shows.
 #[derive(Clone, Debug, Default)]
 pub struct Books {
@@ -135,6 +154,10 @@ pub struct Books {
     pub noticed: Vec<String>,
     /// The payments that wait for a manual review.
     pub in_review: BTreeSet<String>,
+    /// The cards that were saved with a payment, in the order in which they became active.
+    pub page_cards: Vec<PageCard>,
+    /// How many more cards the card gateway has saved than there are operations that save one there.
+    pub surplus_cards: i64,
 }
 
 const MOCK_LEDGER: &str =
@@ -193,16 +216,31 @@ const DIFFERENCES: &str = "SELECT (SELECT count(*) FROM orphans) + (SELECT count
 const IN_REVIEW: &str = "SELECT DISTINCT payment_id::text FROM operations
     WHERE state = 'unknown' AND next_push_at IS NULL AND payment_id IS NOT NULL";
 
+const PAGE_CARDS: &str = "SELECT c.card_id::text AS card, c.payment_id::text AS payment, o.reference,
+        m.status::text AS status, (extract(epoch FROM a.changed_at) * 1000000)::bigint AS accepted_us,
+        (SELECT count(*) FROM mock.cards k
+            WHERE k.account = o.provider_account_id AND k.reference = o.reference) AS stored,
+        (SELECT count(*) FROM operations s WHERE s.provider_account_id = o.provider_account_id
+            AND s.card_ref = m.provider_ref AND s.payment_id <> c.payment_id) AS charged_again
+    FROM simulation.page_cards c JOIN payment_methods m ON m.id = c.card_id
+    JOIN operations o ON o.payment_method_id = c.card_id
+    LEFT JOIN simulation.page_cards a ON a.card_id = c.card_id AND a.status = 'active'
+    WHERE c.status = 'processing' ORDER BY a.id, c.id";
+
+const SURPLUS_CARDS: &str = "SELECT greatest(0, (SELECT count(*) FROM gateway.cards)
+    - (SELECT count(*) FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id
+        WHERE o.kind = 'store_card' AND p.provider = 'card_gateway'))";
+
 /// What has this reference.
 const OF_REFERENCE: &str = "SELECT payment_id::text, state::text, provider_ref FROM operations WHERE reference = $1 AND payment_id IS NOT NULL";
 
-/// Reads the database. `at_stripe` are the lines there, with our references.
+/// Reads the database. `at_stripe` are the lines there, with our references, and those of the cards that were saved.
 ///
 /// # Errors
 /// If it cannot be read.
 pub async fn read_books(
     database_url: &str,
-    at_stripe: Vec<(String, Line)>,
+    (at_stripe, saved_at_stripe): (Vec<(String, Line)>, Vec<String>),
     noticed: Vec<String>,
 ) -> Result<(Vec<Line>, Books)> {
     let mut db = PgConnection::connect(database_url).await?;
@@ -246,8 +284,20 @@ pub async fn read_books(
     let books = Books {
         events, anomalies, differences, acquirer_differences, sent, given_up, resolved, noticed,
         in_review,
+        page_cards: page_cards(&mut db, &saved_at_stripe).await?,
+        surplus_cards: sqlx::query_scalar(SURPLUS_CARDS).fetch_one(&mut db).await?,
     };
     Ok((ledger, books))
+}
+
+async fn page_cards(db: &mut PgConnection, saved_at_stripe: &[String]) -> Result<Vec<PageCard>> {
+    let mut cards: Vec<PageCard> = sqlx::query_as(PAGE_CARDS).fetch_all(db).await?;
+    for card in &mut cards {
+        card.card = format!("pm_{}", ulid(&card.card)?);
+        card.payment = payment_id(&card.payment)?;
+        card.stored += saved_at_stripe.iter().filter(|reference| **reference == card.reference).count() as i64;
+    }
+    Ok(cards)
 }
 
 fn payment_id(uuid: &str) -> Result<String> {

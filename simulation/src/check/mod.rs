@@ -12,6 +12,7 @@ mod ledger;
 mod lifecycle;
 mod objects;
 mod recurring;
+mod renewals;
 mod responses;
 mod stopped;
 #[cfg(test)]
@@ -19,7 +20,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use self::books::{Anomaly, Books, CLOCK, EVENTS, GivenUp, Line, SENDING, Sent, UNFINISHED, read_books};
+pub use self::books::{Anomaly, Books, CLOCK, EVENTS, GivenUp, Line, PageCard, SENDING, Sent, UNFINISHED, read_books};
 pub use self::evidence::Evidence;
 use crate::client::Response;
 use crate::history::History;
@@ -52,6 +53,7 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<String> {
         availability::check,
         billing::check,
         recurring::check,
+        renewals::check,
     ] {
         check(evidence, &mut violations);
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::auditor::State;
-use crate::check::{Anomaly, Books, Evidence, Line, check};
+use crate::check::{Anomaly, Books, Evidence, Line, PageCard, check};
 use crate::client::{ReceivedResponse, Response};
 use crate::history::{Fault, History, Provider, Request, TimedFault, TimedRequest, post};
 use crate::receiver::Delivery;
@@ -136,6 +136,32 @@ impl Fixture {
         self.line(8, "void", 8_050);
         let (payment, charge) = (id("pay", 8), "charge 8".to_owned());
         self.books.anomalies.push(Anomaly { payment, charge, is_mismatch: true, is_returned: true });
+    }
+
+    /// Payment 9, with which a payer has paid invoice 3 on its page and saved card 9 for renewals.
+    pub(super) fn renewal(&mut self) {
+        let saved = json!({"status": "active", "customerId": id("cus", 1), "last4": "4242", "isDefault": true});
+        let saved = object("payment_method", id("pm", 9), saved);
+        self.event("payment_method.created", None, saved.clone());
+        self.show(saved);
+        let payment = json!({"status": "settled", "settled": true, "capture": true, "currency": "USD", "amount": 700,
+            "amountRequested": 700, "amountCaptured": 700, "amountRefunded": 0, "refunds": [],
+            "customerId": id("cus", 1), "invoiceId": id("inv", 3)});
+        let payment = object("payment", id("pay", 9), payment);
+        let captured = with(&payment, json!({"status": "pending_settlement", "settled": false}));
+        self.event("payment.captured", None, captured);
+        self.event("payment.settled", None, payment.clone());
+        self.show(payment);
+        self.line(9, "sale", 700).settled = true;
+        let paid = json!({"status": "paid", "paidAt": CREATED, "paymentId": id("pay", 9), "amountPaid": 700});
+        let paid = with(self.shown("inv", 3), paid);
+        self.event("invoice.paid", None, paid.clone());
+        self.show(paid);
+        let (card, payment, status) = (id("pm", 9), id("pay", 9), "active".to_owned());
+        let reference = "op_9".to_owned();
+        let page_card =
+            PageCard { card, payment, reference, status, accepted_us: Some(0), stored: 1, charged_again: 0 };
+        self.books.page_cards.push(page_card);
     }
 
     fn line(&mut self, payment: u32, kind: &str, amount: i64) -> &mut Line {

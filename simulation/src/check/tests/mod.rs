@@ -1,6 +1,7 @@
 //! Each check reports a change of the evidence that it is for.
 
 mod fixture;
+mod renewals;
 
 use serde_json::{Value, json};
 
