@@ -52,7 +52,7 @@ impl CardField {
         let name = match &content {
             Content::None | Content::Delete => None,
             Content::Json(body) => body["paymentToken"].as_str(),
-            Content::Form(form) => form.strip_prefix("token="),
+            Content::Form(form) => form.strip_prefix("token=").and_then(|rest| rest.split('&').next()),
         };
         let Some((name, number)) = CARDS.iter().find(|(card, _)| Some(*card) == name) else { return Some(content) };
         let same = timed.request.key.clone().unwrap_or_else(|| format!("{} {}", timed.at, request.path));
@@ -60,7 +60,9 @@ impl CardField {
             let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(tokens.entry(format!("{same} {name}")).or_default())
         };
-        let saves = request.path == "/v1/payment_methods";
+        // A card for renewals is refused when it is saved, or only when it is charged.
+        let is_for_renewals = matches!(&content, Content::Form(form) if form.contains("renewals="));
+        let saves = request.path == "/v1/payment_methods" || (is_for_renewals && *name == "tok_insufficient");
         let fetched = token.get_or_init(async || match self.shop.provider() {
             Provider::Mock => Some((*name).to_owned()),
             Provider::CardGateway => fetch(client, self.shop.app_key.as_deref()?, number, *name != INCOMPLETE).await,
@@ -73,7 +75,7 @@ impl CardField {
         match &mut content {
             Content::None | Content::Delete => {}
             Content::Json(body) => body["paymentToken"] = token.into(),
-            Content::Form(form) => *form = format!("token={token}"),
+            Content::Form(form) => *form = form.replacen(*name, &token, 1),
         }
         Some(content)
     }

@@ -148,20 +148,21 @@ fn resolved(request: &Request, object: impl Fn(&str, usize) -> Option<Value>) ->
     Some(Request { content, path: resolve(&request.path, &object)?, ..request.clone() })
 }
 
-/// Replaces each `{kind.number}` and `{kind.number.url}`.
+/// Replaces each `{kind.number}`, `{kind.number.url}` and `{kind.number.field}`.
 fn resolve(text: &str, object: impl Fn(&str, usize) -> Option<Value>) -> Option<String> {
     let mut parts = text.split('{');
     let mut resolved = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let placeholder = part.split_once('}').and_then(|(name, rest)| {
             let mut words = name.split('.');
-            Some((words.next()?, words.next()?.parse().ok()?, words.next().is_some(), rest))
+            Some((words.next()?, words.next()?.parse().ok()?, words.next(), rest))
         });
         match placeholder {
-            Some((kind, number, page, rest)) => {
+            Some((kind, number, field, rest)) => {
                 let object = object(kind, number)?;
-                let url = || Some(Url::parse(object["url"].as_str()?).ok()?.path().to_owned());
-                resolved += &if page { url()? } else { object["id"].as_str()?.to_owned() };
+                let text = object[field.unwrap_or("id")].as_str()?;
+                let path = || Some(Url::parse(text).ok()?.path().to_owned());
+                resolved += &if field == Some("url") { path()? } else { text.to_owned() };
                 resolved += rest;
             }
             None => resolved += &format!("{{{part}"),

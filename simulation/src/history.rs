@@ -62,8 +62,9 @@ pub struct TimedFault {
 }
 
 /// A request of the merchant's client or a cardholder's browser. In the path and in strings of the content,
-/// `{payment.3}` is the id of the fourth payment that the history creates, or of another one if that does not exist, and
-/// `{link.0.url}` the path of the first link's page; likewise for other kinds of object.
+/// `{payment.3}` is the id of the fourth payment that the history creates, or of another one if that does not exist,
+/// `{link.0.url}` the path of the first link's page, and `{subscription.0.latestInvoiceId}` that field of the first
+/// subscription; likewise for other kinds of object.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Request {
     /// What is sent.
@@ -72,7 +73,7 @@ pub struct Request {
     pub path: String,
     /// The idempotency key.
     pub key: Option<String>,
-    /// The kind of object that it creates.
+    /// The kind of object that it creates, or that its response shows for later requests to refer to.
     pub creates: Option<String>,
 }
 

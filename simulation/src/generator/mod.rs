@@ -3,6 +3,7 @@
 mod billing;
 mod hostile;
 mod money;
+mod renewals;
 
 use std::collections::BTreeMap;
 
@@ -83,12 +84,17 @@ pub fn generate(seed: u64) -> History {
         faults.into_iter().chain(moves).map(|fault| TimedFault { at: random.below(DURATION), fault }).collect();
     // Stripe is away until it has forgotten the requests whose responses were lost. The gateway takes timers that fire
     // late for a suspended machine, and a test clock that is ahead puts off for days what fails meanwhile.
-    if !is_calm && uses_stripe && !uses_gateway && random.one_in(4) {
+    let forgets = !is_calm && uses_stripe && !uses_gateway && random.one_in(4);
+    if forgets {
         let at = random.below(DURATION);
         faults.push(TimedFault { at, fault: Fault::LostResponses { count: 1 + random.below(3) } });
         let outage = Fault::Provider { latency_ms: None, duration: FORGOTTEN };
         faults.push(TimedFault { at: at + random.below(SECOND), fault: outage });
         requests.retain(|timed| timed.request.path != "/v1/test_clock/advance");
+    } else {
+        // Stripe saves a card twice if it has forgotten the first request.
+        requests.extend(renewals::requests(seed));
+        requests.sort_by_key(|timed| timed.at);
     }
     faults.sort_by_key(|fault| fault.at);
     History { seed, class, provider, operators, requests, faults }
