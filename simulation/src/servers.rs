@@ -43,17 +43,17 @@ const SENT: &str = "CREATE SCHEMA simulation;
     CREATE TRIGGER record_sent AFTER UPDATE ON operations FOR EACH ROW
         WHEN (OLD.state = 'ready' AND NEW.state = 'sending') EXECUTE FUNCTION simulation.record_sent()";
 
-/// Records when a card begins to await the payment of a page, and how that ends: afterwards nothing names both.
+/// Records when a card begins to await the payment of a page, and when and how that ends.
 const PAGE_CARDS: &str = "CREATE TABLE simulation.page_cards (id bigint GENERATED ALWAYS AS IDENTITY,
         card_id uuid NOT NULL, payment_id uuid NOT NULL, status text NOT NULL,
         changed_at timestamptz NOT NULL DEFAULT clock_timestamp());
     CREATE FUNCTION simulation.record_page_card() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         INSERT INTO simulation.page_cards (card_id, payment_id, status)
-        VALUES (NEW.id, coalesce(NEW.awaits_payment_id, OLD.awaits_payment_id), NEW.status::text);
+        VALUES (NEW.id, NEW.saved_for_payment_id, NEW.status::text);
         RETURN NULL;
     END $$;
     CREATE TRIGGER record_page_card AFTER UPDATE ON payment_methods FOR EACH ROW
-        WHEN (OLD.awaits_payment_id IS DISTINCT FROM NEW.awaits_payment_id)
+        WHEN (OLD.awaits_operation_id IS DISTINCT FROM NEW.awaits_operation_id)
         EXECUTE FUNCTION simulation.record_page_card()";
 
 /// Without the triggers that protect the audit log, and without notices.
