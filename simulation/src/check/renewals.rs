@@ -50,14 +50,18 @@ fn subscription_id<'a>(evidence: &'a Evidence<'_>, payment: &Value) -> Option<&'
     evidence.state.objects.get(payment["invoiceId"].as_str()?)?["subscriptionId"].as_str()
 }
 
-/// The card is active, shown and announced once if its payment was approved in full, and only then.
+/// The card becomes active if its payment is approved in full, unless the subscription was cancelled meanwhile. It is shown
+/// and announced once if it became active, and only then.
 fn accepted(evidence: &Evidence<'_>, card: &PageCard, payment: &Value, violations: &mut Violations) {
     let is_approved = !["processing", "declined", "failed"].contains(&payment["status"].as_str().unwrap_or_default());
     let is_in_full = is_approved && payment["amount"] == payment["amountRequested"];
-    violations.check(card.accepted_us.is_some() == is_in_full, || {
+    let is_accepted = card.accepted_us.is_some();
+    let subscription = subscription_id(evidence, payment).and_then(|id| evidence.state.objects.get(id));
+    let is_cancelled = subscription.is_some_and(|subscription| subscription["status"] == "cancelled");
+    violations.check(is_accepted == is_in_full || is_in_full && is_cancelled, || {
         format!("a card became active without an approval in full, or reverse: {card:?}, {payment}")
     });
-    let is_kept = is_in_full && !evidence.is_detached(&card.card);
+    let is_kept = is_accepted && !evidence.is_detached(&card.card);
     violations.check((card.status == "active") == is_kept, || {
         format!("the card of a payment is {} at the end: {card:?}, {payment}", card.status)
     });
@@ -68,11 +72,11 @@ fn accepted(evidence: &Evidence<'_>, card: &PageCard, payment: &Value, violation
         event["type"] == "payment_method.created" && event["data"]["object"]["id"] == card.card.as_str()
     };
     let announced = evidence.books.events.iter().filter(announces).count();
-    violations.check(announced == usize::from(is_in_full), || {
+    violations.check(announced == usize::from(is_accepted), || {
         format!("{announced} events announce the card of a payment: {card:?}, {payment}")
     });
-    violations.check(is_in_full || card.charged_again == 0, || {
-        format!("a card was charged again although its payment was not approved in full: {card:?}, {payment}")
+    violations.check(is_accepted || card.charged_again == 0, || {
+        format!("a card was charged again although it never became active: {card:?}, {payment}")
     });
     for (request, response) in evidence.responses().filter(|(_, response)| shows(response, &card.card)) {
         let is_early = card.accepted_us.is_none_or(|at| response.received_us.cast_signed() < at);
