@@ -15,6 +15,7 @@ const WITHOUT_FOREIGN_KEY: &[(&str, &str)] = &[
     ("webhook_deliveries.event_id", "partitions of events are dropped"),
     ("webhook_deliveries.replay_of", "partitions of deliveries are dropped"),
     ("charge_anomalies.paid_for", "an invoice, a link or a payment, which a trigger copies from the payment"),
+    ("payment_methods.awaits_operation_id", "the id of an operation that is not written yet"),
     ("api_keys.user_id", "a user works in all accounts of a merchant"),
     ("user_actions.user_id", "a user works in all accounts of a merchant"),
     ("figure_cursors.event_id", "partitions of events are dropped"),
