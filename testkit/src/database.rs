@@ -72,6 +72,8 @@ impl Database {
         static MADE: OnceCell<()> = OnceCell::const_new();
         let postgres = &shared().await?.postgres;
         let make = || async {
+            // What a former attempt left when it failed.
+            drop_database(&postgres.url("postgres"), TEMPLATE_WITH_GATEWAY).await?;
             copy_database(postgres, template::DATABASE, TEMPLATE_WITH_GATEWAY).await?;
             let roles = Roles::of(&postgres.url(TEMPLATE_WITH_GATEWAY), template::ROLES_PASSWORD)?;
             migrate_gateway(programs, &roles).await
@@ -104,7 +106,9 @@ impl Drop for Database {
         let (name, url) = (self.name.clone(), self.admin_url.clone());
         // Drop may run inside a runtime, which must not block on itself: run it on another thread and join. A database
         // that is left over goes with its server.
-        let _ = thread::spawn(move || drop_database(&url, &name)).join();
+        let drop =
+            move || runtime::Builder::new_current_thread().enable_all().build()?.block_on(drop_database(&url, &name));
+        let _: Result<Result<()>, _> = thread::spawn(drop).join();
     }
 }
 
@@ -138,9 +142,7 @@ async fn copy_database(postgres: &Postgres, template: &str, name: &str) -> Resul
     execute(&mut admin, format!("CREATE DATABASE \"{name}\" TEMPLATE {template} STRATEGY file_copy")).await
 }
 
-fn drop_database(url: &str, name: &str) -> Result<()> {
-    runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let mut admin = admin(url).await?;
-        execute(&mut admin, format!("DROP DATABASE \"{name}\" WITH (FORCE)")).await
-    })
+async fn drop_database(url: &str, name: &str) -> Result<()> {
+    let mut admin = admin(url).await?;
+    execute(&mut admin, format!("DROP DATABASE IF EXISTS \"{name}\" WITH (FORCE)")).await
 }

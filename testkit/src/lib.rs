@@ -45,7 +45,7 @@ pub use cluster::{Builder, Cluster};
 pub use database::{Database, Shared, shared};
 pub use files::TempDir;
 pub use gateway_account::GatewayAccount;
-pub use polling::pause_after;
+pub use polling::eventually;
 pub use postgres::Postgres;
 pub use process::{Process, ProcessKind};
 pub use prometheus::Prometheus;

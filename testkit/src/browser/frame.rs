@@ -3,7 +3,8 @@
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
-use super::{events::ExecutionContext, session::Session, waiting::wait_until};
+use super::{events::ExecutionContext, session::Session};
+use crate::eventually;
 
 /// A document, identified by its place in the page: it stays valid when another page is loaded there.
 #[derive(Clone, Debug)]
@@ -53,7 +54,7 @@ impl<'a> Frame<'a> {
     /// # Errors
     /// When it does not become true in time.
     pub async fn wait(&self, script: &str) -> Result<()> {
-        wait_until(script, async || Ok((self.value(script).await? == true).then_some(()))).await
+        eventually(script, async || Ok((self.value(script).await? == true).then_some(()))).await
     }
 
     /// Calls `function` with the first element at `selector`, once there is one.
@@ -62,7 +63,7 @@ impl<'a> Frame<'a> {
     /// When no such element appears.
     pub async fn evaluate_on(&self, selector: &str, function: &str) -> Result<Value> {
         let script = with_element(selector, &format!("[({function})(element)]"));
-        wait_until(selector, async || Ok(self.value(&script).await?.get_mut(0).map(Value::take))).await
+        eventually(selector, async || Ok(self.value(&script).await?.get_mut(0).map(Value::take))).await
     }
 
     /// The displayed text of an element.
@@ -83,7 +84,7 @@ impl<'a> Frame<'a> {
             json!(selector),
             json!(text)
         );
-        let result = wait_until(text, async || Ok((self.value(&script).await? == true).then_some(()))).await;
+        let result = eventually(text, async || Ok((self.value(&script).await? == true).then_some(()))).await;
         if result.is_err() {
             let page = self.value(VISIBLE_TEXT).await.unwrap_or_default();
             bail!("{selector} does not contain {text:?}; the page shows {page}");
@@ -131,7 +132,7 @@ impl<'a> Frame<'a> {
     /// # Errors
     /// When it does not become clickable: it is missing, disabled, empty or covered.
     pub async fn click(&self, selector: &str) -> Result<()> {
-        let (x, y) = wait_until(&format!("{selector} to become clickable"), async || {
+        let (x, y) = eventually(&format!("{selector} to become clickable"), async || {
             self.value(&with_element(selector, SCROLL)).await?;
             self.wait_until_painted().await?;
             let inside = self.value(&with_element(selector, MIDDLE)).await?;
@@ -158,7 +159,7 @@ impl<'a> Frame<'a> {
     /// # Errors
     /// When there is no such field.
     pub async fn enter(&self, selector: &str, text: &str) -> Result<()> {
-        wait_until(selector, async || {
+        eventually(selector, async || {
             // A click on a page that has not been painted yet has no effect; a user would click again.
             self.click(selector).await?;
             Ok((self.value(&with_element(selector, "element === document.activeElement")).await? == true).then_some(()))

@@ -12,7 +12,6 @@ mod record;
 mod session;
 mod site;
 mod tab;
-mod waiting;
 
 use std::{
     fs,
@@ -25,16 +24,15 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use self::{devtools::DevTools, waiting::wait_until};
+use self::devtools::DevTools;
 pub use self::{
     frame::{AccessibleElement, Frame},
     record::{Request, Secret},
     session::Session,
     site::Site,
     tab::{Device, Tab},
-    waiting::eventually,
 };
-use crate::{TempDir, child::Child, process::target_folder};
+use crate::{TempDir, child::Child, eventually, process::target_folder};
 
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -163,7 +161,7 @@ impl Browser {
     /// # Errors
     /// When the body of a request could not be read.
     pub async fn leaks(&self) -> Result<Vec<String>> {
-        wait_until("the bodies of all requests", async || Ok(self.devtools.events().has_all_bodies().then_some(())))
+        eventually("the bodies of all requests", async || Ok(self.devtools.events().has_all_bodies().then_some(())))
             .await?;
         let (secrets, trusted_origins) = (lock(&self.secrets).clone(), lock(&self.trusted_origins).clone());
         let mut leaks = Vec::new();

@@ -6,7 +6,8 @@ use anyhow::{Context, Result, bail, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
 
-use super::{devtools::DevTools, frame::Frame, session::Session, waiting::wait_until};
+use super::{devtools::DevTools, frame::Frame, session::Session};
+use crate::eventually;
 
 /// A window size and kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl Tab {
         device: Device,
         screenshots: PathBuf,
     ) -> Result<Self> {
-        let id = wait_until("a tab", async || Ok(devtools.events().session_of(&target))).await?;
+        let id = eventually("a tab", async || Ok(devtools.events().session_of(&target))).await?;
         let session = Session { devtools: Arc::clone(devtools), target, id, scripts_enabled: true };
         let tab = Self { session, device, screenshots };
         tab.resize(device).await?;
@@ -105,7 +106,7 @@ impl Tab {
         // Marks the old document to tell it from the new one.
         self.top().value("document.body.dataset.old = true").await?;
         self.call("Page.reload", json!({})).await?;
-        wait_until("the reloaded page", async || {
+        eventually("the reloaded page", async || {
             Ok((self.top().value("document.body.dataset.old === undefined").await? == true).then_some(()))
         })
         .await?;
@@ -167,7 +168,7 @@ impl Tab {
     /// # Errors
     /// When it does not load in time.
     pub async fn wait_until_loaded(&self) -> Result<()> {
-        wait_until("a loaded page", async || {
+        eventually("a loaded page", async || {
             Ok((self.top().value("document.readyState").await? == "complete").then_some(()))
         })
         .await

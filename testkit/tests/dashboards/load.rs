@@ -1,34 +1,13 @@
 //! One operation of each kind, so that every panel has data: payments, a decline, a refund, an invoice collected
 //! automatically, a delivered and a failed webhook, and a sale at the card gateway with its receipt.
 
-use std::{future::Future, time::Duration};
-
 use anyhow::{Context, Result, bail};
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::{
-    Client, Cluster, form,
+    Client, Cluster, eventually, form,
     receiver::{Receiver, Reply},
 };
-use tokio::time::{sleep, timeout};
-
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Waits until `poll` returns a value.
-pub(crate) async fn eventually<T, F: Future<Output = Result<Option<T>>>>(
-    what: &str,
-    poll: impl Fn() -> F,
-) -> Result<T> {
-    let polling = async {
-        loop {
-            if let Some(value) = poll().await? {
-                return Ok(value);
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
-    };
-    timeout(TIMEOUT, polling).await.unwrap_or_else(|_| bail!("{what}: not within {TIMEOUT:?}"))
-}
 
 pub(crate) async fn drive(cluster: &mut Cluster) -> Result<()> {
     let account = cluster.account().await?;

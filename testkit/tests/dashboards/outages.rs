@@ -2,9 +2,7 @@
 
 use anyhow::{Context, Result};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use testkit::{Client, Cluster, ProcessKind};
-
-use crate::load::eventually;
+use testkit::{Client, Cluster, ProcessKind, eventually};
 
 /// Waits until worker and scheduler report this state of Redis and Postgres.
 async fn await_servers_up(cluster: &Cluster, up: u8) -> Result<()> {

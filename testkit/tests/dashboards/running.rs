@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use testkit::{Client, Cluster, ProcessKind, Prometheus, TempDir, prometheus::configuration};
+use testkit::{Client, Cluster, ProcessKind, Prometheus, TempDir, eventually, prometheus::configuration};
 use tokio::time::sleep;
 
 use crate::{
@@ -163,7 +163,7 @@ async fn every_rule_is_healthy_and_none_fires(prometheus: &Prometheus) -> Result
         }
         Ok(rules.iter().all(|rule| rule["health"] != "unknown" && is_quiet(rule)).then_some(rules))
     };
-    let rules: Vec<Value> = load::eventually("every rule evaluated and healthy", quiet).await?;
+    let rules: Vec<Value> = eventually("every rule evaluated and healthy", quiet).await?;
     assert!(rules.len() > 20, "only {} rules", rules.len());
     Ok(())
 }

@@ -1,7 +1,10 @@
 //! The record of a browser: every request and console error is recorded, and a leaked card fails the test.
 
 use anyhow::{Context, Result};
-use testkit::browser::{Browser, Device, Secret, Site, browse, eventually};
+use testkit::{
+    browser::{Browser, Device, Secret, Site, browse},
+    eventually,
+};
 
 const NUMBER: &str = "4242424242424242";
 const CODE: &str = "739";
@@ -59,7 +62,8 @@ async fn every_leak_of_a_card_is_recorded() -> Result<()> {
                 tab.open(&if *framed { outer.origin() } else { source.origin() }).await?;
                 let is_expected = |leak: &String| leak.contains(&format!("in the {part} of")) && leak.ends_with(&sink);
                 let recorded =
-                    eventually(async || Ok(browser.leaks().await?.iter().any(is_expected).then_some(()))).await;
+                    eventually("the leak", async || Ok(browser.leaks().await?.iter().any(is_expected).then_some(())))
+                        .await;
                 recorded.context(script)?;
             }
         }
@@ -80,7 +84,7 @@ async fn cookies_are_searched() -> Result<()> {
         register_card(browser);
         browser.tab().await?.open(&site.origin()).await?;
         let is_expected = |leak: &String| leak.contains("in the headers of GET") && leak.ends_with("/next");
-        eventually(async || Ok(browser.leaks().await?.iter().any(is_expected).then_some(()))).await
+        eventually("the leak", async || Ok(browser.leaks().await?.iter().any(is_expected).then_some(()))).await
     })
     .await;
     assert!(result.expect_err("a leak").to_string().starts_with("secrets were sent to untrusted origins"));
@@ -134,7 +138,7 @@ async fn unexpected_console_errors_fail_the_test() -> Result<()> {
                 let count = || browser.console_errors().iter().filter(|other| other.contains(error)).count();
                 for (times, address) in [(1, inner.origin()), (2, outer.origin())] {
                     tab.open(&address).await?;
-                    eventually(async || Ok((count() == times).then_some(()))).await.context(markup)?;
+                    eventually("the request", async || Ok((count() == times).then_some(()))).await.context(markup)?;
                 }
                 if is_expected {
                     browser.expect_console_error(error);

@@ -7,7 +7,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use testkit::browser::{Device, Site, browse, eventually};
+use testkit::{
+    browser::{Device, Site, browse},
+    eventually,
+};
 
 #[tokio::test]
 async fn the_browser_and_its_profile_are_removed_after_the_test() -> Result<()> {
@@ -53,7 +56,8 @@ async fn the_browser_stops_when_its_test_is_killed() -> Result<()> {
     parent.wait()?;
     let (pid, profile) = browser.split_once(' ').context("two words")?;
     let pid = pid.parse()?;
-    eventually(async || Ok((!is_running(pid) && !Path::new(profile).exists()).then_some(()))).await
+    eventually("the end of the browser", async || Ok((!is_running(pid) && !Path::new(profile).exists()).then_some(())))
+        .await
 }
 
 fn is_running(pid: u32) -> bool {

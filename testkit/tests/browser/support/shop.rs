@@ -5,7 +5,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::{
     Account, Client, Response,
-    browser::{Browser, Device, Secret, browse, eventually},
+    browser::{Browser, Device, Secret, browse},
+    eventually,
 };
 
 use super::{cluster, stripe};
@@ -125,7 +126,7 @@ impl Shop {
 
     /// The payments of this shop, newest first, once none is processing.
     pub(crate) async fn payments(&self) -> Result<Vec<Value>> {
-        eventually(async || {
+        eventually("all payments to be decided", async || {
             let list = self.get("/v1/payments").await?["data"].as_array().context("a list")?.clone();
             Ok(list.iter().all(|payment| payment["status"] != "processing").then_some(list))
         })

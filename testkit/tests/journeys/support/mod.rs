@@ -31,7 +31,8 @@ pub(crate) use payer::{Payer, redirect_payment_id};
 pub(crate) use receiver::Receiver;
 pub(crate) use responses::{accepted, conflict, created, error_text, ids, invalid, not_found, ok, refused};
 pub(crate) use shop::{Cardholder, Shop};
-pub(crate) use waiting::{concurrently, eventually, failpoint_hits, race};
+pub(crate) use testkit::eventually;
+pub(crate) use waiting::{concurrently, failpoint_hits, race};
 
 /// The cluster shared by all tests without faults. It stops with the test process.
 pub(crate) async fn cluster() -> Result<&'static Cluster> {

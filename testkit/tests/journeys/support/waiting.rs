@@ -1,31 +1,11 @@
-//! Waiting for conditions and running requests concurrently.
+//! Waiting for failpoints and running requests concurrently.
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use futures_util::future::try_join_all;
-use testkit::pause_after;
-use tokio::time::{Instant, sleep};
-
-/// Only broken code takes longer: the system promises to recover within a minute of the last fault.
-const TIMEOUT: Duration = Duration::from_secs(75);
-
-/// Polls until `poll` returns a value. Errors are retried, because servers may be down.
-pub(crate) async fn eventually<T>(what: &str, mut poll: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    let began = Instant::now();
-    loop {
-        let result = poll().await;
-        if let Ok(Some(value)) = result {
-            return Ok(value);
-        }
-        if began.elapsed() >= TIMEOUT {
-            bail!("timed out waiting for {what}; last error: {:?}", result.err());
-        }
-        sleep(pause_after(began.elapsed())).await;
-    }
-}
+use testkit::eventually;
 
 /// Waits until the log shows that a process has hit this failpoint `times` times.
 pub(crate) async fn failpoint_hits(log: &Path, point: &str, times: usize) -> Result<()> {
