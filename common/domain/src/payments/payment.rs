@@ -1,5 +1,7 @@
 //! A payment and its changes of state.
 
+use std::time::Duration;
+
 use super::status::Status;
 use crate::accounts::Mode;
 use crate::operations::OperationKind;
@@ -9,6 +11,9 @@ use foundation::money::Currency;
 use foundation::own_data::{ExternalId, Metadata};
 use foundation::time::Timestamp;
 use providers::{Card, Decline, DeclineType, FailureCode, ProviderKind};
+
+/// How far the claim of an inquiry moves its time (`inquiries.rs`).
+const INQUIRY_CLAIM: Duration = Duration::from_secs(30);
 
 /// A payment as stored. Amounts are in minor units of its currency.
 #[derive(Clone, Debug)]
@@ -136,7 +141,14 @@ impl Payment {
     fn set_captured(&mut self, amount: i64, provider: ProviderKind, now: Timestamp) {
         self.amount_captured = amount;
         self.captured_at = Some(now);
-        self.inquiry_at = Some(now.plus(provider.settles_after()));
+        self.schedule_inquiry(Some(now.plus(provider.settles_after())), now);
+    }
+
+    /// Sets when to next ask about the charge, unless an inquiry is due or being made: an event or a statement may have
+    /// asked for it, because of something that this outcome does not show, such as a dispute.
+    fn schedule_inquiry(&mut self, next: Option<Timestamp>, now: Timestamp) {
+        let asked = self.inquiry_at.filter(|at| *at <= now.plus(INQUIRY_CLAIM));
+        self.inquiry_at = asked.or(next);
     }
 
     /// Records the capture of an authorization.
@@ -155,11 +167,11 @@ impl Payment {
     ///
     /// # Errors
     /// [`Error::Internal`] if the payment can no longer be voided.
-    pub fn voided(&mut self) -> Result<()> {
+    pub fn voided(&mut self, now: Timestamp) -> Result<()> {
         self.step(Status::Cancelled)?;
         self.pending_operation = None;
         self.failure_code = None;
-        self.inquiry_at = None;
+        self.schedule_inquiry(None, now);
         Ok(())
     }
 
@@ -172,10 +184,6 @@ impl Payment {
         self.amount_refunded += amount;
         let all = self.amount_refunded == self.amount_captured;
         let next = if all { Status::Refunded } else { Status::PartiallyRefunded };
-        if all && self.settled && self.amount_disputed == 0 {
-            // Fully refunded and settled: no further inquiry is needed.
-            self.inquiry_at = None;
-        }
         if self.status == next { Ok(()) } else { self.step(next) }
     }
 

@@ -161,7 +161,7 @@ async fn record_capture_or_void(
             EventType::PaymentCaptured
         }
         (ProviderResponse::Done { .. }, Action::Void { .. }) => {
-            payment.voided()?;
+            payment.voided(now)?;
             EventType::PaymentCancelled
         }
         (ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. }, action) => {

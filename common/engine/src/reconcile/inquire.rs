@@ -75,7 +75,7 @@ pub async fn record_report(db: &Db, clock: &Clock, due: &Inquiry, report: &Charg
         ChargeStatus::Expired if payment.expire() => Some(EventType::PaymentExpired),
         ChargeStatus::Voided if payment.status.may_become(Status::Cancelled) => {
             tracing::warn!(payment = %due.id, "the charge was voided at the provider, not by us; the payment is cancelled");
-            payment.voided()?;
+            payment.voided(now)?;
             Some(EventType::PaymentCancelled)
         }
         ChargeStatus::Open { .. } | ChargeStatus::Settled | ChargeStatus::Expired | ChargeStatus::Voided => None,
@@ -140,7 +140,7 @@ async fn return_partial(mut tx: Tx, mut payment: Payment, status: ChargeStatus, 
             changed.then_some(EventType::PaymentSettled)
         }
         ChargeStatus::Voided | ChargeStatus::Expired => {
-            payment.voided()?;
+            payment.voided(now)?;
             payments::save(&mut tx, &mut payment).await?;
             Some(EventType::PaymentCancelled)
         }

@@ -6,10 +6,12 @@ use crate::PaymentRequest;
 use crate::perform;
 use crate::reconcile;
 use crate::reconcile::inquire::record_report;
-use domain::operations::Claims;
+use crate::{Change, change_payment};
+use domain::operations::{Claims, Origin};
 use domain::payments;
 use foundation::clock::Clock;
 use foundation::id::PaymentId;
+use foundation::own_data::OwnData;
 use providers::{ChargeReport, ChargeStatus, ProviderKind, Providers, mock::Mock};
 
 const NOW: &str = "2026-01-10T00:00:00Z";
@@ -55,6 +57,32 @@ async fn reports_from_before_a_capture_are_ignored_after_it() {
     let status = ChargeStatus::Open { until: Some(at("2026-01-11T00:00:00Z")) };
     record_report(&shop.db, &clock, &read, &report(status)).await.expect("recorded");
     assert_eq!(inquiry_at("2026-01-11T00:00:00Z").await, "true");
+}
+
+/// An event may report a dispute while a change is in progress, and nothing else would ask about the charge afterwards.
+#[tokio::test]
+async fn an_inquiry_that_an_event_asked_for_outlasts_a_change() {
+    let own = OwnData::default();
+    for (capture, change) in [(false, Change::Capture(None)), (true, Change::Void), (true, Change::Refund(None, &own))]
+    {
+        let shop = Shop::open().await;
+        let request = PaymentRequest { capture, ..payment_of(900, token()) };
+        let (payment, operation) = shop.begin_payment(&request, at(NOW)).await;
+        let executor = Executor::start(shop.db.clone(), shop.providers(), Clock::fixed(at(NOW)));
+        perform(&executor, operation).await.expect("performed").expect("it ended");
+        if matches!(change, Change::Refund(..)) {
+            let settled = "UPDATE payments SET status = 'settled', settled = true, inquiry_at = NULL WHERE id = $1";
+            shop.write(settled, payment.uuid()).await;
+        }
+        let begun = change_payment(&shop.db, &shop.caller, payment, change, &Origin::default(), at(NOW)).await;
+        let begun = begun.expect("begun");
+        let charge = shop.payment_column(payment, "provider_ref").await;
+        let account = shop.caller.provider_account_id;
+        payments::inquire_soon(&shop.db, account, &charge, at(NOW)).await.expect("asked");
+        perform(&executor, begun.operation).await.expect("performed").expect("it ended");
+        let is_due = format!("inquiry_at = '{NOW}'");
+        assert_eq!(shop.payment_column(payment, &is_due).await, "true", "{change:?}");
+    }
 }
 
 #[tokio::test]
