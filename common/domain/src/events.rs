@@ -68,7 +68,7 @@ event_types! {
     PaymentCaptureFailed = "payment.capture_failed": "A capture failed and the payment is unchanged: see `failureCode`.",
     PaymentVoidFailed = "payment.void_failed": "A void failed and the payment is unchanged: see `failureCode`.",
     DisputeCreated = "dispute.created": "A payment was disputed, and the money withdrawn.",
-    DisputeClosed = "dispute.closed": "A dispute was won or lost: see `status`.",
+    DisputeClosed = "dispute.closed": "A dispute was won or lost: see `status`. A lost one may be won later.",
     WebhookEndpointDisabled = "webhook_endpoint.disabled": "The service disabled an endpoint. Sent to the account's other endpoints.",
     WebhookEndpointTest = "webhook_endpoint.test": "You tested the endpoint. It cannot be in `enabledEvents`.",
     InvoiceIssued = "invoice.issued": "An invoice was issued, by a request or from a draft.",

@@ -7,7 +7,7 @@ use foundation::time::Timestamp;
 /// - `needs_response`: the money was withdrawn, and the merchant may respond at the provider.
 /// - `under_review`: the issuer is deciding.
 /// - `won`: the money was given back. Final.
-/// - `lost`: the money stays withdrawn. Final.
+/// - `lost`: the money stays withdrawn. If the issuer gives it back later, the dispute becomes `won`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, sqlx::Type, utoipa::ToSchema)]
 #[sqlx(type_name = "dispute_status", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -35,6 +35,16 @@ impl DisputeStatus {
         match self {
             Self::NeedsResponse | Self::UnderReview => false,
             Self::Won | Self::Lost => true,
+        }
+    }
+
+    /// Whether a dispute in this status can be reported in the status `next`. An issuer may give the money of a lost
+    /// dispute back, for example because the cardholder has withdrawn it; nothing else follows a decision.
+    pub const fn may_become(self, next: Self) -> bool {
+        match self {
+            Self::NeedsResponse | Self::UnderReview => true,
+            Self::Lost => matches!(next, Self::Won),
+            Self::Won => false,
         }
     }
 }
@@ -98,6 +108,12 @@ pub struct ReportedDispute {
 }
 
 impl ReportedDispute {
+    /// The provider's reference for giving the money of a won dispute back. Our books have that of other disputes as
+    /// withdrawn: if it was given back anyway, the books differ.
+    pub fn reinstatement(&self) -> Option<&str> {
+        self.reinstatement_ref.as_deref().filter(|_| self.status == DisputeStatus::Won)
+    }
+
     /// The amount that is withdrawn at present.
     pub const fn withdrawn(&self) -> i64 {
         match self.status {

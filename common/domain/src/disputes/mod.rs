@@ -115,15 +115,15 @@ pub async fn open(
         dispute.respond_by,
         now,
         dispute.closed_at,
-        reported.reinstatement_ref,
+        reported.reinstatement(),
     )
     .execute(tx)
     .await?;
     Ok(dispute)
 }
 
-/// Writes what the provider reports of an open dispute. Returns `false` if nothing has changed, or if the dispute was
-/// decided before: a decision is final. The payment is locked.
+/// Writes what the provider reports of a dispute. Returns `false` if nothing has changed, or if the dispute was decided
+/// before and its status cannot change so. The payment is locked.
 ///
 /// # Errors
 /// Database errors only.
@@ -134,11 +134,9 @@ pub async fn update(
     reported: &ReportedDispute,
     now: Timestamp,
 ) -> Result<bool> {
-    if dispute.status.is_closed() {
-        // A provider may book the money that it gives back after the decision.
-        if let Some(reinstatement) =
-            reported.reinstatement_ref.as_deref().filter(|_| dispute.status == DisputeStatus::Won)
-        {
+    if !dispute.status.may_become(reported.status) {
+        // A provider may book the money of a won dispute after the decision.
+        if let Some(reinstatement) = reported.reinstatement() {
             sqlx::query!(
                 "UPDATE disputes SET reinstatement_ref = $3, written_at = clock_timestamp()
                  WHERE account_id = $1 AND id = $2 AND reinstatement_ref IS NULL",
@@ -165,7 +163,7 @@ pub async fn update(
         dispute.status as DisputeStatus,
         dispute.respond_by,
         dispute.closed_at,
-        reported.reinstatement_ref,
+        reported.reinstatement(),
     )
     .fetch_one(tx)
     .await?;

@@ -117,6 +117,32 @@ async fn a_dispute_without_an_event_is_found_by_the_statement() -> Result<()> {
     Ok(())
 }
 
+/// The cardholder withdrew the dispute after its decision.
+#[tokio::test]
+async fn a_lost_dispute_is_won_if_stripe_gives_the_money_back() -> Result<()> {
+    let shop = shop().await?;
+    let (payment, intent) = settled(&shop, 1350).await?;
+    let dispute = shop.stripe.dispute(&shop.keys, &intent, "fraudulent");
+    shop.deliver_events().await?;
+    let opened = dispute_of(&shop, &payment, "needs_response").await?;
+    for (won, status, version, withdrawn) in [(false, "lost", 2, 1350), (true, "won", 3, 0)] {
+        shop.stripe.decide(&shop.keys, &dispute, won);
+        shop.deliver_events().await?;
+        assert_eq!(dispute_of(&shop, &payment, status).await?["version"], version);
+        assert_eq!(shop.merchant.payment(&payment).await?["amountDisputed"], withdrawn);
+    }
+    let events = shop.merchant.books.events(&id(&opened)?).await?;
+    let shown: Vec<_> = events.iter().map(|(kind, shown)| json!([kind, shown["status"]])).collect();
+    let [created, closed] = ["dispute.created", "dispute.closed"];
+    assert_eq!(shown, [json!([created, "needs_response"]), json!([closed, "lost"]), json!([closed, "won"])]);
+    // A decision in favor of the merchant stays.
+    shop.stripe.decide(&shop.keys, &dispute, false);
+    shop.deliver_events().await?;
+    looked_up(&shop).await?;
+    dispute_of(&shop, &payment, "won").await?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_stripe_did_not_sign_is_refused() -> Result<()> {
     let shop = shop().await?;
