@@ -353,6 +353,14 @@ impl Account {
         id
     }
 
+    /// Books all movements of money so much earlier.
+    pub(super) fn book_earlier(&mut self, seconds: i64) {
+        for object in self.objects.iter_mut().filter(|object| object["object"] == "balance_transaction") {
+            let created = object["created"].as_i64().unwrap_or(0);
+            object["created"] = json!(created.saturating_sub(seconds));
+        }
+    }
+
     /// An attempt of a payment failed with this error.
     pub(super) fn fail(&mut self, intent: &str, error: &Value, now: i64) {
         let object = self.object(intent);

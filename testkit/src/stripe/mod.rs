@@ -308,6 +308,12 @@ impl Stripe {
         ledger.account(&keys.secret_key).decide_dispute(dispute, won, now);
     }
 
+    /// Books what has moved the money of an account so much earlier, as if nobody had read its statement meanwhile.
+    pub fn book_earlier(&self, keys: &StripeKeys, by: Duration) {
+        let seconds = i64::try_from(by.as_secs()).unwrap_or(i64::MAX);
+        self.double.ledger().account(&keys.secret_key).book_earlier(seconds);
+    }
+
     /// Takes the events of an account that were not taken before, oldest first.
     #[must_use]
     pub fn take_events(&self, keys: &StripeKeys) -> Vec<Value> {

@@ -12,8 +12,8 @@ use sqlx::PgPool;
 use crate::charge::outcome::record_outcome;
 use crate::charge::stale::is_recorded;
 use crate::reconcile::books::{
-    Difference, LineMatch, LookUpResult, NewDifference, OurBooks, OurEntry, listed_in, look_up_missing, provider_side,
-    record_difference, request_difference, statement_between,
+    Difference, LineMatch, LookUpResult, NewDifference, OurBooks, OurEntry, end_recorded_differences, listed_in,
+    look_up_missing, provider_side, record_difference, request_difference, statement_between,
 };
 use domain::disputes::books as dispute_books;
 use domain::operations::books::{self, RecordedOperation};
@@ -229,6 +229,7 @@ impl Comparison<'_> {
             Some(_) => Progress { until: self.due.books_since, more: false },
             None => self.check_our_books(provider, &page.lines).await?,
         };
+        end_recorded_differences(self.db, self.due.account_id, self.id).await?;
         self.save_progress(&lines, &books).await?;
         failures.into_iter().next().map_or(Ok(()), Err)
     }
@@ -238,14 +239,15 @@ impl Comparison<'_> {
             LineMatch::Unmatched { .. } if line.entry == Entry::Charge => self.record_orphan(line).await?,
             // Recovery of that operation finds it by a look-up, or sends the request again.
             LineMatch::Unmatched { candidate: Some(_), .. } => {}
-            LineMatch::Unmatched { .. } if line.entry.is_dispute() && line.occurred_at >= self.due.books_until => {
-                // An inquiry records the dispute; after settlement, nothing else would cause one.
-                if let Some(charge) = &line.follows {
+            LineMatch::Unmatched { payment, candidate: None } => {
+                if let Some(charge) = line.follows.as_ref().filter(|_| line.entry.is_dispute()) {
+                    // An inquiry records the dispute; after settlement, nothing else would cause one.
                     payments::inquire_soon(self.db, self.id, &charge.provider_ref, self.clock.now()).await?;
                 }
-                return Ok(LineResult::UnderWay);
-            }
-            LineMatch::Unmatched { payment, candidate: None } => {
+                // What is read late counts as missing at once, so that no reading waits for an inquiry that may fail.
+                if line.entry.is_dispute() && line.occurred_at >= self.due.books_until {
+                    return Ok(LineResult::UnderWay);
+                }
                 let new = self.differs(Difference::MissingWithUs, Some(line), None);
                 record_difference(self.db, &NewDifference { payment, ..new }).await?;
             }

@@ -34,12 +34,20 @@ async fn reconcile(setup: &Setup) -> Result<()> {
     setup.reconcile().await
 }
 
-#[tokio::test]
-async fn disputed_money_that_our_books_lack_is_recorded_once() -> Result<()> {
-    let setup = Setup::at_the_mock().await?;
-    let payments = decided(&setup, &[(100, LOST), (101, WON), (102, WON)]).await?;
+/// Disputes that were decided and compared, of which our books lack two, and that another one was won.
+async fn forgotten(setup: &Setup) -> Result<Vec<String>> {
+    let payments = decided(setup, &[(100, LOST), (101, WON), (102, WON)]).await?;
     setup.execute("DELETE FROM disputes WHERE amount IN (100, 101)").await?;
     setup.execute("UPDATE disputes SET status = 'lost', reinstatement_ref = NULL WHERE amount = 102").await?;
+    Ok(payments)
+}
+
+#[tokio::test]
+async fn disputed_money_that_no_inquiry_records_is_a_difference_once() -> Result<()> {
+    let setup = Setup::at_the_mock().await?;
+    let payments = forgotten(&setup).await?;
+    // The status of a charge by another card shows no disputes.
+    setup.execute("UPDATE mock.disputes SET nature = 'tok_ok'").await?;
     for _ in 0..2 {
         reconcile(&setup).await?;
         let withdrawn = ["missing_with_us dispute_withdrawn"; 2];
@@ -95,6 +103,46 @@ async fn another_amount_of_disputed_money_is_recorded() -> Result<()> {
         .await?;
     reconcile(&setup).await?;
     assert_eq!(setup.kinds().await?.len(), 4);
+    Ok(())
+}
+
+/// Nothing else would ask about a settled payment. The difference ends once the inquiry has recorded the dispute.
+#[tokio::test]
+async fn disputed_money_that_is_read_late_is_inquired_about() -> Result<()> {
+    let setup = Setup::at_the_mock().await?;
+    let payments = forgotten(&setup).await?;
+    reconcile(&setup).await?;
+    let listed = async |status: &str| {
+        Ok::<_, anyhow::Error>(ids(&setup.merchant().api.get(&format!("/v1/disputes?status={status}")).await?).len())
+    };
+    eventually("the inquiries", async || Ok(((listed("lost").await?, listed("won").await?) == (1, 2)).then_some(())))
+        .await?;
+    for (payment, withdrawn) in payments.iter().zip([100, 0, 0]) {
+        assert_eq!(setup.merchant().payment(payment).await?["amountDisputed"], withdrawn);
+    }
+    reconcile(&setup).await?;
+    assert_eq!(setup.kinds().await?, [""; 0], "the books agree");
+    let ended = setup.listed(&["--all"]).await?;
+    assert_eq!(ended.len(), 4, "{ended:?}");
+    assert!(ended.iter().all(|row| row["resolution"] == "The dispute was recorded later."), "{ended:?}");
+    Ok(())
+}
+
+/// Another amount was recorded than the statement shows.
+#[tokio::test]
+async fn a_difference_does_not_end_with_a_dispute_of_another_amount() -> Result<()> {
+    let setup = Setup::at_the_mock().await?;
+    decided(&setup, &[(100, LOST)]).await?;
+    setup.execute("UPDATE disputes SET provider_ref = 'renamed'").await?;
+    setup.execute("UPDATE mock.disputes SET nature = 'tok_ok'").await?;
+    reconcile(&setup).await?;
+    let named = "UPDATE disputes d SET amount = 99, provider_ref = m.id FROM mock.disputes m";
+    setup.execute(named).await?;
+    reconcile(&setup).await?;
+    assert!(setup.kinds().await?.contains(&"missing_with_us dispute_withdrawn".to_owned()));
+    setup.execute("UPDATE disputes SET amount = 100").await?;
+    reconcile(&setup).await?;
+    assert!(!setup.kinds().await?.contains(&"missing_with_us dispute_withdrawn".to_owned()));
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! Events of Stripe: verified, repeatable, in any order, and never more than the cause of a look-up.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use testkit::stripe::{CardBehavior, sign};
@@ -115,6 +117,28 @@ async fn a_dispute_without_an_event_is_found_by_the_statement() -> Result<()> {
     sqlx::query(due).bind(shop.merchant.books.account).execute(&shop.merchant.books.db).await?;
     dispute_of(&shop, &payment, "needs_response").await?;
     Ok(())
+}
+
+/// Nobody read the statement in time, or Stripe added the line late.
+#[tokio::test]
+async fn a_dispute_that_the_statement_shows_late_is_found() -> Result<()> {
+    let shop = shop().await?;
+    let (payment, intent) = settled(&shop, 950).await?;
+    let _ = shop.stripe.dispute(&shop.keys, &intent, "fraudulent");
+    shop.stripe.book_earlier(&shop.keys, Duration::from_secs(180));
+    let due = "UPDATE provider_accounts SET created_at = created_at - interval '1 hour', reconcile_at = now(),
+                   reconciled_until = now() - interval '1 hour' WHERE account_id = $1";
+    sqlx::query(due).bind(shop.merchant.books.account).execute(&shop.merchant.books.db).await?;
+    dispute_of(&shop, &payment, "needs_response").await?;
+    // It was a difference until then, which the next reading ends.
+    eventually("the end of the difference", async || {
+        let due = "UPDATE provider_accounts SET reconcile_at = now() WHERE account_id = $1";
+        sqlx::query(due).bind(shop.merchant.books.account).execute(&shop.merchant.books.db).await?;
+        let found = "SELECT count(*), count(resolved_at) FROM book_differences WHERE account_id = $1";
+        let found = sqlx::query_as::<_, (i64, i64)>(found).bind(shop.merchant.books.account);
+        Ok((found.fetch_one(&shop.merchant.books.db).await? == (1, 1)).then_some(()))
+    })
+    .await
 }
 
 /// The cardholder withdrew the dispute after its decision.

@@ -1,4 +1,5 @@
 //! Differences between a provider's books and ours: recorded once, listed for operators, and resolved by an operator.
+//! Those about a dispute that is recorded late are resolved by the next reading.
 
 use serde_json::Value;
 use sqlx::PgPool;
@@ -61,6 +62,36 @@ pub async fn record_difference(db: &PgPool, new: &NewDifference<'_>) -> Result<b
         .increment(1);
     }
     Ok(is_new)
+}
+
+/// Resolves the differences about disputed money whose dispute has been recorded since, with the same amount. Each
+/// reading does so at its end: an inquiry may record a dispute while a reading records that it is missing.
+///
+/// # Errors
+/// Database errors only.
+pub async fn end_recorded_differences(db: &PgPool, account: AccountId, at: ProviderAccountId) -> Result<()> {
+    let ended = sqlx::query!(
+        "UPDATE book_differences SET resolved_at = clock_timestamp(), resolution = 'The dispute was recorded later.'
+         WHERE id = ANY (ARRAY(
+             SELECT f.id FROM book_differences f
+             WHERE f.account_id = $1 AND f.provider_account_id = $2 AND f.resolved_at IS NULL
+               AND f.difference = 'missing_with_us' AND f.entry IN ('dispute_withdrawn', 'dispute_reinstated')
+               AND EXISTS (SELECT FROM disputes d WHERE d.account_id = f.account_id AND d.payment_id = f.payment_id
+                   AND f.provider_ref IN (d.provider_ref, d.reinstatement_ref)
+                   AND (f.theirs->>'amount', f.theirs->>'currency') = (d.amount::text, d.currency))
+             FOR NO KEY UPDATE SKIP LOCKED))",
+        account.uuid(),
+        at.uuid(),
+    )
+    .execute(db)
+    .await?;
+    if ended.rows_affected() > 0 {
+        tracing::info!(
+            provider_account = %at, differences = ended.rows_affected(),
+            "differences about disputed money are resolved: the disputes have been recorded"
+        );
+    }
+    Ok(())
 }
 
 /// Counts the unresolved differences by mode and kind, up to 10,000 in total.

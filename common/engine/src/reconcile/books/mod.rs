@@ -15,7 +15,7 @@ use sqlx::PgPool;
 
 pub use charge::compare_charge;
 pub use difference::Difference;
-pub use differences::{NewDifference, open_differences, record_difference};
+pub use differences::{NewDifference, end_recorded_differences, open_differences, record_difference};
 pub use missing::{LookUpResult, look_up_missing};
 pub use our_entry::OurEntry;
 pub use statement::{listed_in, statement_between};

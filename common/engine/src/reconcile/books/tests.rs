@@ -80,7 +80,8 @@ fn lines_match_by_reference_or_by_provider_ref_of_their_charge() {
     );
     let unknown = recorded(OperationKind::Refund, "op_3", State::Unknown, None);
     let cancelling = recorded(OperationKind::Void, "op_4", State::Unknown, None);
-    let our_books = OurBooks::for_payment(PaymentId::new(at(1)), vec![charge.clone(), named, unknown, cancelling]);
+    let our_books =
+        OurBooks::for_payment(PaymentId::new(at(1)), vec![charge.clone(), named, unknown, cancelling.clone()]);
     let dispute = DisputeMovement {
         entry: Entry::DisputeWithdrawn,
         dispute_id: DisputeId::new(at(2)),
@@ -115,6 +116,11 @@ fn lines_match_by_reference_or_by_provider_ref_of_their_charge() {
     assert_eq!(about(&line(Entry::Refund, "", "re_9", 500)), "unmatched, payment found: true");
     // A cancellation without a reference may be ours.
     assert_eq!(about(&line(Entry::Void, "", "vo_9", 500)), "candidate op_4");
+    // Unless ours has ended otherwise: the provider refuses a second one, and the inquiry after that reports the first.
+    let refused = RecordedOperation { state: State::Failed, ..cancelling };
+    let ended = OurBooks::for_payment(charge.payment_id.expect("it has one"), vec![charge.clone(), refused]);
+    let by_hand = line(Entry::Void, "", "vo_9", 500);
+    assert!(matches!(ended.match_line(&by_hand), LineMatch::Unmatched { candidate: None, .. }));
     assert_eq!(about(&withdrawn(499)), "dis_1");
     assert_eq!(about(&line(Entry::DisputeReinstated, "", "dis_2", 500)), "unmatched, payment found: true");
     // A line with a foreign reference matches no operation, whatever its amount.
