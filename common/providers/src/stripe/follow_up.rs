@@ -11,8 +11,11 @@ use super::wire::{self, Form, Reply, SendError, Session};
 use crate::{Found, ProviderError, ProviderResponse, Request};
 use foundation::money::Money;
 
-/// Refunds read at once, and the most that a charge may have for its refunds to be recovered.
-const REFUNDS: &str = "100";
+/// Refunds on a page: the most that Stripe returns.
+const PAGE: &str = "100";
+/// The most pages of refunds that are read, so that a request ends before its time limit. The outcome of a refund of a
+/// charge with more cannot be looked up, nor the status of the charge.
+const PAGES: usize = 10;
 
 /// The reference of a capture or a cancellation, which has no id of its own at Stripe.
 fn reference_of(charge: &str, what: &str) -> String {
@@ -177,11 +180,17 @@ pub(super) async fn look_up_refund(
 /// # Errors
 /// [`ProviderError::Unknown`] if there are too many to be read.
 pub(super) async fn refunds_of(stripe: Session<'_>, charge: &str) -> Result<Vec<Refund>, ProviderError> {
-    let path = wire::query("/v1/refunds", &[("payment_intent", charge), ("limit", REFUNDS)]);
-    let list: List<Refund> =
-        stripe.get(&path).await?.ok_or_else(|| ProviderError::Unknown(format!("{charge} is not known")))?;
-    if list.has_more {
-        return Err(ProviderError::Unknown(format!("{charge} has more than {REFUNDS} refunds")));
+    let mut all: Vec<Refund> = Vec::new();
+    for _ in 0..PAGES {
+        let after = all.last().map(|refund| refund.id.clone());
+        let mut parameters = vec![("payment_intent", charge), ("limit", PAGE)];
+        parameters.extend(after.as_deref().map(|after| ("starting_after", after)));
+        let page: Option<List<Refund>> = stripe.get(&wire::query("/v1/refunds", &parameters)).await?;
+        let page = page.ok_or_else(|| ProviderError::Unknown(format!("{charge} is not known")))?;
+        all.extend(page.data);
+        if !page.has_more {
+            return Ok(all);
+        }
     }
-    Ok(list.data)
+    Err(ProviderError::Unknown(format!("{charge} has more than {} refunds", all.len())))
 }

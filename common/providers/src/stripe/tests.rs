@@ -276,6 +276,25 @@ async fn a_forgotten_key_is_looked_up_by_our_reference() {
     }
 }
 
+/// Stripe returns a hundred at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_refunds_of_a_charge_are_read() {
+    let fixture = StripeFixture::new().await;
+    let (charge, ..) = charged(fixture.execute(&fixture.sale("op_1", CardBehavior::Approve)).await);
+    let refund = |n: usize| {
+        let action = Action::Refund { charge: charge.clone(), money: dollars(1) };
+        request(&fixture, &format!("op_refund_{n}"), action)
+    };
+    let oldest = fixture.execute(&refund(0)).await;
+    for n in 1..=200 {
+        fixture.execute(&refund(n)).await;
+    }
+    let lines = fixture.report(&charge, Duration::ZERO).await.lines.expect("lines");
+    assert_eq!(lines.iter().filter(|line| line.entry == Entry::Refund).count(), 201);
+    assert_eq!(fixture.look_up(&refund(0)).await, Found::Response(oldest));
+    assert_eq!(fixture.look_up(&refund(201)).await, Found::Nothing);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn captures_and_voids_are_found_in_their_charge() {
     let fixture = StripeFixture::new().await;
