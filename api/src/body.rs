@@ -14,7 +14,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Bytes, HttpBody};
+use axum::body::Bytes;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
@@ -23,6 +23,7 @@ use domain::checkout::Intent;
 use domain::events::EventType;
 use domain::plans::Interval;
 use domain::webhooks;
+use foundation::body::ReadError;
 use foundation::calendar::PaymentTerms;
 use foundation::country::Country;
 use foundation::email;
@@ -119,16 +120,10 @@ pub(crate) fn parse(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Value, 
 /// # Errors
 /// 413 over the limit, 408 after a timeout, 422 if the body ends early.
 pub(crate) async fn read(body: axum::body::Body, limit: usize) -> Result<Bytes, ApiError> {
-    // Checked before reading, so that a client waiting for "100 Continue" sends nothing.
-    if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
-        return Err(ApiError::body_too_large(limit));
-    }
-    let read = tokio::time::timeout(TIMEOUT, axum::body::to_bytes(body, limit)).await;
-    read.map_err(|_| ApiError::body_timeout(TIMEOUT))?.map_err(|error| {
-        let cause: &(dyn std::error::Error + 'static) = &error;
-        let over = std::iter::successors(Some(cause), |cause| cause.source())
-            .any(|cause| cause.to_string().contains("length limit exceeded"));
-        if over { ApiError::body_too_large(limit) } else { Error::invalid("", "the body could not be read").into() }
+    foundation::body::read(body, limit, TIMEOUT).await.map_err(|error| match error {
+        ReadError::TooLong => ApiError::body_too_large(limit),
+        ReadError::TooLate => ApiError::body_timeout(TIMEOUT),
+        ReadError::Incomplete => Error::invalid("", "the body could not be read").into(),
     })
 }
 

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::body::to_bytes;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::{
@@ -11,8 +10,7 @@ use axum::http::header::{
 };
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use foundation::header;
-use tokio::time::timeout;
+use foundation::{body, header};
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -47,12 +45,10 @@ pub(crate) async fn protect(State(app): State<App>, request: Request, next: Next
         true => next.run(request).await,
         false if !is_own => Failure::Forbidden.into_response(),
         false => {
-            let (parts, body) = request.into_parts();
-            match timeout(BODY_TIMEOUT, to_bytes(body, MAX_FORM)).await {
-                Ok(Ok(form)) => next.run(Request::from_parts(parts, form.into())).await,
-                Ok(Err(_)) | Err(_) => {
-                    Failure::Invalid(text("The form is too long or incomplete.").to_owned()).into_response()
-                }
+            let (parts, form) = request.into_parts();
+            match body::read(form, MAX_FORM, BODY_TIMEOUT).await {
+                Ok(form) => next.run(Request::from_parts(parts, form.into())).await,
+                Err(_) => Failure::Invalid(text("The form is too long or incomplete.").to_owned()).into_response(),
             }
         }
     };

@@ -2,6 +2,7 @@
 //! cryptography, the database, the server, and telemetry.
 
 pub mod actor;
+pub mod body;
 pub mod calendar;
 pub mod card_number;
 pub mod clock;

@@ -3,12 +3,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use foundation::body::{ReadError, read};
 use foundation::header;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::envelope;
 use super::form::Form;
@@ -51,7 +50,19 @@ pub(super) async fn form(request: Request, deadline: Deadline) -> Result<Form, B
         let why = format!("Unsupported content type {other}; send {FORM}. Nothing was entered");
         return Err(BodyError::Unreadable(StatusCode::UNSUPPORTED_MEDIA_TYPE, why.into()));
     }
-    let bytes = read(request.into_body(), deadline).await?;
+    let left = TIMEOUT.saturating_sub(deadline.elapsed());
+    let bytes = read(request.into_body(), MAX_BYTES, left).await.map_err(|error| {
+        let (status, why) = match error {
+            ReadError::TooLong => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "The form is longer than 64 KiB; nothing was entered")
+            }
+            ReadError::TooLate => {
+                (StatusCode::REQUEST_TIMEOUT, "The form took too long to arrive; nothing was entered")
+            }
+            ReadError::Incomplete => (StatusCode::BAD_REQUEST, "The form was incomplete; nothing was entered"),
+        };
+        BodyError::Unreadable(status, why.into())
+    })?;
     Form::parse(&bytes).map_err(BodyError::Form)
 }
 
@@ -60,20 +71,4 @@ fn unsupported_type(value: &HeaderValue) -> Option<String> {
     let Ok(text) = value.to_str() else { return Some("(not text)".to_owned()) };
     let kind = text.split(';').next().unwrap_or_default().trim();
     (!kind.eq_ignore_ascii_case(FORM)).then(|| kind.chars().take(MAX_SHOWN).collect())
-}
-
-async fn read(body: Body, deadline: Deadline) -> Result<Bytes, BodyError> {
-    let refused = |status, why: &'static str| BodyError::Unreadable(status, why.into());
-    let too_long = || refused(StatusCode::PAYLOAD_TOO_LARGE, "The form is longer than 64 KiB; nothing was entered");
-    // A client that waits for "100 Continue" gets the refusal before it sends the body.
-    if body.size_hint().lower() > u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) {
-        return Err(too_long());
-    }
-    let left = TIMEOUT.saturating_sub(deadline.elapsed());
-    match tokio::time::timeout(left, Limited::new(body, MAX_BYTES).collect()).await {
-        Ok(Ok(whole)) => Ok(whole.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
-        Ok(Err(_)) => Err(refused(StatusCode::BAD_REQUEST, "The form was incomplete; nothing was entered")),
-        Err(_) => Err(refused(StatusCode::REQUEST_TIMEOUT, "The form took too long to arrive; nothing was entered")),
-    }
 }

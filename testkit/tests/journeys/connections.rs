@@ -157,6 +157,29 @@ async fn a_stalled_body_closes_its_connection_after_the_response() -> Result<()>
     Ok(())
 }
 
+/// A body in chunks of one byte.
+fn in_chunks(body: &str) -> String {
+    body.chars().map(|byte| format!("1\r\n{byte}\r\n")).collect::<String>() + "0\r\n\r\n"
+}
+
+#[tokio::test]
+async fn bodies_in_chunks_of_one_byte_are_read_and_limited() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    for (base, request, body, status) in [
+        (cluster.api_url(0), head("POST /v1/payments", &merchant.account.secret_key), sale(100).to_string(), 201),
+        (cluster.gateway_url(0), head("POST /apis/sale.php", "none"), "username=nobody".to_owned(), 200),
+    ] {
+        let mut wire = Wire::to(&base).await?;
+        for (body, status) in [(body, status), ("x".repeat(64 * 1024 + 1), 413)] {
+            let sent = format!("{request}Transfer-Encoding: chunked\r\n\r\n{}", in_chunks(&body));
+            wire.0.write_all(sent.as_bytes()).await?;
+            let response = wire.read_response().await?;
+            assert_eq!((response.status, response.closes), (status, false), "{request}: {}", response.text);
+        }
+    }
+    Ok(())
+}
+
 /// A body whose announced length is too large is rejected before it is sent.
 #[tokio::test]
 async fn expect_continue_with_an_oversized_body_is_rejected_at_once() -> Result<()> {
