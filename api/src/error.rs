@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use axum::Json;
-use axum::http::header::{CACHE_CONTROL, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::accounts::AuthError;
@@ -132,16 +132,25 @@ impl ApiError {
         self.status
     }
 
-    /// Adds the rate limit headers, if the error is a rate limit.
-    pub(crate) fn write_rate_limit(&self, headers: &mut HeaderMap) {
+    /// Adds the headers that say when to retry.
+    pub(crate) fn write_retry(&self, headers: &mut HeaderMap) {
         if let Some(limit) = self.limit {
             limit.write(headers);
+        }
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
     }
 
     /// 503: this machine's clock is wrong. Another process can take the request, or this one later.
     pub(crate) fn wrong_clock() -> Self {
         let message = "this server's clock is wrong, so it rejects writes; nothing was done, and it is safe to retry";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "api_error", message)
+    }
+
+    /// 503: this process does as much of this at once as its memory and its processors allow.
+    pub(crate) fn busy() -> Self {
+        let message = "this server has too many of these requests; nothing was done, and it is safe to retry";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "api_error", message)
     }
 
@@ -257,7 +266,7 @@ impl IntoResponse for ApiError {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response.extensions_mut().insert(ErrorCode(self.code));
-        self.write_rate_limit(response.headers_mut());
+        self.write_retry(response.headers_mut());
         self.mark_aborted(&mut response);
         response
     }

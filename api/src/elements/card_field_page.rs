@@ -39,7 +39,7 @@ async fn limit_by_address(State(app): State<App>, request: Request, next: Next) 
         next.run(request).await
     } else {
         let mut response = error_page(appearance, StatusCode::TOO_MANY_REQUESTS);
-        ApiError::rate_limited(decision).write_rate_limit(response.headers_mut());
+        ApiError::rate_limited(decision).write_retry(response.headers_mut());
         response
     };
     page::set_private_headers(response.headers_mut());

@@ -270,7 +270,7 @@ impl ErrorDoc {
         let extra = match self.status {
             401 => Some("WWW-Authenticate"),
             405 => Some("Allow"),
-            429 => Some("Retry-After"),
+            429 | 503 => Some("Retry-After"),
             _ => None,
         };
         if let Some(extra) = extra {

@@ -34,7 +34,7 @@ impl IntoResponse for ErrorPage {
     fn into_response(self) -> Response {
         let mut response = self.0.status().into_response();
         response.extensions_mut().insert(IsError);
-        self.0.write_rate_limit(response.headers_mut());
+        self.0.write_retry(response.headers_mut());
         self.0.mark_aborted(&mut response);
         response
     }

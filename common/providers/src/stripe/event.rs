@@ -41,20 +41,32 @@ struct Object {
     metadata: Metadata,
 }
 
-impl Event {
-    /// Verifies the signature in the header `Stripe-Signature` (docs.stripe.com/webhooks, "Verify webhook signatures
-    /// manually") and reads the event. `None` for a wrong or old signature, or a body that is no event.
-    pub fn read(signature: &str, body: &[u8], secret: &Secret<String>, now: Timestamp) -> Option<Self> {
-        let values = |name: &'static str| signature.split(',').filter_map(move |part| part.trim().strip_prefix(name));
-        let at = values("t=").next()?;
+/// The header `Stripe-Signature` of a body that is not verified yet.
+pub struct Signature<'a> {
+    /// When the body was signed, in seconds since 1970, as sent.
+    at: &'a str,
+    /// There are several while a secret is being replaced.
+    values: Vec<&'a str>,
+}
+
+impl<'a> Signature<'a> {
+    /// `None` for a header of another form, or of another time than now.
+    pub fn recent(header: &'a str, now: Timestamp) -> Option<Self> {
+        let values = |name: &'static str| header.split(',').filter_map(move |part| part.trim().strip_prefix(name));
+        let (at, values) = (values("t=").next()?, values("v1=").collect());
         let age = now.as_millisecond().abs_diff(at.parse::<i64>().ok()?.checked_mul(1000)?);
-        if u128::from(age) > TOLERANCE.as_millis() {
-            return None;
-        }
-        let signed = [at.as_bytes(), b".", body].concat();
+        (u128::from(age) <= TOLERANCE.as_millis()).then_some(Self { at, values })
+    }
+}
+
+impl Event {
+    /// Verifies the signature (docs.stripe.com/webhooks, "Verify webhook signatures manually") and reads the event.
+    /// `None` for a wrong signature, or a body that is no event.
+    pub fn read(signature: &Signature<'_>, body: &[u8], secret: &Secret<String>) -> Option<Self> {
+        let signed = [signature.at.as_bytes(), b".", body].concat();
         let expected = hex(&hmac_sha256(secret.expose().as_bytes(), &signed));
-        // There are several while a secret is being replaced.
-        values("v1=").any(|value| value.as_bytes().ct_eq(expected.as_bytes()).into()).then_some(())?;
+        let is_right = signature.values.iter().any(|value| value.as_bytes().ct_eq(expected.as_bytes()).into());
+        is_right.then_some(())?;
         let Envelope { data: Data { object } } = serde_json::from_slice(body).ok()?;
         let is_payment = |id: &String| wire::is_id("pi_", id);
         Some(Self {
@@ -73,7 +85,7 @@ mod tests {
 
     fn read(signature: &str, body: &str) -> Option<Event> {
         let now = Timestamp::from_millisecond(NOW * 1000).expect("in range");
-        Event::read(signature, body.as_bytes(), &Secret::new("whsec_1".to_owned()), now)
+        Event::read(&Signature::recent(signature, now)?, body.as_bytes(), &Secret::new("whsec_1".to_owned()))
     }
 
     #[test]

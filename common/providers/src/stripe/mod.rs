@@ -28,7 +28,7 @@ use sqlx::PgPool;
 
 pub use account::{AtStripe, check};
 pub use credentials::Credentials;
-pub use event::Event;
+pub use event::{Event, Signature};
 
 use self::card::SavedCard;
 use self::wire::{SendError, Wire};

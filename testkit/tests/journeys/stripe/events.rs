@@ -1,13 +1,21 @@
 //! Events of Stripe: verified, repeatable, in any order, and never more than the cause of a look-up.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use testkit::stripe::{CardBehavior, sign};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
 
 use super::{Shop, shop};
-use crate::support::{conflict, created, eventually, id, ok};
+use crate::support::{concurrently, conflict, created, eventually, id, ok};
+
+#[expect(clippy::disallowed_methods, reason = "a signature says when it was made, by Stripe's clock")]
+fn now() -> Result<i64> {
+    Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?)
+}
 
 /// Posts an event with this signature and returns the status.
 async fn post(shop: &Shop<'_>, signature: &str, body: &str) -> Result<u16> {
@@ -172,7 +180,7 @@ async fn what_stripe_did_not_sign_is_refused() -> Result<()> {
     let shop = shop().await?;
     let (_, intent) = settled(&shop, 600).await?;
     let body = json!({"data": {"object": {"id": intent, "object": "payment_intent"}}}).to_string();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs().try_into()?;
+    let now = now()?;
     let secret = &shop.keys.webhook_secret;
     for signature in ["", "t=1,v1=00", &sign("whsec_other", now, &body), &sign(secret, now - 400, &body)] {
         assert_eq!(post(&shop, signature, &body).await?, 422, "{signature}");
@@ -184,5 +192,46 @@ async fn what_stripe_did_not_sign_is_refused() -> Result<()> {
         .fetch_one(&other.merchant.books.db)
         .await?;
     assert!(!due, "nothing is looked up");
+    Ok(())
+}
+
+/// The response to an event of which only the head is sent.
+async fn post_head(endpoint: &str, signature: &str, length: &str) -> Result<String> {
+    let (address, path) = endpoint.strip_prefix("http://").and_then(|rest| rest.split_once('/')).context("a URL")?;
+    let mut stream = TcpStream::connect(address).await?;
+    let head = format!("POST /{path} HTTP/1.1\r\nHost: api\r\nStripe-Signature: {signature}\r\n{length}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    Ok(response)
+}
+
+#[tokio::test]
+async fn no_body_is_read_without_a_recent_signature_for_a_connected_account() -> Result<()> {
+    let shop = shop().await?;
+    let (recent, other) = (format!("t={},v1=00", now()?), format!("{}0", shop.endpoint));
+    for (endpoint, signature) in [(&shop.endpoint, ""), (&shop.endpoint, "t=1,v1=00"), (&other, recent.as_str())] {
+        let response = post_head(endpoint, signature, "Content-Length: 1000").await?;
+        assert!(response.starts_with("HTTP/1.1 422 "), "{endpoint} {signature}: {response}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn few_long_events_are_read_at_once_and_short_ones_do_not_wait_for_them() -> Result<()> {
+    let shop = shop().await?;
+    let event = |length: usize| json!({"data": {"object": {"id": "po_1", "description": "x".repeat(length)}}});
+    let deliver = async |length| shop.stripe.deliver(&shop.keys, &shop.endpoint, &[event(length)]).await;
+    assert_eq!(deliver(400 * 1024).await?, [200], "a long one");
+    let signature = format!("t={},v1=00", now()?);
+    let stalled = concurrently(40, async |_| post_head(&shop.endpoint, &signature, "Transfer-Encoding: chunked").await);
+    let (stalled, short) = tokio::try_join!(stalled, async {
+        sleep(Duration::from_secs(1)).await;
+        deliver(1024).await
+    })?;
+    assert_eq!(short, [200]);
+    let count = |start: &str| stalled.iter().filter(|response| response.starts_with(start)).count();
+    assert_eq!((count("HTTP/1.1 408 "), count("HTTP/1.1 503 ")), (32, 8), "{stalled:?}");
+    assert_eq!(stalled.iter().filter(|response| response.contains("\r\nretry-after: 1\r\n")).count(), 8);
     Ok(())
 }
