@@ -42,6 +42,7 @@ use app::App;
 use call::Call;
 use envelope::Reply;
 use form::Form;
+use rate_limits::Attempt;
 
 type HandlerFuture = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;
 
@@ -183,12 +184,18 @@ async fn handle(
     request: Request,
     deadline: Deadline,
 ) -> Response {
-    let form = match body::form(request, deadline).await {
-        Ok(form) => form,
-        Err(refused) => return refused.into_response(),
+    let mut caller = access_log::Caller { client, claimed: None, account: None };
+    let result = match app.rate_limits.begin_attempt(client).await {
+        Ok(attempt) => {
+            let form = match body::form(request, deadline).await {
+                Ok(form) => form,
+                Err(refused) => return refused.into_response(),
+            };
+            caller.claimed = form.get("username").map(str::to_owned);
+            execute(app, operation, attempt, form, deadline, &mut caller).await
+        }
+        Err(too_many) => Err(too_many),
     };
-    let mut caller = access_log::Caller { client, claimed: form.get("username").map(str::to_owned), account: None };
-    let result = execute(app, operation, form, deadline, &mut caller).await;
     let code = match &result {
         Ok(_) => SUCCEEDED,
         Err(Failure::Refused(code, _)) => code.code(),
@@ -211,29 +218,27 @@ async fn handle(
 async fn execute(
     app: App,
     operation: &Operation,
+    attempt: Attempt,
     form: Form,
     deadline: Deadline,
     caller: &mut access_log::Caller,
 ) -> Result<Reply> {
-    // After a stall, requests read from sockets may be old.
-    if operation.fallback != Code::Unknown && !app.stall_detector.is_steady() {
-        return Err(Failure::NotEntered("the gateway was suspended"));
-    }
-    // Days, limits and `valid_until` depend on the clock.
-    if operation.fallback != Code::Unknown && app.clock.verify(&app.db).await.is_err() {
-        return Err(Failure::NotEntered("the gateway's clock is wrong"));
-    }
-    let account = authenticate(&app, caller.client, &form).await?;
+    let account = authenticate(&app, operation, attempt, &form).await?;
     caller.account = Some(account.username.clone());
     let deadline = apply_valid_until(&app, &form, deadline)?;
     (operation.handler)(Call { app, account, form, deadline }).await
 }
 
-/// Authenticates the caller, unless too many attempts have failed before.
-async fn authenticate(app: &App, from: IpAddr, form: &Form) -> Result<Account> {
-    let attempt = app.rate_limits.begin_attempt(from, form).await?;
-    let (username, api_key) = (form.get("username"), form.get("api_key"));
-    let account = accounts::authenticate(&app.db, &app.crypto, username, api_key).await;
+/// Authenticates the caller, unless too many attempts have failed before, or nothing can be entered now.
+async fn authenticate(app: &App, operation: &Operation, mut attempt: Attempt, form: &Form) -> Result<Account> {
+    let account = match check_process(app, operation).await {
+        Ok(()) => {
+            attempt = app.rate_limits.identify(attempt, form).await?;
+            let (username, api_key) = (form.get("username"), form.get("api_key"));
+            accounts::authenticate(&app.db, &app.crypto, username, api_key).await
+        }
+        Err(not_entered) => Err(not_entered),
+    };
     match &account {
         Ok(_) => app.rate_limits.release(attempt, true).await,
         Err(Failure::Refused(..)) => app.rate_limits.record_failure(attempt).await,
@@ -243,6 +248,18 @@ async fn authenticate(app: &App, from: IpAddr, form: &Form) -> Result<Account> {
         }
     }
     account
+}
+
+async fn check_process(app: &App, operation: &Operation) -> Result<()> {
+    // After a stall, requests read from sockets may be old.
+    if operation.fallback != Code::Unknown && !app.stall_detector.is_steady() {
+        return Err(Failure::NotEntered("the gateway was suspended"));
+    }
+    // Days, limits and `valid_until` depend on the clock.
+    if operation.fallback != Code::Unknown && app.clock.verify(&app.db).await.is_err() {
+        return Err(Failure::NotEntered("the gateway's clock is wrong"));
+    }
+    Ok(())
 }
 
 /// Applies the caller's `valid_until`: if the caller was suspended before sending and others no longer wait for the

@@ -2,9 +2,10 @@
 //! client address, attempts also by user name, since one key may be guessed from many addresses. The counts are shared
 //! by all processes through Redis, if configured, and are otherwise per process.
 //!
-//! Only failures count. An attempt acquires its tokens before the account is looked up, so that guesses cost Postgres a
-//! bounded amount however many arrive at once; the tokens are refunded if the key is right. A key that this process has
-//! already accepted acquires none: it costs no round trip, and attackers cannot lock out the merchant.
+//! Only failures count. An attempt acquires its address's tokens before its form is read and that of its user name before
+//! the account is looked up, so that attempts cost memory and Postgres a bounded amount however many arrive at once; the
+//! tokens are refunded if the key is right. A key that this process has already accepted, from an address from which it
+//! has accepted one, acquires none: it costs no round trip, and attackers cannot lock out the merchant.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -23,8 +24,8 @@ const BROWSER_BURST_SECONDS: u32 = 10;
 const FAILURE_BURST_SECONDS: u32 = 20;
 /// Burst size in minutes of the rate.
 const USER_FAILURE_BURST_MINUTES: u32 = 3;
-/// Maximum number of accepted keys in memory; the set is cleared when it is full.
-const MAX_KNOWN_KEYS: usize = 10_000;
+/// Maximum number of accepted keys and their addresses in memory; the set is cleared when it is full.
+const MAX_KNOWN: usize = 10_000;
 
 /// The configured rates.
 #[derive(Clone, Copy, Debug)]
@@ -42,24 +43,24 @@ pub struct RateLimits {
     buckets: Buckets,
     rates: Rates,
     pepper: Pepper,
-    /// Hashes of user names with keys that were accepted when last used.
-    known_keys: Mutex<HashSet<[u8; 32]>>,
+    /// Hashes of user names with keys that were accepted when last used, and of the addresses that sent accepted keys.
+    known: Mutex<HashSet<[u8; 32]>>,
 }
 
 /// An authentication attempt in progress.
 pub(super) struct Attempt {
-    key: Option<[u8; 32]>,
     address: IpAddr,
+    key: Option<[u8; 32]>,
     /// The hashed user name, if a key was sent with it.
     user: Option<String>,
-    /// The tokens it acquired; empty for a known key.
+    /// The tokens it acquired; none for a known key from a known address.
     acquired: Vec<Bucket>,
 }
 
 impl RateLimits {
     /// `redis` shares the counts among processes, if it responds within `timeout`.
     pub fn new(redis: Option<&queue::Redis>, timeout: Duration, rates: Rates, pepper: Pepper) -> Self {
-        Self { buckets: Buckets::new(redis, timeout), rates, pepper, known_keys: Mutex::default() }
+        Self { buckets: Buckets::new(redis, timeout), rates, pepper, known: Mutex::default() }
     }
 
     /// Acquires a token for a browser request.
@@ -72,58 +73,71 @@ impl RateLimits {
         self.acquire(&buckets).await.map_err(|refused| refused.failure)
     }
 
-    /// Begins an authentication attempt.
+    /// Begins an authentication attempt, before its form is read.
+    ///
+    /// # Errors
+    /// [`Failure::TooMany`] after too many failures from this address, unless a key was accepted from it.
+    pub(super) async fn begin_attempt(&self, address: IpAddr) -> Result<Attempt> {
+        let mut attempt = Attempt { address, key: None, user: None, acquired: Vec::new() };
+        if !self.lock_known().contains(&self.hash_of(address)) {
+            attempt.acquired = self.address_buckets(address);
+            self.acquire(&attempt.acquired).await.map_err(|refused| refused.failure)?;
+        }
+        Ok(attempt)
+    }
+
+    /// Continues an attempt with the key that its form has.
     ///
     /// # Errors
     /// [`Failure::TooMany`] after too many failures from this address, or for this user name with a recent failure from
-    /// this address.
-    pub(super) async fn begin_attempt(&self, address: IpAddr, form: &Form) -> Result<Attempt> {
+    /// this address. The tokens that the attempt had before are spent: its form was read.
+    pub(super) async fn identify(&self, mut attempt: Attempt, form: &Form) -> Result<Attempt> {
         // Only hashes are kept: the input may be a secret.
         let credentials = form.get("username").zip(form.get("api_key"));
-        let key = credentials.map(|(username, key)| self.pepper.hash(&format!("known:{username}\0{key}")));
-        let user = credentials.map(|(username, _)| hex(&self.pepper.hash(&format!("user:{username}"))[..16]));
-        let mut attempt = Attempt { key, address, user, acquired: Vec::new() };
-        if key.is_some_and(|key| self.lock_known_keys().contains(&key)) {
+        attempt.key = credentials.map(|(username, key)| self.pepper.hash(&format!("known:{username}\0{key}")));
+        attempt.user = credentials.map(|(username, _)| hex(&self.pepper.hash(&format!("user:{username}"))[..16]));
+        if attempt.key.is_some_and(|key| self.lock_known().contains(&key)) {
             return Ok(attempt);
         }
-        let mut needed = self.address_buckets(address);
-        let address_bucket_count = needed.len();
-        needed.extend(attempt.user.as_ref().map(|user| self.user_bucket(user)));
+        let mut needed = self.buckets_left(&attempt);
         if let Err(refused) = self.acquire(&needed).await {
-            let Some(user) = attempt.user.as_ref().filter(|_| refused.by == address_bucket_count) else {
+            let Some(user) = attempt.user.as_ref().filter(|_| refused.by + 1 == needed.len()) else {
                 return Err(refused.failure);
             };
             // The user name's limit is exhausted, probably by guessing. Its merchant may come from this address, so
             // each address still has one attempt a minute.
-            needed.truncate(address_bucket_count);
-            needed.push(Bucket::per_minute(format!("gateway-user:{user}:{}", client_network(address)), 1, 1));
+            needed.pop();
+            needed.push(Bucket::per_minute(format!("gateway-user:{user}:{}", client_network(attempt.address)), 1, 1));
             self.acquire(&needed).await.map_err(|refused| refused.failure)?;
         }
-        attempt.acquired = needed;
+        attempt.acquired.append(&mut needed);
         Ok(attempt)
     }
 
     /// Ends an attempt that succeeded or had no result, and refunds its tokens.
     pub(super) async fn release(&self, attempt: Attempt, was_right: bool) {
         if let (Some(key), true) = (attempt.key, was_right) {
-            let mut known_keys = self.lock_known_keys();
-            if known_keys.len() >= MAX_KNOWN_KEYS {
-                known_keys.clear();
+            let mut known = self.lock_known();
+            if known.len() >= MAX_KNOWN {
+                known.clear();
             }
-            known_keys.insert(key);
+            known.extend([key, self.hash_of(attempt.address)]);
         }
-        if !attempt.acquired.is_empty() {
-            self.buckets.restore(&attempt.acquired).await;
+        self.buckets.restore(&attempt.acquired).await;
+    }
+
+    /// Ends a failed attempt. If its key was known and is no longer valid, it has not acquired all tokens yet.
+    pub(super) async fn record_failure(&self, attempt: Attempt) {
+        if attempt.key.is_some_and(|key| self.lock_known().remove(&key)) {
+            self.buckets.acquire(&self.buckets_left(&attempt)).await;
         }
     }
 
-    /// Ends a failed attempt. If its key was known and is no longer valid, it has acquired no tokens yet.
-    pub(super) async fn record_failure(&self, attempt: Attempt) {
-        if attempt.key.is_some_and(|key| self.lock_known_keys().remove(&key)) {
-            let mut buckets = self.address_buckets(attempt.address);
-            buckets.extend(attempt.user.as_ref().map(|user| self.user_bucket(user)));
-            self.buckets.acquire(&buckets).await;
-        }
+    /// The buckets of which a failed attempt must have a token and has none yet; that of the user name is the last.
+    fn buckets_left(&self, attempt: &Attempt) -> Vec<Bucket> {
+        let is_charged = !attempt.acquired.is_empty();
+        let of_address = if is_charged { Vec::new() } else { self.address_buckets(attempt.address) };
+        of_address.into_iter().chain(attempt.user.as_ref().map(|user| self.user_bucket(user))).collect()
     }
 
     fn address_buckets(&self, address: IpAddr) -> Vec<Bucket> {
@@ -145,8 +159,12 @@ impl RateLimits {
         }
     }
 
-    fn lock_known_keys(&self) -> MutexGuard<'_, HashSet<[u8; 32]>> {
-        self.known_keys.lock().unwrap_or_else(PoisonError::into_inner)
+    fn hash_of(&self, address: IpAddr) -> [u8; 32] {
+        self.pepper.hash(&format!("address:{}", client_network(address)))
+    }
+
+    fn lock_known(&self) -> MutexGuard<'_, HashSet<[u8; 32]>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

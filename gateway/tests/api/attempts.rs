@@ -2,9 +2,12 @@
 
 use std::time::Instant;
 
+use futures_util::future::join_all;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 use testkit::limits::{self, refilled};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::support::{Account, Form, GOOD, World};
 
@@ -23,6 +26,20 @@ impl World {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let reply: Value = response.json().await.expect("JSON");
         (status, headers, reply["response"]["code"].as_str().expect("a code").to_owned())
+    }
+
+    /// The response to an attempt of which only the head is sent.
+    async fn attempt_without_form(&self, from: &str) -> String {
+        let base = self.base();
+        let address = base.strip_prefix("http://").expect("an address");
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        let head = format!(
+            "POST /apis/account.php HTTP/1.1\r\nHost: gateway\r\nX-Forwarded-For: {from}\r\nContent-Length: 10\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.expect("written");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.expect("a response, and the end of the connection");
+        response
     }
 
     /// The codes of consecutive attempts, alternating between the processes; "429" for a limited one.
@@ -62,6 +79,22 @@ async fn failed_attempts_are_limited_by_address_across_processes() {
     assert_eq!(world.attempt(0, "192.0.2.7", &world.keys()).await.2, "00", "a known key still works");
     let codes = world.attempts(60, |_| "192.0.2.8".to_owned(), &world.keys()).await;
     assert_eq!(count(&codes, "00"), 60, "only failures count: {codes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_over_its_limit_is_refused_before_its_form_arrives() {
+    let world = World::of(builder().env("GATEWAY_FAILURE_RATE", "1"), &[]).await;
+    let codes = world.attempts(60, |_| "192.0.2.7".to_owned(), &wrong(&world.account)).await;
+    assert!(count(&codes, "429") > 0, "{codes:?}");
+    let began = Instant::now();
+    let over = join_all((0..20).map(|_| world.attempt_without_form("192.0.2.7"))).await;
+    let awaited = over.iter().filter(|response| response.starts_with("HTTP/1.1 408 ")).count();
+    assert!(awaited <= refilled(began.elapsed()), "{over:?}");
+    let is_limited = |response: &&String| response.starts_with("HTTP/1.1 429 ") && response.contains("retry-after: ");
+    assert_eq!(over.iter().filter(is_limited).count(), over.len() - awaited, "{over:?}");
+    // A form that does not arrive costs the address a token as well.
+    let slow = join_all((0..30).map(|_| world.attempt_without_form("192.0.2.8"))).await;
+    assert!(slow.iter().any(|response| response.starts_with("HTTP/1.1 429 ")), "{slow:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

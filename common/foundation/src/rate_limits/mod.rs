@@ -108,7 +108,8 @@ impl RateLimits {
     /// client starts with a full bucket.
     pub async fn restore_and_acquire(&self, acquire: &[Bucket], restore: &[Bucket]) -> Acquisition {
         let local = self.local.restore_and_acquire(acquire, restore);
-        let Some(shared) = &self.shared else { return local };
+        let is_empty = acquire.is_empty() && restore.is_empty();
+        let Some(shared) = self.shared.as_ref().filter(|_| !is_empty) else { return local };
         if let Acquisition::Refused { .. } = local {
             if !restore.is_empty() {
                 shared.restore_and_acquire(&[], restore).await;
