@@ -1,5 +1,6 @@
 //! Rate limits (docs/api.md, Rate limits): requests per key, requests per client address to pages and browser routes,
-//! and requests per address whose key is not known to be valid. `foundation::rate_limits` stores the buckets.
+//! documents per page, and requests per address whose key is not known to be valid. `foundation::rate_limits` stores the
+//! buckets.
 //!
 //! All visitors of a shop share the bucket of its publishable key, so rejected requests must not use it up: it is
 //! charged after every check that does not need it, in one step with the address's share of it, and gets its token back
@@ -16,6 +17,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use domain::accounts::{Caller, Rate};
 use foundation::config::ApiLimits;
+use foundation::crypto::{hex, sha256};
 use foundation::id::{AccountId, OperationId};
 use foundation::rate_limits::{Acquisition, Bucket, RateLimits};
 
@@ -24,6 +26,8 @@ const PAGES_BURST: u32 = 5;
 const UNVERIFIED_BURST: u32 = 4;
 /// Events of an account's provider, which repeats those that are refused.
 const EVENTS: Rate = Rate { per_second: 100, burst: 1000 };
+/// Documents of a page, each of which takes a processor for a while. A payer needs an invoice and a receipt.
+const DOCUMENTS: Rate = Rate { per_second: 1, burst: 10 };
 /// Browsers that may wait for one operation at once.
 const RETURNS_BURST: u32 = 3;
 
@@ -50,6 +54,7 @@ pub(crate) struct RateLimitDecision {
 enum Policy {
     Key,
     Address,
+    Page,
 }
 
 impl Policy {
@@ -57,6 +62,7 @@ impl Policy {
         match self {
             Self::Key => "key",
             Self::Address => "address",
+            Self::Page => "page",
         }
     }
 }
@@ -115,6 +121,13 @@ impl Limits {
     pub(crate) async fn acquire_event(&self, account: AccountId) -> RateLimitDecision {
         let bucket = Bucket::per_second(format!("events:{account}"), EVENTS.per_second, EVENTS.burst);
         decision(Policy::Key, EVENTS, self.buckets.acquire(&[bucket]).await)
+    }
+
+    /// Acquires a token for a document of the page with this token, of which Redis gets a hash only.
+    pub(crate) async fn acquire_document(&self, page: &str) -> RateLimitDecision {
+        let name = format!("document:{}", hex(&sha256(page.as_bytes())));
+        let bucket = Bucket::per_second(name, DOCUMENTS.per_second, DOCUMENTS.burst);
+        decision(Policy::Page, DOCUMENTS, self.buckets.acquire(&[bucket]).await)
     }
 
     /// Whether a browser that returns from a challenge may wait for this operation's outcome. Anyone with the URL can

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use ::documents::{Fonts, Sheet};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use foundation::error::Error;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+
+use crate::error::{ApiError, ApiResult};
 
 /// Documents written at once: each takes a processor for some milliseconds. An invoice has at most 100 lines.
 const AT_ONCE: usize = 2;
@@ -32,10 +34,10 @@ impl Documents {
     /// The response with the PDF, under this file name.
     ///
     /// # Errors
-    /// [`Error::Internal`] if too many documents are being written, or there are no fonts.
-    pub(super) async fn response(self: &Arc<Self>, sheet: Sheet, name: &str) -> Result<Response, Error> {
+    /// 503 if too many documents are being written, 500 if there are no fonts.
+    pub(super) async fn response(self: &Arc<Self>, sheet: Sheet, name: &str) -> ApiResult {
         let turn = timeout(TURN_TIMEOUT, Arc::clone(&self.turns).acquire_owned());
-        let turn = turn.await.map_err(|_| Error::internal("too many documents are being written"))?;
+        let turn = turn.await.map_err(|_| ApiError::busy())?;
         let documents = Arc::clone(self);
         let pdf = spawn_blocking(move || {
             let _turn = turn;

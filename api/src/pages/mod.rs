@@ -33,6 +33,7 @@ use engine::PageAddress;
 use engine::PageKind;
 use engine::PageState;
 use engine::PayOutcome;
+use engine::PayPage;
 use engine::PaySubmission;
 use engine::Payable;
 use foundation::error::Error;
@@ -105,8 +106,7 @@ async fn invoice_pdf(
     Extension(reader): Extension<Reader>,
     Token(token): Token,
 ) -> Result<Response, ErrorPage> {
-    let address = PageAddress { kind: PageKind::Invoice, token: &token };
-    let page = engine::open_page(&app.db, address, reader.payment, app.clock.now()).await?;
+    let page = page_of_document(&app, PageAddress { kind: PageKind::Invoice, token: &token }, reader).await?;
     let Payable::Invoice(invoice) = &page.payable else { return Err(ApiError::no_route("no such document").into()) };
     let name = invoice.number.map_or_else(|| invoice.id.to_string(), |number| number.to_string());
     Ok(app.documents.response(sheets::invoice(reader, &page, invoice), &name).await?)
@@ -115,13 +115,21 @@ async fn invoice_pdf(
 /// The receipt of a page that was paid; 404 before.
 fn receipt_pdf(kind: PageKind) -> axum::routing::MethodRouter<App> {
     get(async move |State(app): State<App>, Extension(reader): Extension<Reader>, Token(token): Token| {
-        let address = PageAddress { kind, token: &token };
-        let page = engine::open_page(&app.db, address, reader.payment, app.clock.now()).await?;
+        let page = page_of_document(&app, PageAddress { kind, token: &token }, reader).await?;
         match sheets::receipt(reader, &page) {
             Some(sheet) => Ok(app.documents.response(sheet, "receipt").await?),
             None => Err(ErrorPage::from(ApiError::no_route("no such document"))),
         }
     })
+}
+
+/// The page of a document, unless its documents were requested too often.
+async fn page_of_document(app: &App, address: PageAddress<'_>, reader: Reader) -> Result<PayPage, ErrorPage> {
+    let decision = app.limits.acquire_document(address.token).await;
+    if !decision.allowed {
+        return Err(ApiError::rate_limited(decision).into());
+    }
+    Ok(engine::open_page(&app.db, address, reader.payment, app.clock.now()).await?)
 }
 
 /// Renders the page in its current state.

@@ -1,13 +1,14 @@
 //! Invoices and receipts as PDF, read by poppler.
 
 use std::fs;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use testkit::{TempDir, tools::pdf_programs};
+use testkit::{TempDir, limits::refilled, tools::pdf_programs};
 
 use super::{INVOICES, link};
-use crate::support::{Payer, cluster, created, id, merchant, redirect_payment_id};
+use crate::support::{Payer, cluster, concurrently, created, id, merchant, redirect_payment_id};
 
 /// A name in scripts that no single font has.
 const NAME: &str = "Łukasz Ωμέγα Ада 山田 ひろし नमस्ते ไทย";
@@ -112,9 +113,28 @@ async fn a_receipt_shows_the_card_to_its_payer_only() -> Result<()> {
 #[tokio::test]
 async fn many_documents_at_once_are_all_written() -> Result<()> {
     let merchant = merchant().await?;
-    let (_, payer) = super::invoice(&merchant, 500).await?;
-    let first = pdf(&payer, "invoice.pdf").await?;
-    let written = crate::support::concurrently(30, async |_| pdf(&payer, "invoice.pdf").await).await?;
-    assert!(written.iter().all(|document| *document == first));
+    let pages = concurrently(6, async |_| super::invoice(&merchant, 500).await).await?;
+    let written = concurrently(30, async |nth| pdf(&pages[nth % 6].1, "invoice.pdf").await).await?;
+    assert!(written.iter().enumerate().all(|(nth, document)| *document == written[nth % 6]));
+    Ok(())
+}
+
+/// Otherwise a visitor who requests the invoice again and again would make all others wait.
+#[tokio::test]
+async fn the_documents_of_one_page_are_limited() -> Result<()> {
+    let merchant = merchant().await?;
+    let ((_, payer), (_, other)) = (super::invoice(&merchant, 500).await?, super::invoice(&merchant, 500).await?);
+    let (document, began) = (payer.at(&format!("{}/invoice.pdf", payer.path())), Instant::now());
+    let responses = concurrently(30, async |_| document.response().await).await?;
+    let written = responses.iter().filter(|response| response.status == 200).count();
+    assert!((10..=10 + refilled(began.elapsed())).contains(&written), "{written} of 30");
+    for refused in responses.iter().filter(|response| response.status != 200) {
+        assert_eq!(refused.status, 429);
+        assert!(refused.header("retry-after").is_some(), "{:?}", refused.headers);
+        let policy = refused.header("ratelimit-policy").unwrap_or_default();
+        assert!(policy.starts_with("\"page\";"), "{policy}");
+    }
+    payer.open().await?.assert_shows(200, &["/invoice.pdf"]);
+    pdf(&other, "invoice.pdf").await?;
     Ok(())
 }
