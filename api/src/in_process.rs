@@ -6,6 +6,7 @@ use anyhow::Result;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use domain::accounts::{AuthError, Caller};
 use domain::users::Role;
@@ -16,7 +17,7 @@ use sqlx::PgPool;
 use tower::ServiceExt as _;
 
 use crate::trusted::Trusted;
-use crate::{Connected, Listener, connect, routes, serve};
+use crate::{Connected, Listener, connect, request_layer, routes, serve};
 
 /// The API in this process, for callers that the program has authenticated. Cheap to clone.
 #[derive(Clone)]
@@ -37,7 +38,7 @@ impl InProcess {
         Ok(Self { connected: Arc::new(connected), router })
     }
 
-    /// Serves the program's own routes until `stop`.
+    /// Serves the program's own routes until `stop`. Their requests are logged and counted as those of the API.
     ///
     /// # Errors
     /// The configuration is invalid, or an address cannot be bound.
@@ -48,6 +49,7 @@ impl InProcess {
         metrics: MetricsHandle,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<()> {
+        let router = router.layer(from_fn_with_state(self.connected.app.clone(), request_layer::wrap));
         serve(&self.connected, listener, router, metrics, stop).await
     }
 

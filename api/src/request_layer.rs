@@ -1,4 +1,5 @@
-//! The outermost layer of every request: its id, its log line, its metrics and the panic handler.
+//! The outermost layers of every request: its id, its log line and its metrics, which the portal's pages have as well; then
+//! what concerns the API only, and the panic handler.
 
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -64,9 +65,10 @@ impl RequestContext {
     }
 }
 
-/// Assigns the request id, then logs and counts the request when it ends.
+/// Assigns the request id, then logs and counts the request when it ends. What a page of the portal needs has the id of the
+/// page's request.
 pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let id = RequestId::new(app.clock.now());
+    let id = request_id::current().unwrap_or_else(|| RequestId::new(app.clock.now()));
     let context = RequestContext::default();
     request.extensions_mut().insert(context.clone());
     let client = client_address(&request).to_canonical();
@@ -90,23 +92,31 @@ pub(crate) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
             context,
             recorder,
         };
-        let mut response = match check_preconditions(&app, request.method(), request.headers()).await {
-            Ok(()) => next.run(request).await,
-            Err(error) => error.into_response(),
-        };
+        let mut response = next.run(request).await;
         log.status = response.status().as_u16();
         log.code = response.extensions().get::<ErrorCode>().map(|code| code.0);
         if let Ok(value) = HeaderValue::try_from(id.to_string()) {
             response.headers_mut().insert(REQUEST_ID, value);
         }
-        response.headers_mut().insert(API_VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
-        if is_of_api {
-            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        }
         response
     };
     request_id::CURRENT.scope(id, responding.instrument(span)).await
+}
+
+/// Checks what every request to the API must meet, and sets the headers of its responses.
+pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
+    let is_of_v1 = request.uri().path().starts_with("/v1");
+    let mut response = match check_preconditions(&app, request.method(), request.headers()).await {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    };
+    let headers = response.headers_mut();
+    headers.insert(API_VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
+    if is_of_v1 {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    response
 }
 
 /// The path as merchants see it in the log: what stands in the place of an id is shown only if it has the form of one.

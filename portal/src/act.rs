@@ -12,6 +12,7 @@ use foundation::crypto::{Secret, sha256};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use tracing::{Instrument as _, Span};
 
 use crate::actions::{Action, Kind, Own, Request};
 use crate::address::{is_id, of_object};
@@ -177,7 +178,7 @@ async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
     #[expect(clippy::disallowed_methods, reason = "what it does is a row before it begins, and /v1 stores the rest")]
     let doing = tokio::spawn({
         let (app, task, nonce) = (app.clone(), task.clone(), nonce.clone());
-        async move { once(&app, &task, nonce, body).await }
+        async move { once(&app, &task, nonce, body).await }.instrument(Span::current())
     });
     match doing.await.unwrap_or_else(|error| Err(Failure::unknown(error))) {
         Err(Failure::Unknown) => unknown(&app, &task, Some(&entered)).await,

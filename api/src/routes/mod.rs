@@ -155,6 +155,7 @@ pub(crate) fn router(app: App) -> Router {
         // The limit is enforced where bodies are read; axum's own would return a different error body.
         .layer(DefaultBodyLimit::disable())
         .layer(CatchPanicLayer::custom(request_layer::panicked))
+        .layer(from_fn_with_state(app.clone(), request_layer::check))
         .layer(from_fn_with_state(app.clone(), request_layer::wrap))
         .with_state(app)
 }

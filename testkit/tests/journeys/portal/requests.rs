@@ -1,9 +1,10 @@
-//! The log of requests.
+//! The log of requests that merchants see, and what operators see of the requests for pages.
 
 use anyhow::{Context, Result};
+use testkit::ProcessKind;
 
 use super::Visitor;
-use crate::support::{created, eventually, merchant, sale};
+use crate::support::{cluster, created, eventually, merchant, metric, sale};
 
 #[tokio::test]
 async fn requests_are_found_by_their_id_also_refused_ones() -> Result<()> {
@@ -40,5 +41,36 @@ async fn requests_are_found_by_their_id_also_refused_ones() -> Result<()> {
         .fetch_one(&merchant.books.db)
         .await?;
     assert_eq!(leaked, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn pages_are_logged_and_counted_without_what_is_secret() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let visitor = Visitor::signed_in(&merchant, "viewer").await?;
+    let searched = format!("canary-{}", merchant.account.id);
+    let page = visitor.open(&format!("/test/customers?q={searched}")).await?;
+    assert_eq!(page.status, 200, "{}", page.html);
+    let id = page.headers["request-id"].to_str()?;
+    let log = async || {
+        let log = std::fs::read_to_string(cluster.logs().join("portal-0.log"))?;
+        let is_its = |line: &&str| line.contains("request completed") && line.contains(id);
+        let lines: Vec<_> = log.lines().filter(is_its).map(str::to_owned).collect();
+        let has = |route: &str| lines.iter().any(|line| line.contains(&format!("route=\"{route}\"")));
+        Ok((has("/{mode}/{page}") && has("/v1/customers")).then_some((log, lines)))
+    };
+    let (log, lines) = eventually("the page and what it has requested are logged", log).await?;
+    let line = lines.iter().find(|line| line.contains("/{mode}/{page}")).context("a line")?;
+    for part in ["method=\"GET\"", "status=200", "duration_ms=", "client=127.0.0.1"] {
+        assert!(line.contains(part), "{part} in {line}");
+    }
+    assert!(!log.contains(&searched) && !log.contains(&visitor.cookie), "{line}");
+    for name in [
+        r#"http_requests_total{method="GET",route="/{mode}/{page}",status="200"}"#,
+        r#"http_requests_total{method="POST",route="/sign-in",status="303"}"#,
+        r#"http_request_duration_seconds_count{method="GET",route="/{mode}/{page}"}"#,
+    ] {
+        assert!(metric(cluster, ProcessKind::Portal, name).await? >= 1.0, "{name}");
+    }
     Ok(())
 }
