@@ -154,14 +154,16 @@ async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
             Err(problem) => {
                 // What was entered may have meant one customer when the form was first sent.
                 let (db, user) = (app.api.pool(), task.work.user.id);
-                if let Some(outcome) = users::find_action(db, user, &nonce).await.map_err(Failure::internal)? {
-                    return follow(&app, &task, (nonce.as_str(), entered), outcome.into(), None).await;
-                }
-                if users::is_begun(db, user, &nonce).await.map_err(Failure::internal)? {
+                return match users::find_action(db, user, &nonce).await.map_err(Failure::internal)? {
+                    Begun::Again(Some(outcome)) => {
+                        follow(&app, &task, (nonce.as_str(), entered), outcome.into(), None).await
+                    }
                     // With this name it cannot be repeated.
-                    return unknown(&app, &task, None).await;
-                }
-                return refused(&app, &task, entered, &format!("{}: {problem}", text(field.label))).await;
+                    Begun::Again(None) => unknown(&app, &task, None).await,
+                    Begun::First(()) | Begun::Other => {
+                        refused(&app, &task, entered, &format!("{}: {problem}", text(field.label))).await
+                    }
+                };
             }
         }
     }

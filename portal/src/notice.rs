@@ -1,6 +1,6 @@
 //! What a page says about the form that led to it.
 
-use domain::users::{find_action, take_secret};
+use domain::users::{Begun, find_action, take_secret};
 use foundation::crypto::is_hex;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
@@ -59,10 +59,11 @@ impl Notice {
             return Ok(Self::default());
         };
         let (db, user) = (app.api.pool(), work.user.id);
-        let outcome = find_action(db, user, nonce).await.map_err(Failure::internal)?;
-        let Some(outcome) = outcome.filter(|outcome| object.is_none() || outcome.object.as_deref() == object) else {
+        let found = find_action(db, user, nonce).await.map_err(Failure::internal)?;
+        let Begun::Again(Some(outcome)) = found else { return Ok(Self::default()) };
+        if object.is_some() && outcome.object.as_deref() != object {
             return Ok(Self::default());
-        };
+        }
         let secret = take_secret(db, app.api.encryption(), user, nonce).await.map_err(Failure::internal)?;
         let secrets = secret.and_then(|secret| serde_json::from_str::<Map<String, Value>>(secret.expose()).ok());
         let is_requested = outcome.status == 202;

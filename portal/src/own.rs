@@ -101,8 +101,10 @@ pub(crate) async fn once(
         Ok(prepared) => prepared,
         Err(error) => {
             // The password that is confirmed may be the former one by now.
-            let known = users::find_action(db, user, &nonce).await.map_err(Failure::internal)?;
-            return known.map_or_else(|| refused(object, error), Ok).map(Done::from);
+            return match users::find_action(db, user, &nonce).await.map_err(Failure::internal)? {
+                Begun::Again(Some(outcome)) => Ok(outcome.into()),
+                Begun::Again(None) | Begun::First(()) | Begun::Other => refused(object, error).map(Done::from),
+            };
         }
     };
     let mut change = match record.begin_change(db).await.map_err(Failure::internal)? {

@@ -105,20 +105,19 @@ impl Action {
     }
 
     async fn repeated<First>(&self, db: &mut PgConnection) -> Result<Begun<First>> {
-        let is_same = sqlx::query_scalar!(
-            r#"SELECT EXISTS (SELECT FROM user_actions WHERE nonce = $1 AND user_id = $2 AND account_id = $3
-                   AND action = $4 AND content = $5) AS "same!""#,
+        let found = sqlx::query!(
+            "SELECT status, object, message FROM user_actions
+             WHERE nonce = $1 AND user_id = $2 AND account_id = $3 AND action = $4 AND content = $5",
             self.nonce,
             self.user.uuid(),
             self.account.uuid(),
             self.name,
             &self.content[..],
         );
-        if is_same.fetch_one(&mut *db).await? {
-            find(db, self.user, &self.nonce).await.map(Begun::Again)
-        } else {
-            Ok(Begun::Other)
-        }
+        Ok(match found.fetch_optional(db).await? {
+            Some(found) => again(found.status, found.object, found.message),
+            None => Begun::Other,
+        })
     }
 
     /// Stores the outcome, unless there is one, and returns the stored one. `secret` is what [`take_secret`] returns.
@@ -143,7 +142,10 @@ impl Action {
         )
         .execute(&mut *db)
         .await?;
-        Ok(find(db, self.user, &self.nonce).await?.unwrap_or(outcome))
+        Ok(match find(db, self.user, &self.nonce).await? {
+            Begun::Again(Some(stored)) => stored,
+            Begun::Again(None) | Begun::First(()) | Begun::Other => outcome,
+        })
     }
 
     fn secret_place(&self) -> Place {
@@ -160,25 +162,12 @@ impl Action {
     }
 }
 
-/// The outcome of a user's action, once it is known.
+/// Whether the user has sent a form with this nonce before, whatever was requested, and what came of it.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn find_action(db: &PgPool, user: UserId, nonce: &str) -> Result<Option<Outcome>> {
+pub async fn find_action(db: &PgPool, user: UserId, nonce: &str) -> Result<Begun> {
     find(&mut *db.acquire().await?, user, nonce).await
-}
-
-/// Whether a form with this nonce was sent by the user before, whatever came of it.
-///
-/// # Errors
-/// Database errors only.
-pub async fn is_begun(db: &PgPool, user: UserId, nonce: &str) -> Result<bool> {
-    let begun = sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT FROM user_actions WHERE nonce = $1 AND user_id = $2) AS "begun!""#,
-        nonce,
-        user.uuid(),
-    );
-    Ok(begun.fetch_one(db).await?)
 }
 
 /// Stores what a new user of the merchant did without a form of an account, in the transaction of the change. It is logged
@@ -206,15 +195,21 @@ pub(super) async fn record(
     }
 }
 
-async fn find(db: &mut PgConnection, user: UserId, nonce: &str) -> Result<Option<Outcome>> {
-    let row = sqlx::query_as!(
-        Outcome,
-        r#"SELECT status AS "status!", object, message FROM user_actions
-           WHERE nonce = $1 AND user_id = $2 AND status IS NOT NULL"#,
+async fn find(db: &mut PgConnection, user: UserId, nonce: &str) -> Result<Begun> {
+    let found = sqlx::query!(
+        "SELECT status, object, message FROM user_actions WHERE nonce = $1 AND user_id = $2",
         nonce,
         user.uuid(),
     );
-    Ok(row.fetch_optional(db).await?)
+    Ok(match found.fetch_optional(db).await? {
+        Some(found) => again(found.status, found.object, found.message),
+        None => Begun::First(()),
+    })
+}
+
+/// An action that has begun, with its outcome if that is known.
+fn again<First>(status: Option<i16>, object: Option<String>, message: Option<String>) -> Begun<First> {
+    Begun::Again(status.map(|status| Outcome { status, object, message }))
 }
 
 /// Returns the secret that the user's action has made, the first time only, and for [`SECRET_LIFETIME`].

@@ -8,7 +8,7 @@ mod second_factor;
 mod sessions;
 mod team;
 
-pub use actions::{Action, Begun, Change, Entry, Outcome, find_action, is_begun, latest_actions, take_secret};
+pub use actions::{Action, Begun, Change, Entry, Outcome, find_action, latest_actions, take_secret};
 pub use cleanup::clean_up;
 pub use role::{Area, Role};
 pub use second_factor::{NewFactor, add_factor, new_factor, remove_factor, replace_recovery_codes, totp_place};
