@@ -66,7 +66,6 @@ pub(super) const ACTIONS: [Action; 15] = [
         ..own("settings", "save", "Save", Area::Settings, Own::SaveSettings)
     },
     Action {
-        applies: |settings| settings["sendsMail"] == true,
         fields: &[
             optional("mails", "Send to customers", Kind::Many(mails)),
             required("language", "Language", Kind::Choice(LANGUAGE_NAMES)),

@@ -66,7 +66,7 @@ async fn mail(app: &App, work: &Work, notice: &Notice) -> Result<Markup, Failure
     let on = [invoices, receipts, collections].into_iter().zip(MAILS).filter(|(is_on, _)| **is_on);
     let on: Vec<_> = on.map(|(_, name)| text(name)).collect();
     let language = LANGUAGES.iter().find(|(_, code)| code == language).map(|(name, _)| text(name)).unwrap_or_default();
-    let settings = json!({"sendsMail": true, "mails": on, "language": language, "testRecipients": test_recipients});
+    let settings = json!({"mails": on, "language": language, "testRecipients": test_recipients});
     Ok(html! {
         section.panel {
             h2 { (text("E-mails to customers")) }

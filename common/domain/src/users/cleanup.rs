@@ -21,21 +21,17 @@ pub async fn clean_up(db: &PgPool, limit: i64) -> Result<u64> {
         limit,
     );
     let secrets = secrets.execute(db).await?.rows_affected();
-    let sign_ins = sqlx::query!(
-        "DELETE FROM user_sign_ins WHERE cookie_hash = ANY (ARRAY(
-             SELECT cookie_hash FROM user_sign_ins WHERE created_at < clock_timestamp() - make_interval(secs => $1)
-             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+    let ended = sqlx::query_scalar!(
+        r#"WITH sign_ins AS (DELETE FROM user_sign_ins WHERE cookie_hash = ANY (ARRAY(
+               SELECT cookie_hash FROM user_sign_ins WHERE created_at < clock_timestamp() - make_interval(secs => $1)
+               ORDER BY created_at LIMIT $3 FOR UPDATE SKIP LOCKED)) RETURNING true),
+           sessions AS (DELETE FROM user_sessions WHERE cookie_hash = ANY (ARRAY(
+               SELECT cookie_hash FROM user_sessions WHERE created_at < clock_timestamp() - make_interval(secs => $2)
+               ORDER BY created_at LIMIT $3 FOR UPDATE SKIP LOCKED)) RETURNING true)
+           SELECT greatest((SELECT count(*) FROM sign_ins), (SELECT count(*) FROM sessions)) AS "ended!""#,
         CODE_LIFETIME.as_secs_f64(),
-        limit,
-    );
-    let sign_ins = sign_ins.execute(db).await?.rows_affected();
-    let sessions = sqlx::query!(
-        "DELETE FROM user_sessions WHERE cookie_hash = ANY (ARRAY(
-             SELECT cookie_hash FROM user_sessions WHERE created_at < clock_timestamp() - make_interval(secs => $1)
-             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
         LIFETIME.as_secs_f64(),
         limit,
     );
-    let sessions = sessions.execute(db).await?.rows_affected();
-    Ok(secrets.max(sign_ins).max(sessions))
+    Ok(secrets.max(u64::try_from(ended.fetch_one(db).await?).unwrap_or_default()))
 }
