@@ -189,6 +189,10 @@ impl From<Error> for ApiError {
                 unsupported.capability = Some(capability);
                 unsupported
             }
+            Error::Busy(message) => {
+                tracing::warn!(message, "the request was not tried; the client gets 503 and may retry");
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "api_error", message)
+            }
             Error::Database(cause) if db::is_conflict(&cause) => {
                 tracing::warn!(error = %cause, "Postgres aborted the transaction because of a conflict");
                 Self { transaction_aborted: true, ..Self::internal() }

@@ -24,7 +24,8 @@ use crate::failure::Failure;
 /// before; then one a minute.
 const PASSWORDS: u32 = 50;
 const PASSWORDS_OF_NETWORK: u32 = 10;
-/// Wrong codes of one user at once, and then per hour: who has the password guesses a code in centuries.
+/// Wrong codes of one user at once, and then per hour: who has the password guesses a code in decades. Devices that have
+/// passed this second factor before have as many each.
 const CODES: u32 = 20;
 const CODES_PER_HOUR: u32 = 2;
 /// Pages and forms of a user at once, and per second.
@@ -47,8 +48,20 @@ pub(crate) struct App {
     /// Whether the service sends e-mails to customers.
     pub(crate) sends_mail: bool,
     limits: RateLimits,
-    /// Requests without a session per second of one address.
+    /// Requests without a session per second of one address; and wrong passwords and codes per minute, with whatever e-mail
+    /// addresses, because each takes some time of a processor.
     address_rate: u32,
+}
+
+/// An attempt to sign in.
+#[derive(Clone, Copy)]
+pub(crate) struct Attempt<'a> {
+    pub(crate) address: IpAddr,
+    pub(crate) email: &'a str,
+    /// The name of the device, if the user has signed in with it before.
+    pub(crate) device: Option<&'a str>,
+    /// With a code: of whom, and the name of the device if it has passed the same second factor before.
+    pub(crate) code: Option<(UserId, Option<&'a str>)>,
 }
 
 impl App {
@@ -116,14 +129,36 @@ impl App {
         Bucket::of_address("portal-address", address, self.address_rate, burst)
     }
 
-    /// Whether this address may try to sign in with this e-mail address. `device` is the name of a known one.
-    pub(crate) async fn may_sign_in(&self, address: IpAddr, email: &str, device: Option<&str>) -> bool {
-        self.acquire(&of_user(address, email, device)).await
+    /// Whether this attempt may be made.
+    pub(crate) async fn may_sign_in(&self, attempt: Attempt<'_>) -> bool {
+        self.acquire(&self.of_attempt(attempt)).await
     }
 
-    /// Whether a code of this user may be tried.
-    pub(crate) async fn may_try_code(&self, user: UserId) -> bool {
-        self.acquire(&of_codes(user)).await
+    /// The password or the code was right, or was not checked, so the attempt does not count.
+    pub(crate) async fn restore_attempt(&self, attempt: Attempt<'_>) {
+        self.limits.restore(&self.of_attempt(attempt)).await;
+    }
+
+    /// By a hash, because Redis gets no personal data. Who guesses from one network does not lock out the user in another, and
+    /// who guesses from many does not lock out the user's own browser.
+    fn of_attempt(&self, Attempt { address, email, device, code }: Attempt<'_>) -> Vec<Bucket> {
+        let user = hex(&sha256(email.to_lowercase().as_bytes()));
+        let of = |part: &str| Bucket::per_minute(format!("password:{user}:{part}"), 1, PASSWORDS_OF_NETWORK);
+        let mut buckets = match device {
+            Some(device) => vec![of(device)],
+            None => {
+                let all = Bucket::per_minute(format!("password:{user}"), 1, PASSWORDS);
+                let (rate, burst) = (self.address_rate, self.address_rate);
+                let mut buckets = Bucket::of_address_per_minute("portal-attempts", address, rate, burst);
+                buckets.extend([all, of(&client_network(address).to_string())]);
+                buckets
+            }
+        };
+        buckets.extend(code.map(|(user, device)| {
+            let name = device.map_or_else(|| format!("code:{user}"), |device| format!("code:{user}:{device}"));
+            Bucket::per_hour(name, CODES_PER_HOUR, CODES)
+        }));
+        buckets
     }
 
     /// Whether this user may open a page or send a form. The request no longer counts for its address.
@@ -142,19 +177,9 @@ impl App {
         self.acquire(&of_confirmation(user)).await
     }
 
-    /// It was right, so the attempt does not count.
-    pub(crate) async fn confirmed(&self, user: UserId) {
+    /// It was right, or was not checked, so the attempt does not count.
+    pub(crate) async fn restore_confirmation(&self, user: UserId) {
         self.limits.restore(&of_confirmation(user)).await;
-    }
-
-    /// The password and the code were right, so the attempt does not count.
-    pub(crate) async fn signed_in(&self, address: IpAddr, email: &str, device: Option<&str>) {
-        self.limits.restore(&of_user(address, email, device)).await;
-    }
-
-    /// The code was right, so the attempt does not count.
-    pub(crate) async fn code_accepted(&self, user: UserId) {
-        self.limits.restore(&of_codes(user)).await;
     }
 }
 
@@ -167,19 +192,4 @@ async fn read(response: Response) -> Result<(StatusCode, Value), Failure> {
 /// The password is entered again within a session.
 fn of_confirmation(user: UserId) -> [Bucket; 1] {
     [Bucket::per_minute(format!("confirm:{user}"), 1, PASSWORDS_OF_NETWORK)]
-}
-
-fn of_codes(user: UserId) -> [Bucket; 1] {
-    [Bucket::per_hour(format!("code:{user}"), CODES_PER_HOUR, CODES)]
-}
-
-/// By a hash, because Redis gets no personal data. Who guesses from one network does not lock out the user in another, and
-/// who guesses from many does not lock out the user's own browser.
-fn of_user(address: IpAddr, email: &str, device: Option<&str>) -> Vec<Bucket> {
-    let (user, network) = (hex(&sha256(email.to_lowercase().as_bytes())), client_network(address));
-    let of = |part: &str| Bucket::per_minute(format!("password:{user}:{part}"), 1, PASSWORDS_OF_NETWORK);
-    match device {
-        Some(device) => vec![of(device)],
-        None => vec![Bucket::per_minute(format!("password:{user}"), 1, PASSWORDS), of(&network.to_string())],
-    }
 }

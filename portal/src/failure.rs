@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use foundation::error::Error;
 use maud::html;
 
 use crate::document::document;
@@ -34,6 +35,15 @@ impl Failure {
     pub(crate) fn internal(error: impl Display) -> Self {
         tracing::error!(%error, "a page could not be made");
         Self::Internal
+    }
+
+    /// Of what checks or hashes a password.
+    pub(crate) fn of_password(error: Error) -> Self {
+        if let Error::Busy(_) = error {
+            tracing::warn!(%error, "a password was not checked in time; the client gets 503 and may try again");
+            return Self::Unavailable;
+        }
+        Self::internal(error)
     }
 
     pub(crate) fn unknown(error: impl Display) -> Self {

@@ -11,7 +11,7 @@ use foundation::crypto::Secret;
 use foundation::error::Error;
 use maud::html;
 
-use crate::app::App;
+use crate::app::{App, Attempt};
 use crate::document::document;
 use crate::failure::Failure;
 use crate::form::Entered;
@@ -32,19 +32,26 @@ pub(crate) async fn accept(
 ) -> Result<Response, Failure> {
     let found = users::find_invitation(app.api.pool(), &token).await.map_err(Failure::internal)?;
     let found = found.ok_or(Failure::NotFound)?;
-    if !app.may_sign_in(client.ip(), &found.email, None).await {
+    let attempt = Attempt { address: client.ip(), email: &found.email, device: None, code: None };
+    if !app.may_sign_in(attempt).await {
         return Err(Failure::TooMany);
     }
     let password = Secret::new(Entered::parse(&body).get("password").to_owned());
     let agent = sign_in::user_agent(&headers);
     match users::accept_invitation(app.api.pool(), app.clock.now(), &token, password, agent).await {
-        Ok(session) => sign_in::begin(&app, &headers, &session, &found.email).await,
+        Ok(session) => {
+            app.restore_attempt(attempt).await;
+            sign_in::begin(&app, &headers, &session, &found.email, None).await
+        }
         Err(Error::NotFound(_)) => Err(Failure::NotFound),
         Err(error @ (Error::Invalid { .. } | Error::Conflict(_))) => {
             let page = page(&found, &token, Some(&error.to_string()));
             Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response())
         }
-        Err(error) => Err(Failure::internal(error)),
+        Err(error) => {
+            app.restore_attempt(attempt).await;
+            Err(Failure::of_password(error))
+        }
     }
 }
 

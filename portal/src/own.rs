@@ -77,8 +77,11 @@ async fn prepare(app: &App, work: &Work, own: Own, body: &Value) -> Result<Prepa
         return Err(Error::invalid("current", text("There were too many attempts. Please try again in some minutes.")));
     }
     let secret = |name: &str| Secret::new(string(body, name).to_owned());
-    let confirmed = users::confirm(app.api.pool(), work.user.id, secret("current")).await?;
-    app.confirmed(work.user.id).await;
+    let confirmed = users::confirm(app.api.pool(), work.user.id, secret("current")).await;
+    if !matches!(confirmed, Err(Error::Invalid { .. })) {
+        app.restore_confirmation(work.user.id).await;
+    }
+    let confirmed = confirmed?;
     let password = match own == Own::ChangePassword {
         true => Some(NewPassword::hash(secret("password")).await?),
         false => None,
@@ -133,7 +136,7 @@ fn refused(object: Option<String>, error: Error) -> Result<Outcome, Failure> {
     } else if let Error::Invalid { .. } | Error::Conflict(_) = error {
         Ok(Outcome::refused(object, &error.to_string()))
     } else {
-        Err(Failure::internal(error))
+        Err(Failure::of_password(error))
     }
 }
 
@@ -199,7 +202,8 @@ async fn make(
         Own::AddFactor => {
             let (secret, code) = (Secret::new(string(body, "secret").to_owned()), string(body, "code"));
             let session = (confirmed()?, work.cookie.expose().as_str());
-            Ok(recovery(work, &users::add_factor(tx, app.api.encryption(), session, secret, code).await?))
+            let (codes, cookie) = users::add_factor(tx, app.api.encryption(), session, secret, code).await?;
+            Ok(Made { cookie: Some(cookie), ..recovery(work, &codes) })
         }
         Own::ReplaceRecoveryCodes => Ok(recovery(work, &users::replace_recovery_codes(tx, confirmed()?).await?)),
         Own::RemoveFactor => {

@@ -11,7 +11,7 @@ use domain::users::{self, CODE_LIFETIME, Passed, Session};
 use foundation::crypto::Secret;
 use maud::html;
 
-use crate::app::App;
+use crate::app::{App, Attempt};
 use crate::device;
 use crate::document::document;
 use crate::failure::Failure;
@@ -36,11 +36,15 @@ pub(crate) async fn submit(
     let entered = Entered::parse(&body);
     let (email, password) = (entered.get("email"), Secret::new(entered.get("password").to_owned()));
     let device = device::known(&app, &headers, email);
-    if !app.may_sign_in(client.ip(), email, device).await {
+    let attempt = Attempt { address: client.ip(), email, device, code: None };
+    if !app.may_sign_in(attempt).await {
         return Ok((StatusCode::TOO_MANY_REQUESTS, page(email, Some(text(TOO_MANY)))).into_response());
     }
     let passed = users::sign_in(app.api.pool(), email, password, user_agent(&headers)).await;
-    match passed.map_err(Failure::internal)? {
+    if !matches!(passed, Ok(None)) {
+        app.restore_attempt(attempt).await;
+    }
+    match passed.map_err(Failure::of_password)? {
         None => {
             tracing::warn!(client = %client.ip(), "a sign-in was refused");
             let problem = text("The e-mail address or the password is wrong.");
@@ -50,10 +54,7 @@ pub(crate) async fn submit(
             let cookie = set_cookie(AWAITING, cookie.expose(), CODE_LIFETIME.as_secs());
             Ok((AppendHeaders([(SET_COOKIE, cookie)]), Redirect::to("/sign-in/code")).into_response())
         }
-        Some(Passed::In(session)) => {
-            app.signed_in(client.ip(), email, device).await;
-            begin(&app, &headers, &session, email).await
-        }
+        Some(Passed::In(session)) => begin(&app, &headers, &session, email, None).await,
     }
 }
 
@@ -73,11 +74,15 @@ pub(crate) async fn submit_code(
     body: Bytes,
 ) -> Result<Response, Failure> {
     let (db, cookie) = (app.api.pool(), cookie_named(AWAITING, &headers).unwrap_or_default());
-    let Some((user, email)) = users::awaited_user(db, cookie).await.map_err(Failure::internal)? else {
+    let Some(users::Awaited { id: user, email, factor }) =
+        users::awaited_user(db, cookie).await.map_err(Failure::internal)?
+    else {
         return Ok(Redirect::to("/sign-in").into_response());
     };
     let device = device::known(&app, &headers, &email);
-    if !app.may_sign_in(client.ip(), &email, device).await || !app.may_try_code(user).await {
+    let passed = device.filter(|device| device::has_passed(device, &factor));
+    let attempt = Attempt { address: client.ip(), email: &email, device, code: Some((user, passed)) };
+    if !app.may_sign_in(attempt).await {
         return Ok((StatusCode::TOO_MANY_REQUESTS, code_page(Some(text(TOO_MANY)))).into_response());
     }
     let entered = Entered::parse(&body);
@@ -87,21 +92,28 @@ pub(crate) async fn submit_code(
         tracing::warn!(client = %client.ip(), %user, "a code was refused");
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, code_page(Some(text("The code is wrong.")))).into_response());
     };
-    app.signed_in(client.ip(), &email, device).await;
-    app.code_accepted(user).await;
-    begin(&app, &headers, &session, &email).await
+    app.restore_attempt(attempt).await;
+    begin(&app, &headers, &session, &email, Some(factor.as_str())).await
 }
 
-/// Signs the browser in, with a cookie that it did not have before, and leads to the page that it has asked for.
-pub(crate) async fn begin(app: &App, headers: &HeaderMap, session: &Session, email: &str) -> Result<Response, Failure> {
+/// Signs the browser in, with a cookie that it did not have before, and leads to the page that it has asked for, unless
+/// another user may have. `factor` is the second factor of which a code was accepted.
+pub(crate) async fn begin(
+    app: &App,
+    headers: &HeaderMap,
+    session: &Session,
+    email: &str,
+    factor: Option<&str>,
+) -> Result<Response, Failure> {
     if let Some(former) = cookie(headers) {
         users::delete_session(app.api.pool(), former).await.map_err(Failure::internal)?;
     }
     tracing::info!(user = %session.user, "a user has signed in");
-    let device = set_cookie(device::NAME, &device::new(app, email), device::LIFETIME);
+    let page = if device::is_of_another(app, headers, email) { "/".to_owned() } else { asked(headers) };
+    let device = set_cookie(device::NAME, &device::new(app, email, factor), device::LIFETIME);
     let cookies = [set_session(&session.cookie), set_cookie(AWAITING, "", 0), device, forget_asked()];
     let cookies = cookies.map(|cookie| (SET_COOKIE, cookie));
-    Ok((AppendHeaders(cookies), Redirect::to(&asked(headers))).into_response())
+    Ok((AppendHeaders(cookies), Redirect::to(&page)).into_response())
 }
 
 pub(crate) fn user_agent(headers: &HeaderMap) -> &str {

@@ -216,6 +216,7 @@ async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result
             error @ (Error::NotFound(_)
             | Error::NotEntitled(_)
             | Error::NotConnected(_)
+            | Error::Busy(_)
             | Error::Database(_)
             | Error::Internal(_)),
         ) => Err(error.into()),

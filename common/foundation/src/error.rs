@@ -34,6 +34,9 @@ pub enum Error {
     /// The provider never supports it.
     #[error("{0} is not supported by the provider")]
     NotSupported(&'static str),
+    /// This process has too much to do to try it now.
+    #[error("{0}")]
+    Busy(&'static str),
     /// Postgres failed or returned an unexpected result.
     #[error("database: {0}")]
     Database(#[from] sqlx::Error),

@@ -1,7 +1,7 @@
 //! The user's own password, second factor and sessions.
 
 use axum::response::Html;
-use domain::users::{members, new_factor, sessions};
+use domain::users::{new_factor, sessions};
 use maud::{Markup, html};
 use serde_json::json;
 
@@ -17,8 +17,6 @@ use crate::texts::text;
 
 pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
     let (db, user) = (app.api.pool(), &work.user);
-    let members = members(db, user.merchant_id).await.map_err(Failure::internal)?;
-    let has_factor = members.iter().any(|member| member.id == user.id && member.has_factor);
     let sessions = sessions(db, user.id, work.cookie.expose()).await.map_err(Failure::internal)?;
     let rows = html! {
         @for session in &sessions {
@@ -42,7 +40,7 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
         }
         section.panel {
             h2 { (text("Second factor")) }
-            (factor(app, work, has_factor, notice)?)
+            (factor(app, work, notice)?)
         }
         section {
             h2 { (text("Sessions")) }
@@ -52,9 +50,9 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
     Ok(page(work, "security", text("Security"), &content))
 }
 
-fn factor(app: &App, work: &Work, has_factor: bool, notice: &Notice) -> Result<Markup, Failure> {
-    let user = json!({"hasFactor": has_factor});
-    if has_factor {
+fn factor(app: &App, work: &Work, notice: &Notice) -> Result<Markup, Failure> {
+    let user = json!({"hasFactor": work.user.has_factor});
+    if work.user.has_factor {
         return Ok(html! {
             p { (text("A code of your app is asked for at each sign-in.")) }
             (own_form(work, ("security", "recovery-codes"), None, &user, notice))

@@ -173,7 +173,8 @@ async fn exhausted_limits_stay_exhausted_without_redis() -> Result<()> {
     Ok(())
 }
 
-/// Invented sessions, sign-ins and invitations of an address are limited at the portal, and those who are signed in are not.
+/// Invented sessions, sign-ins and invitations of an address are limited at the portal, and so are wrong passwords; those who
+/// are signed in are not, and neither are browsers that have signed in before.
 async fn assert_portal_limits_before_it_looks_up(cluster: &Cluster, account: &Account) -> Result<()> {
     let client = reqwest::Client::builder().redirect(Policy::none()).build()?;
     let (url, user) = (cluster.portal_url(0), cluster.portal_user(account, "viewer").await?);
@@ -197,14 +198,38 @@ async fn assert_portal_limits_before_it_looks_up(cluster: &Cluster, account: &Ac
         assert!((4..=4 + refilled(began.elapsed())).contains(&count), "{path}: {statuses:?}");
         assert!(statuses.iter().all(|status| [looked_up, 429].contains(status)), "{path}: {statuses:?}");
     }
-    let form = format!("email={}&password={}", user.email, user.password);
-    let sign_in =
-        client.post(format!("{url}/sign-in")).header("origin", url.as_str()).header("x-forwarded-for", "192.0.2.30");
-    let signed_in = sign_in.body(form).send().await?;
-    let set = signed_in.headers().get("set-cookie").context("a cookie")?.to_str()?;
-    let session = set.split(';').next().context("a value")?;
+    let post = async |path: &str, form: String, cookie: &str, address: &str| {
+        let request = client.post(format!("{url}{path}")).header("origin", url.as_str()).header("cookie", cookie);
+        anyhow::Ok(request.header("x-forwarded-for", address).body(form).send().await?)
+    };
+    let began = Instant::now();
+    let sign_out =
+        async |_: usize| anyhow::Ok(post("/sign-out", String::new(), &session, "192.0.2.31").await?.status().as_u16());
+    let statuses = concurrently(20, sign_out).await?;
+    let count = statuses.iter().filter(|status| **status == 303).count();
+    assert!((4..=4 + refilled(began.elapsed())).contains(&count), "{statuses:?}");
+
+    let form = |email: &str, password: &str| format!("email={email}&password={password}");
+    let signed_in = post("/sign-in", form(&user.email, &user.password), "", "192.0.2.30").await?;
+    let cookie = |name: &str| {
+        let set = signed_in.headers().get_all("set-cookie").iter().filter_map(|value| value.to_str().ok());
+        set.filter_map(|set| set.split(';').next()).find(|set| set.starts_with(name)).context("a cookie")
+    };
+    let (session, device) = (cookie("__Host-session=")?, cookie("__Host-device=")?);
     for _ in 0..20 {
         assert_eq!(open("/test/team", session, "192.0.2.30").await?, 200);
+    }
+
+    // One wrong password per minute and network, with whatever e-mail address.
+    for (host, email, password, cookie, expected) in [
+        (1, "nobody@shop.example", "wrong password", "", (422, false)),
+        (2, "another@shop.example", "wrong password", "", (429, true)),
+        (3, user.email.as_str(), user.password.as_str(), "", (429, true)),
+        (4, user.email.as_str(), user.password.as_str(), device, (303, false)),
+    ] {
+        let response = post("/sign-in", form(email, password), cookie, &format!("2001:db8:9:1::{host}")).await?;
+        let status = response.status().as_u16();
+        assert_eq!((status, response.text().await?.contains("too many attempts")), expected, "{host}");
     }
     Ok(())
 }

@@ -13,8 +13,8 @@ pub use cleanup::clean_up;
 pub use role::{Area, Role};
 pub use second_factor::{NewFactor, add_factor, new_factor, remove_factor, replace_recovery_codes, totp_place};
 pub use sessions::{
-    CODE_LIFETIME, LIFETIME, Session, SessionRow, SignedIn, awaited_user, delete_session, end_session, find_session,
-    sessions,
+    Awaited, CODE_LIFETIME, LIFETIME, Session, SessionRow, SignedIn, awaited_user, delete_session, end_session,
+    find_session, sessions,
 };
 pub use team::{
     INVITATION_LIFETIME, Invitation, Member, accept_invitation, find_invitation, invitations, invite, members, remove,
@@ -57,12 +57,18 @@ pub async fn create(
     role: Role,
     password: Secret<String>,
 ) -> Result<UserId> {
-    let email = email.to_lowercase();
-    if !is_internet_email(&email) {
-        return Err(Error::invalid("email", "must be an e-mail address"));
-    }
+    let email = stored_email(email)?;
     let hash = password::hash(password).await?;
     insert(tx, now, merchant, &email, role, &hash).await
+}
+
+/// The address in lower case, as it is stored.
+fn stored_email(email: &str) -> Result<String> {
+    let email = email.to_lowercase();
+    match is_internet_email(&email) {
+        true => Ok(email),
+        false => Err(Error::invalid("email", "must be an e-mail address")),
+    }
 }
 
 async fn insert(
@@ -142,7 +148,7 @@ impl Confirmed {
 /// Checks a user's password again before something that a stolen session must not do.
 ///
 /// # Errors
-/// 422 `current` if it is not the password.
+/// 422 `current` if it is not the password; [`Error::Busy`] if it cannot be checked in time.
 pub async fn confirm(db: &PgPool, user: UserId, current: Secret<String>) -> Result<Confirmed> {
     let hash = sqlx::query_scalar!("SELECT password_hash FROM users WHERE id = $1", user.uuid()).fetch_one(db).await?;
     match password::verify(current, Some(hash.clone())).await? {
@@ -181,8 +187,7 @@ pub async fn change_password(
     if done.execute(&mut *tx).await?.rows_affected() == 0 {
         return Err(Error::conflict("the password was changed meanwhile"));
     }
-    sessions::delete_all_but(tx, confirmed.user, cookie).await?;
-    sessions::rotate(tx, confirmed.user, cookie).await
+    sessions::renew(tx, confirmed.user, cookie).await
 }
 
 /// What a right password leads to.
@@ -197,11 +202,10 @@ pub enum Passed {
 /// Checks the password. Takes as long if there is no such user.
 ///
 /// # Errors
-/// Database errors only.
+/// [`Error::Busy`] if the password cannot be checked in time; otherwise database errors only.
 pub async fn sign_in(db: &PgPool, email: &str, password: Secret<String>, user_agent: &str) -> Result<Option<Passed>> {
-    let email = email.to_lowercase();
-    let user = match is_internet_email(&email) {
-        true => {
+    let user = match stored_email(email) {
+        Ok(email) => {
             let user = sqlx::query!(
                 r#"SELECT id, password_hash, totp_secret IS NOT NULL AS "has_factor!"
                    FROM users WHERE email = $1 AND removed_at IS NULL"#,
@@ -209,7 +213,7 @@ pub async fn sign_in(db: &PgPool, email: &str, password: Secret<String>, user_ag
             );
             user.fetch_optional(db).await?
         }
-        false => None,
+        Err(_) => None,
     };
     let is_right = password::verify(password, user.as_ref().map(|user| user.password_hash.clone())).await?;
     let Some(user) = user.filter(|_| is_right) else { return Ok(None) };

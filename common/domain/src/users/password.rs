@@ -26,7 +26,7 @@ static OF_NOBODY: LazyLock<String> = LazyLock::new(|| compute(&random_hex(16)).u
 /// The hash of a new password.
 ///
 /// # Errors
-/// 422 `password` if it is too short or too long.
+/// 422 `password` if it is too short or too long; [`Error::Busy`] if its turn does not come in time.
 pub(super) async fn hash(password: Secret<String>) -> Result<String> {
     if !LENGTH.contains(&password.expose().chars().count()) {
         return Err(Error::invalid("password", format!("must have {} to {} characters", LENGTH.start(), LENGTH.end())));
@@ -37,7 +37,7 @@ pub(super) async fn hash(password: Secret<String>) -> Result<String> {
 /// Whether this is the password of the hash; `None` is the hash of a user who does not exist.
 ///
 /// # Errors
-/// Only if the hash is malformed.
+/// [`Error::Busy`] if its turn does not come in time; otherwise only if the hash is malformed.
 pub(super) async fn verify(password: Secret<String>, hash: Option<String>) -> Result<bool> {
     if password.expose().chars().count() > *LENGTH.end() {
         return Ok(false);
@@ -60,7 +60,7 @@ fn compute(password: &str) -> Result<String> {
 
 async fn blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let permit = timeout(WAIT, COMPUTATIONS.acquire()).await;
-    let permit = permit.map_err(|_| Error::internal("too many passwords are being checked"))?;
+    let permit = permit.map_err(|_| Error::Busy("too many passwords are being checked"))?;
     let permit = permit.map_err(|error| Error::internal(error.to_string()))?;
     let computing = spawn_blocking(move || {
         // Held to the end of the computation, although the client may be gone.
@@ -90,6 +90,14 @@ mod tests {
             assert_eq!(verify(secret(text), Some(stored.clone())).await?, is_right, "{text}");
         }
         assert!(!verify(secret("correct horse"), None).await?);
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_password_that_is_not_checked_in_time_is_not_wrong() -> Result<()> {
+        let _all = COMPUTATIONS.acquire_many(4).await.map_err(|error| Error::internal(error.to_string()))?;
+        let checked = verify(secret("correct horse"), None).await;
+        assert!(matches!(checked, Err(Error::Busy(_))), "{checked:?}");
         Ok(())
     }
 

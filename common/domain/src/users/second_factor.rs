@@ -61,17 +61,17 @@ async fn now(db: &mut PgConnection) -> Result<u64> {
 }
 
 /// Gives a user who has confirmed the password a second factor, if the code is right, and returns the recovery codes, which
-/// replace earlier ones. The user's other sessions end: all but the one with this cookie.
+/// replace earlier ones. The session with this cookie gets another one, which is returned, and the user's other sessions end.
 ///
 /// # Errors
-/// 422 `code`; [`Error::Conflict`] if the user has one.
+/// 422 `code`; [`Error::Conflict`] if the user has one, or the session has ended.
 pub async fn add_factor(
     tx: &mut PgConnection,
     encryption: &KeyRing,
     (confirmed, cookie): (&Confirmed, &str),
     secret: Secret<String>,
     code: &str,
-) -> Result<Vec<String>> {
+) -> Result<(Vec<String>, Secret<String>)> {
     let user = confirmed.id();
     let step = totp(&secret)?.check(code, now(tx).await?);
     let step = step.ok_or_else(|| Error::invalid("code", "the code is wrong"))?;
@@ -91,8 +91,7 @@ pub async fn add_factor(
     )
     .execute(&mut *tx)
     .await?;
-    sessions::delete_all_but(tx, user, cookie).await?;
-    Ok(codes)
+    Ok((codes, sessions::renew(tx, user, cookie).await?))
 }
 
 fn recovery_codes() -> (Vec<String>, Vec<Vec<u8>>) {

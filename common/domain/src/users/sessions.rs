@@ -40,24 +40,19 @@ pub struct SignedIn {
     pub merchant_id: MerchantId,
     pub email: String,
     pub role: Role,
+    /// Whether the user has a second factor.
+    pub has_factor: bool,
 }
 
-/// Creates a session, and deletes the user's expired ones.
+/// Creates a session.
 pub(super) async fn create(tx: &mut PgConnection, user: UserId, user_agent: &str) -> Result<Session> {
     let cookie = random_hex(COOKIE);
     let user_agent: String = user_agent.chars().take(USER_AGENT).collect();
     sqlx::query!(
-        "WITH expired AS (DELETE FROM user_sessions WHERE cookie_hash = ANY (ARRAY(
-             SELECT cookie_hash FROM user_sessions WHERE user_id = $2
-                 AND (created_at < clock_timestamp() - make_interval(secs => $3)
-                     OR last_used_at < clock_timestamp() - make_interval(secs => $4))
-             ORDER BY cookie_hash FOR UPDATE SKIP LOCKED)))
-         INSERT INTO user_sessions (cookie_hash, user_id, created_at, last_used_at, user_agent)
-         VALUES ($1, $2, clock_timestamp(), clock_timestamp(), $5)",
+        "INSERT INTO user_sessions (cookie_hash, user_id, created_at, last_used_at, user_agent)
+         VALUES ($1, $2, clock_timestamp(), clock_timestamp(), $3)",
         &sha256(cookie.as_bytes())[..],
         user.uuid(),
-        LIFETIME.as_secs_f64(),
-        IDLE_LIMIT.as_secs_f64(),
         user_agent,
     )
     .execute(tx)
@@ -65,37 +60,42 @@ pub(super) async fn create(tx: &mut PgConnection, user: UserId, user_agent: &str
     Ok(Session { user, cookie: Secret::new(cookie) })
 }
 
-/// Stores that the password was right and the code is awaited. Returns the cookie, and deletes what the user did not
-/// complete.
+/// Stores that the password was right and the code is awaited. Returns the cookie.
 pub(super) async fn await_code(tx: &mut PgConnection, user: UserId) -> Result<Secret<String>> {
     let cookie = random_hex(COOKIE);
     sqlx::query!(
-        "WITH expired AS (DELETE FROM user_sign_ins WHERE cookie_hash = ANY (ARRAY(
-             SELECT cookie_hash FROM user_sign_ins WHERE user_id = $2
-                 AND created_at < clock_timestamp() - make_interval(secs => $3)
-             ORDER BY cookie_hash FOR UPDATE SKIP LOCKED)))
-         INSERT INTO user_sign_ins (cookie_hash, user_id, created_at) VALUES ($1, $2, clock_timestamp())",
+        "INSERT INTO user_sign_ins (cookie_hash, user_id, created_at) VALUES ($1, $2, clock_timestamp())",
         &sha256(cookie.as_bytes())[..],
         user.uuid(),
-        CODE_LIFETIME.as_secs_f64(),
     )
     .execute(tx)
     .await?;
     Ok(Secret::new(cookie))
 }
 
-/// The user whose code is awaited, and the e-mail address.
+/// A user whose code is awaited.
+#[derive(Debug)]
+pub struct Awaited {
+    pub id: UserId,
+    pub email: String,
+    /// Another one for each second factor, in hexadecimal: the hash of its sealed secret.
+    pub factor: String,
+}
+
+/// The user whose code is awaited.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn awaited_user(db: &PgPool, cookie: &str) -> Result<Option<(UserId, String)>> {
+pub async fn awaited_user(db: &PgPool, cookie: &str) -> Result<Option<Awaited>> {
     let found = sqlx::query!(
-        r#"SELECT u.id, u.email FROM user_sign_ins s JOIN users u ON u.id = s.user_id
-           WHERE s.cookie_hash = $1 AND u.removed_at IS NULL AND s.created_at > clock_timestamp() - make_interval(secs => $2)"#,
+        r#"SELECT u.id, u.email, u.totp_secret AS "secret!" FROM user_sign_ins s JOIN users u ON u.id = s.user_id
+           WHERE s.cookie_hash = $1 AND u.removed_at IS NULL AND u.totp_secret IS NOT NULL
+               AND s.created_at > clock_timestamp() - make_interval(secs => $2)"#,
         &sha256(cookie.as_bytes())[..],
         CODE_LIFETIME.as_secs_f64(),
     );
-    Ok(found.fetch_optional(db).await?.map(|user| (user.id, user.email)))
+    let found = found.fetch_optional(db).await?;
+    Ok(found.map(|user| Awaited { id: user.id, email: user.email, factor: hex(&sha256(&user.secret)) }))
 }
 
 /// Replaces a sign-in by a session; `None` if another request has done so.
@@ -126,7 +126,7 @@ pub async fn find_session(db: &PgPool, cookie: &str) -> Result<Option<SignedIn>>
     }
     let hash = sha256(cookie.as_bytes());
     let found = sqlx::query!(
-        r#"SELECT u.id, u.merchant_id, u.email, u.role,
+        r#"SELECT u.id, u.merchant_id, u.email, u.role, u.totp_secret IS NOT NULL AS "has_factor!",
                s.last_used_at < clock_timestamp() - make_interval(secs => $4) AS "is_to_record!"
            FROM user_sessions s JOIN users u ON u.id = s.user_id
            WHERE s.cookie_hash = $1 AND u.removed_at IS NULL AND s.created_at > clock_timestamp() - make_interval(secs => $2)
@@ -142,7 +142,13 @@ pub async fn find_session(db: &PgPool, cookie: &str) -> Result<Option<SignedIn>>
             .execute(db)
             .await?;
     }
-    Ok(Some(SignedIn { id: found.id, merchant_id: found.merchant_id, email: found.email, role: found.role }))
+    Ok(Some(SignedIn {
+        id: found.id,
+        merchant_id: found.merchant_id,
+        email: found.email,
+        role: found.role,
+        has_factor: found.has_factor,
+    }))
 }
 
 /// A session as its user sees it.
@@ -205,7 +211,7 @@ pub(super) async fn delete_all(tx: &mut PgConnection, user: UserId) -> Result<()
 }
 
 /// Ends all sessions of a user but the one with this cookie, and what the user did not complete.
-pub(super) async fn delete_all_but(tx: &mut PgConnection, user: UserId, cookie: &str) -> Result<()> {
+async fn delete_all_but(tx: &mut PgConnection, user: UserId, cookie: &str) -> Result<()> {
     sqlx::query!(
         "WITH awaiting AS (DELETE FROM user_sign_ins WHERE cookie_hash = ANY (ARRAY(
              SELECT cookie_hash FROM user_sign_ins WHERE user_id = $1 ORDER BY cookie_hash FOR UPDATE)))
@@ -220,8 +226,13 @@ pub(super) async fn delete_all_but(tx: &mut PgConnection, user: UserId, cookie: 
     Ok(())
 }
 
-/// Gives the user's session with this cookie another one, which is returned: whoever has the former one is signed out.
-pub(super) async fn rotate(tx: &mut PgConnection, user: UserId, cookie: &str) -> Result<Secret<String>> {
+/// Ends the user's sessions but the one with this cookie, which gets another one. It is returned: whoever has the former one
+/// is signed out.
+///
+/// # Errors
+/// [`Error::Conflict`] if the session has ended.
+pub(super) async fn renew(tx: &mut PgConnection, user: UserId, cookie: &str) -> Result<Secret<String>> {
+    delete_all_but(tx, user, cookie).await?;
     let new = random_hex(COOKIE);
     let rotated = sqlx::query!(
         "UPDATE user_sessions SET cookie_hash = $3 WHERE cookie_hash = $1 AND user_id = $2",

@@ -6,12 +6,11 @@ use sqlx::{PgConnection, PgPool};
 
 use foundation::crypto::{Secret, random_hex, sha256};
 use foundation::db::begin;
-use foundation::email::is_internet_email;
 use foundation::error::{Error, Result};
 use foundation::id::{InvitationId, MerchantId, UserId};
 use foundation::time::Timestamp;
 
-use super::{Role, Session, SignedIn, actions, password, sessions, taken};
+use super::{Role, Session, SignedIn, actions, password, sessions, stored_email, taken};
 
 /// How long an invitation can be accepted.
 pub const INVITATION_LIFETIME: Duration = Duration::from_secs(7 * 86_400);
@@ -87,10 +86,7 @@ pub async fn invite(
     email: &str,
     role: Role,
 ) -> Result<(InvitationId, Secret<String>)> {
-    let email = email.to_lowercase();
-    if !is_internet_email(&email) {
-        return Err(Error::invalid("email", "must be an e-mail address"));
-    }
+    let email = stored_email(email)?;
     // Whoever takes the role away waits for this invitation, and ends it.
     let is_owner = sqlx::query_scalar!(
         "SELECT id FROM users WHERE id = $1 AND role = 'owner' AND removed_at IS NULL FOR SHARE",
@@ -152,7 +148,7 @@ pub async fn find_invitation(db: &PgPool, token: &str) -> Result<Option<Invitati
 ///
 /// # Errors
 /// 422 `password`; [`Error::NotFound`] if the invitation cannot be accepted; [`Error::Conflict`] if there is a user with
-/// this e-mail address.
+/// this e-mail address; [`Error::Busy`] if the password cannot be hashed in time.
 pub async fn accept_invitation(
     db: &PgPool,
     now: Timestamp,

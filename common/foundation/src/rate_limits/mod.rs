@@ -51,10 +51,24 @@ impl Bucket {
     /// The buckets of a client address: its own, and for IPv6 a larger one of the /48, because a client that has one
     /// /64 often has many.
     pub fn of_address(policy: &str, address: IpAddr, rate: u32, burst: u32) -> Vec<Self> {
-        let own = Self::per_second(format!("{policy}:{}", client_network(address)), rate, burst);
+        Self::of_networks(Self::per_second, policy, address, (rate, burst))
+    }
+
+    /// The same at a rate per minute.
+    pub fn of_address_per_minute(policy: &str, address: IpAddr, rate: u32, burst: u32) -> Vec<Self> {
+        Self::of_networks(Self::per_minute, policy, address, (rate, burst))
+    }
+
+    fn of_networks(
+        new: fn(String, u32, u32) -> Self,
+        policy: &str,
+        address: IpAddr,
+        (rate, burst): (u32, u32),
+    ) -> Vec<Self> {
+        let own = new(format!("{policy}:{}", client_network(address)), rate, burst);
         let region_bucket = client_site(address).map(|region| {
             let name = format!("{policy}:{region}/48");
-            Self::per_second(name, rate.saturating_mul(REGION_FACTOR), burst.saturating_mul(REGION_FACTOR))
+            new(name, rate.saturating_mul(REGION_FACTOR), burst.saturating_mul(REGION_FACTOR))
         });
         [own].into_iter().chain(region_bucket).collect()
     }
@@ -139,5 +153,7 @@ mod tests {
         let wide = Bucket::per_second("p:2001:db8:1::/48".to_owned(), 6, 30);
         assert_eq!(of("2001:db8:1:2::3"), [Bucket::per_second("p:2001:db8:1:2::".to_owned(), 2, 10), wide.clone()]);
         assert_eq!(of("2001:db8:1:9::3")[1], wide);
+        let per_minute = Bucket::of_address_per_minute("p", "2001:db8:1:2::3".parse().expect("an address"), 2, 10);
+        assert_eq!(per_minute[1], Bucket::per_minute("p:2001:db8:1::/48".to_owned(), 6, 30));
     }
 }

@@ -11,7 +11,7 @@ use crate::support::{Receiver, created, eventually, merchant, ok, sale};
 #[tokio::test]
 async fn a_key_is_created_rotated_and_revoked() -> Result<()> {
     let (merchant, other) = (merchant().await?, merchant().await?);
-    let visitor = Visitor::signed_in(&merchant, "developer").await?;
+    let mut visitor = Visitor::signed_in(&merchant, "developer").await?;
     let page = visitor.open("/test/keys").await?;
     let nonce = page.nonce("/test/keys/new")?;
     let form = [("kind", "secret"), ("entitlements", "payments.list"), ("entitlements", "payments.retrieve")];
@@ -70,8 +70,8 @@ async fn a_key_is_created_rotated_and_revoked() -> Result<()> {
 #[tokio::test]
 async fn origins_are_checked_and_replaced() -> Result<()> {
     let merchant = merchant().await?;
-    let visitor = Visitor::signed_in(&merchant, "owner").await?;
-    let save = async |lines: &str| visitor.act("/test/keys", "/test/keys/origins", &[("origins", lines)]).await;
+    let mut visitor = Visitor::signed_in(&merchant, "owner").await?;
+    let mut save = async |lines: &str| visitor.act("/test/keys", "/test/keys/origins", &[("origins", lines)]).await;
     let page = save("https://SHOP.example%0Ahttps://two.example:8443").await?;
     assert!(page.html.contains("<li>https://shop.example</li><li>https://two.example:8443</li>"), "{}", page.html);
     let page = save("https://shop.example/path").await?;
@@ -84,7 +84,7 @@ async fn origins_are_checked_and_replaced() -> Result<()> {
 #[tokio::test]
 async fn an_endpoint_is_created_tested_and_removed() -> Result<()> {
     let merchant = merchant().await?;
-    let visitor = Visitor::signed_in(&merchant, "developer").await?;
+    let mut visitor = Visitor::signed_in(&merchant, "developer").await?;
     let receiver = Receiver::start(|_| Reply::status(200)).await?;
     let url = receiver.url("/hook");
     let page = visitor.act("/test/webhooks/new", "/test/webhooks/new", &[("url", &url)]).await?;

@@ -176,7 +176,7 @@ async fn state(merchant: &Merchant, owner: &Visitor) -> Result<Vec<Value>> {
 async fn every_form_is_for_its_roles_and_its_merchant_only() -> Result<()> {
     let receiver = Receiver::start(|_| Reply::status(200)).await?;
     let (merchant, other) = (busy(&receiver).await?, merchant().await?);
-    let owner = Visitor::signed_in(&merchant, "owner").await?;
+    let mut owner = Visitor::signed_in(&merchant, "owner").await?;
     let invited = [("email", "bob@shop.example"), ("role", "viewer")];
     owner.act("/test/team", "/test/team/new", &invited).await?;
     // A session that can be ended, and a colleague who can be removed.

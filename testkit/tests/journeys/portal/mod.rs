@@ -97,13 +97,18 @@ impl Visitor {
 
     fn cookies(&self) -> String {
         let Self { cookie, awaiting, device, asked, .. } = self;
-        format!("__Host-session={cookie}; __Host-sign-in={awaiting}; __Host-device={device}; __Host-asked={asked}")
+        let cookies = [("session", cookie), ("sign-in", awaiting), ("device", device), ("asked", asked)];
+        let set = cookies.iter().filter(|(_, value)| !value.is_empty());
+        set.map(|(name, value)| format!("__Host-{name}={value}")).collect::<Vec<_>>().join("; ")
     }
 
-    /// Sends a form of a page once, and returns the page that it leads to.
-    async fn act(&self, page: &str, address: &str, form: &[(&str, &str)]) -> Result<Page> {
+    /// Sends a form of a page once, and returns the page that it leads to. If the session gets another cookie, it is kept.
+    async fn act(&mut self, page: &str, address: &str, form: &[(&str, &str)]) -> Result<Page> {
         let page = self.open(page).await?;
         let done = self.send(address, page.nonce(address)?, form).await?;
+        if let Some(cookie) = done.cookie() {
+            cookie.clone_into(&mut self.cookie);
+        }
         match done.status {
             303 => self.open(done.location()).await,
             _ => Ok(done),

@@ -165,7 +165,7 @@ async fn the_timeline_of_a_payment_says_who_did_what_and_what_came_of_it() -> Re
     created(&merchant.api.post("/v1/webhook_endpoints", json!({"url": receiver.url("/hook")})).await?);
     let made = merchant.api.post("/v1/payments", sale(5_000)).await?;
     let payment = id(created(&made))?;
-    let visitor = Visitor::signed_in(&merchant, "support").await?;
+    let mut visitor = Visitor::signed_in(&merchant, "support").await?;
     let object = format!("/test/payments/{payment}");
     visitor.act(&object, &format!("{object}/refund"), &[("amount", "12.34")]).await?;
     merchant.wait_for_status(&payment, "partially_refunded").await?;

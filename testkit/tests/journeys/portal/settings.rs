@@ -10,7 +10,7 @@ const SETTINGS: &str = "/test/settings";
 #[tokio::test]
 async fn an_owner_chooses_what_is_mailed_to_customers() -> Result<()> {
     let merchant = merchant().await?;
-    let owner = Visitor::signed_in(&merchant, "owner").await?;
+    let mut owner = Visitor::signed_in(&merchant, "owner").await?;
     let chosen =
         [("mails", "invoices"), ("mails", "receipts"), ("language", "German"), ("testRecipients", "ada@a.example")];
     let page = owner.act(SETTINGS, "/test/settings/mail", &chosen).await?;
@@ -41,7 +41,7 @@ async fn an_owner_chooses_what_is_mailed_to_customers() -> Result<()> {
 #[tokio::test]
 async fn customers_see_the_address_the_tax_number_and_the_color() -> Result<()> {
     let merchant = merchant().await?;
-    let owner = Visitor::signed_in(&merchant, "owner").await?;
+    let mut owner = Visitor::signed_in(&merchant, "owner").await?;
     let look = |color| {
         [
             ("name", "Ada's"),

@@ -125,6 +125,11 @@ async fn a_sign_in_leads_to_the_page_that_was_asked_for() -> Result<()> {
     refused.cookie_named("__Host-asked").context("a cookie")?.clone_into(&mut visitor.asked);
     let signed_in = visitor.sign_in(&user.email, &user.password).await?;
     assert_eq!((signed_in.location(), signed_in.cookie_named("__Host-asked")), (page, Some("")), "once");
+    signed_in.cookie_named("__Host-device").context("a device")?.clone_into(&mut visitor.device);
+    assert_eq!(visitor.sign_in(&user.email, &user.password).await?.location(), page, "the same user");
+    let other = super::user(&merchant, "viewer").await?;
+    let page = visitor.sign_in(&other.email, &other.password).await?;
+    assert_eq!((page.location(), page.cookie_named("__Host-asked")), ("/", Some("")), "another user of the browser");
     for other in ["//evil.example", "/\\evil.example", "/%5Cevil.example", "https://evil.example/"] {
         visitor.asked = other.bytes().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(visitor.sign_in(&user.email, &user.password).await?.location(), "/", "{other}");

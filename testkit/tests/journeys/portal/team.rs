@@ -14,7 +14,7 @@ fn code(secret: &str, steps: u64) -> Result<String> {
 }
 
 /// Invites a person and accepts the invitation with this password.
-async fn join(owner: &Visitor, email: &str, role: &str, password: &str) -> Result<(String, Page)> {
+async fn join(owner: &mut Visitor, email: &str, role: &str, password: &str) -> Result<(String, Page)> {
     let page = owner.act("/test/team", "/test/team/new", &[("email", email), ("role", role)]).await?;
     let link = page.text_after("<dt>Link</dt><dd><code>")?;
     let path = link.strip_prefix(&owner.url).context("a link to the portal")?.to_owned();
@@ -34,9 +34,9 @@ fn email(merchant: &Merchant, name: &str) -> String {
 #[tokio::test]
 async fn an_invitation_makes_one_user() -> Result<()> {
     let merchant = merchant().await?;
-    let owner = Visitor::signed_in(&merchant, "owner").await?;
+    let mut owner = Visitor::signed_in(&merchant, "owner").await?;
     let (bea, password) = (email(&merchant, "bea"), "a long password");
-    let (path, page) = join(&owner, &bea, "support", password).await?;
+    let (path, page) = join(&mut owner, &bea, "support", password).await?;
     assert_eq!((page.status, page.location()), (303, "/"), "{}", page.html);
     let mut visitor = Visitor::new().await?;
     page.cookie().context("a session")?.clone_into(&mut visitor.cookie);
@@ -64,11 +64,11 @@ async fn an_invitation_makes_one_user() -> Result<()> {
 #[tokio::test]
 async fn invitations_end_with_the_role_of_who_has_sent_them() -> Result<()> {
     let merchant = merchant().await?;
-    let owner = Visitor::signed_in(&merchant, "owner").await?;
-    let (_, page) = join(&owner, &email(&merchant, "bea"), "owner", "a long password").await?;
+    let mut owner = Visitor::signed_in(&merchant, "owner").await?;
+    let (_, page) = join(&mut owner, &email(&merchant, "bea"), "owner", "a long password").await?;
     let mut bea = Visitor::new().await?;
     page.cookie().context("a session")?.clone_into(&mut bea.cookie);
-    let invite = async |name: &str| {
+    let mut invite = async |name: &str| {
         let address = email(&merchant, name);
         let form = [("email", address.as_str()), ("role", "viewer")];
         let page = bea.act("/test/team", "/test/team/new", &form).await?;
@@ -108,8 +108,8 @@ async fn invitations_end_with_the_role_of_who_has_sent_them() -> Result<()> {
 #[tokio::test]
 async fn an_owner_remains() -> Result<()> {
     let merchant = merchant().await?;
-    let owner = Visitor::signed_in(&merchant, "owner").await?;
-    let (_, page) = join(&owner, &email(&merchant, "bea"), "developer", "a long password").await?;
+    let mut owner = Visitor::signed_in(&merchant, "owner").await?;
+    let (_, page) = join(&mut owner, &email(&merchant, "bea"), "developer", "a long password").await?;
     let mut bea = Visitor::new().await?;
     page.cookie().context("a session")?.clone_into(&mut bea.cookie);
     let page = owner.open("/test/team").await?;
@@ -147,8 +147,8 @@ async fn a_second_factor_is_asked_for() -> Result<()> {
     let page = visitor.open("/test/security").await?;
     assert!(page.html.contains("<svg"), "{}", page.html);
     let secret = page.text_after("Secret: <code>")?.to_owned();
-    let address = "/test/security/factor";
-    let add = async |code: &str, current: &str| {
+    let (address, former) = ("/test/security/factor", visitor.cookie.clone());
+    let mut add = async |code: &str, current: &str| {
         let form = [("code", code), ("current", current), ("secret", &secret)];
         visitor.act("/test/security", address, &form).await
     };
@@ -162,6 +162,8 @@ async fn a_second_factor_is_asked_for() -> Result<()> {
     let on = add(&first, &user.password).await?;
     let codes: Vec<String> = on.text_after("<dt>Recovery codes</dt><dd><code>")?.lines().map(str::to_owned).collect();
     assert_eq!(codes.len(), 10, "{codes:?}");
+    let stolen = Visitor { cookie: former, ..Visitor::new().await? };
+    assert_eq!(stolen.open("/test").await?.location(), "/sign-in", "the session has another cookie");
     let stored: (bool, i64) = sqlx::query_as(
         "SELECT bool_and(position($2 IN u::text) = 0), count(*) FROM users u WHERE email = $1 AND totp_secret IS NOT NULL",
     )
@@ -218,25 +220,41 @@ async fn codes_cannot_be_guessed_with_the_password() -> Result<()> {
     let page = visitor.open("/test/security").await?;
     let secret = page.text_after("Secret: <code>")?.to_owned();
     let form = [("code", &*code(&secret, 0)?), ("current", &user.password), ("secret", &secret)];
-    assert!(visitor.act("/test/security", "/test/security/factor", &form).await?.html.contains("Done."));
-    let mut wrong = 0;
-    for device in devices {
-        let mut guess = Visitor { device, ..Visitor::new().await? };
-        let page = guess.sign_in(&user.email, &user.password).await?;
-        page.cookie_named("__Host-sign-in").context("a cookie")?.clone_into(&mut guess.awaiting);
-        for _ in 0..9 {
-            let page = guess.post("/sign-in/code", &guess.url, &[("code", "000000")]).await?;
-            if page.status == 429 {
-                assert_eq!(wrong, 20);
-                let right = guess.post("/sign-in/code", &guess.url, &[("code", &code(&secret, 1)?)]).await?;
-                assert_eq!(right.status, 429, "{}", right.html);
-                return Ok(());
-            }
-            assert_eq!(page.status, 422, "{}", page.html);
-            wrong += 1;
+    let on = visitor.act("/test/security", "/test/security/factor", &form).await?;
+    let codes: Vec<_> = on.text_after("<dt>Recovery codes</dt><dd><code>")?.lines().collect();
+    let begin = async |device: &str| {
+        let mut visitor = Visitor { device: device.to_owned(), ..Visitor::new().await? };
+        let page = visitor.sign_in(&user.email, &user.password).await?;
+        page.cookie_named("__Host-sign-in").context("a cookie")?.clone_into(&mut visitor.awaiting);
+        anyhow::Ok(visitor)
+    };
+    let send =
+        async |visitor: &Visitor, code: &str| visitor.post("/sign-in/code", &visitor.url, &[("code", code)]).await;
+    let own = send(&begin("").await?, codes[0]).await?.cookie_named("__Host-device").context("a device")?.to_owned();
+
+    let mut statuses = Vec::new();
+    for device in &devices {
+        let guess = begin(device).await?;
+        for _ in 0..8 {
+            statuses.push(send(&guess, "000000").await?.status);
         }
     }
-    anyhow::bail!("{wrong} wrong codes were accepted")
+    assert_eq!(
+        statuses,
+        [&[422; 20][..], &[429; 4]].concat(),
+        "devices that had only the password share their attempts"
+    );
+    let right = send(&begin(&devices[2]).await?, &code(&secret, 1)?).await?;
+    assert_eq!(right.status, 429, "{}", right.html);
+    let own = begin(&own).await?;
+    assert_eq!(
+        send(&own, "000000").await?.status,
+        422,
+        "a device that has passed the second factor has attempts of its own"
+    );
+    let page = send(&own, codes[1]).await?;
+    assert_eq!((page.status, page.location()), (303, "/"), "{}", page.html);
+    Ok(())
 }
 
 #[tokio::test]
@@ -250,7 +268,7 @@ async fn a_new_password_ends_the_other_sessions() -> Result<()> {
         page.cookie().context("a session")?.clone_into(&mut visitor.cookie);
         sessions.push(visitor);
     }
-    let [own, second, third] = &sessions[..] else { anyhow::bail!("three sessions") };
+    let [own, second, third] = &mut sessions[..] else { anyhow::bail!("three sessions") };
     let page = own.open("/test/security").await?;
     assert_eq!(page.html.matches("/end\"").count(), 2, "{}", page.html);
     let end = page.html.split("action=\"").find(|part| part.contains("/end\"")).context("a form")?;
@@ -259,7 +277,7 @@ async fn a_new_password_ends_the_other_sessions() -> Result<()> {
     let left = [second.open("/test").await?.status, third.open("/test").await?.status];
     assert!(left.contains(&200) && left.contains(&303), "one has ended: {left:?}");
 
-    let change = async |current: &str, new: &str| {
+    let mut change = async |current: &str, new: &str| {
         let form = [("current", current), ("password", new)];
         own.act("/test/security", "/test/security/password", &form).await
     };
