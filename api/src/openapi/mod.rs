@@ -55,9 +55,9 @@ pub(crate) fn router(endpoints: &mut [Endpoint], public_url: &str) -> Router<App
 const ABOUT: &str = "One API for card payments, whichever provider settles a merchant's money.\n\n\
     Bodies are JSON objects; an empty body is an empty object. An unknown field or query parameter, or one that is \
     sent twice, returns 422, and `param` names it. A field that is `null` counts as omitted, unless its description \
-    says otherwise. Strings must not contain U+0000. Amounts are whole numbers of the currency's minor unit. \
-    Timestamps are RFC 3339 in UTC. A response field without a value is omitted, never `null`. Responses may gain new \
-    fields.\n\n\
+    says otherwise. Strings must not contain U+0000. Amounts are whole numbers of the currency's minor unit; one that \
+    the account's provider cannot charge exactly returns 422. Timestamps are RFC 3339 in UTC. A response field without a \
+    value is omitted, never `null`. Responses may gain new fields.\n\n\
     Every error response has the same body, `ErrorResponse`. An unknown path returns 404 and a wrong method 405, even \
     without a key. Every response has a `Request-Id` header. `x-extensible-enum` lists the values of today: expect \
     others.\n\n\

@@ -205,7 +205,7 @@ async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result
             // Loads the page again, with the new total.
             Sender::Script => Ok(sender.response(StatusCode::CONFLICT, Reply::Submit)),
         },
-        Ok(PayOutcome::TotalTooLarge) => show_again(StatusCode::UNPROCESSABLE_ENTITY, None).await,
+        Ok(PayOutcome::NotChargeable) => show_again(StatusCode::UNPROCESSABLE_ENTITY, None).await,
         Err(Error::Invalid { param, .. }) if param == "currency" => {
             show_again(StatusCode::UNPROCESSABLE_ENTITY, Some(texts.currency_not_accepted())).await
         }

@@ -84,10 +84,10 @@ fn test_cards(texts: &Texts, is_mock: bool) -> Markup {
     }
 }
 
-/// Shown instead of the form if the account cannot take cards or, if it can, if the total exceeds the largest amount.
+/// Shown instead of the form if the account cannot take cards or, if it can, if the total cannot be charged.
 pub(super) fn no_form(reader: Reader, payee: &Payee, accepts_cards: bool) -> Markup {
     let texts = reader.texts();
-    let why = if accepts_cards { texts.amount_too_large(MERCHANT) } else { texts.no_card_yet(MERCHANT) };
+    let why = if accepts_cards { texts.amount_not_payable(MERCHANT) } else { texts.no_card_yet(MERCHANT) };
     html! {
         section {
             h2 { (texts.how_to_pay()) }

@@ -20,7 +20,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// `None` if a total exceeds the largest amount.
+    /// `None` if a total cannot be charged.
     pub(super) fn of(reader: Reader, page: &PayPage, tip_selected: bool) -> Option<Self> {
         let (with_tip, without_tip) = (page.parts(true).ok()?, page.parts(false).ok()?);
         Some(Self { reader, currency: page.payable.money().currency, with_tip, without_tip, tip_selected })

@@ -41,10 +41,11 @@ pub(super) async fn create(
 ) -> ApiResult {
     let minor = required("amount", fields.amount)?.0;
     let currency = required("currency", fields.currency)?.0;
-    // Rejected here, because a link in a currency that does not settle could never be paid.
-    accounts::settlement(&*app.db, caller.provider_account_id).await?.require(currency)?;
+    let money = Money { minor, currency };
+    // Rejected here, because a link that the provider does not charge could never be paid.
+    accounts::settlement(&*app.db, caller.provider_account_id).await?.require(money)?;
     let new = NewPaymentLink {
-        money: Money { minor, currency },
+        money,
         description: fields.description.map(|text| text.0),
         expires_at: fields.expires_at.map(|instant| instant.0),
         own: own_data(fields.metadata, fields.external_id)?,

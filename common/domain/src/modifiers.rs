@@ -19,12 +19,14 @@ enum Modifier {
 }
 
 impl Modifier {
-    /// Rounds half up to the minor unit.
-    fn of(self, base: i64) -> i128 {
-        match self {
-            Self::Percent(points) => (i128::from(base) * i128::from(points) + BASIS_POINTS / 2) / BASIS_POINTS,
-            Self::Fixed(value) => value.into(),
-        }
+    /// Rounds half up to a multiple of `step`.
+    fn of(self, base: i64, step: i64) -> i128 {
+        let (value, parts) = match self {
+            Self::Percent(points) => (i128::from(base) * i128::from(points), BASIS_POINTS),
+            Self::Fixed(value) => (value.into(), 1),
+        };
+        let parts = parts * i128::from(step);
+        (2 * value + parts) / (2 * parts) * i128::from(step)
     }
 }
 
@@ -43,6 +45,8 @@ pub struct AppliedModifiers {
     pub taxed: bool,
     /// Whether the payer adds the tip.
     pub tips: bool,
+    /// What the provider charges are multiples of so many minor units.
+    pub step: i64,
 }
 
 /// An amount and its additions. An addition of zero is `None`.
@@ -64,10 +68,10 @@ impl Parts {
     }
 }
 
-/// The total exceeds the largest amount.
+/// The total cannot be charged: it exceeds the largest amount, or the provider does not charge exactly the amount due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the total exceeds the largest amount")]
-pub struct TotalTooLarge;
+#[error("the total cannot be charged")]
+pub struct NotChargeable;
 
 impl Modifiers {
     /// Parses the configuration of an account.
@@ -98,21 +102,25 @@ impl Modifiers {
         Ok(modifiers)
     }
 
-    /// Computes the parts of a charge. Every addition is computed from the base amount, not from another addition.
+    /// Computes the parts of a charge. Every addition is computed from the base amount, not from another addition, and
+    /// rounded by itself, so that the parts add up to a total that the provider charges.
     ///
     /// # Errors
-    /// [`TotalTooLarge`] if the total exceeds the largest amount.
-    pub fn apply(self, base: i64, applied: AppliedModifiers) -> Result<Parts, TotalTooLarge> {
-        let part = |modifier: Option<Modifier>, applies: bool| -> Result<Option<i64>, TotalTooLarge> {
+    /// [`NotChargeable`] if the total exceeds the largest amount, or the base amount is no multiple of the step.
+    pub fn apply(self, base: i64, applied: AppliedModifiers) -> Result<Parts, NotChargeable> {
+        if base % applied.step != 0 {
+            return Err(NotChargeable);
+        }
+        let part = |modifier: Option<Modifier>, applies: bool| -> Result<Option<i64>, NotChargeable> {
             let Some(modifier) = modifier.filter(|_| applies) else { return Ok(None) };
-            let minor = i64::try_from(modifier.of(base)).map_err(|_| TotalTooLarge)?;
+            let minor = i64::try_from(modifier.of(base, applied.step)).map_err(|_| NotChargeable)?;
             Ok((minor > 0).then_some(minor))
         };
         let surcharge = part(self.surcharge, true)?;
         let tax = part(self.tax, !applied.taxed)?;
         let tip = part(self.tip, applied.tips)?;
         let sum = [surcharge, tax, tip].into_iter().flatten().try_fold(base, i64::checked_add);
-        let total = sum.filter(|total| *total <= MAX_AMOUNT).ok_or(TotalTooLarge)?;
+        let total = sum.filter(|total| *total <= MAX_AMOUNT).ok_or(NotChargeable)?;
         Ok(Parts { base, surcharge, tax, tip, total })
     }
 }
@@ -125,13 +133,13 @@ mod tests {
     use proptest::prelude::*;
     use testkit::fuzz::{anything, check, json};
 
-    const ALL: AppliedModifiers = AppliedModifiers { taxed: false, tips: true };
+    const ALL: AppliedModifiers = AppliedModifiers { taxed: false, tips: true, step: 1 };
 
     fn modifiers(value: Value) -> Modifiers {
         Modifiers::parse(&value).expect("modifiers")
     }
 
-    fn apply(value: Value, base: i64, applied: AppliedModifiers) -> Result<Parts, TotalTooLarge> {
+    fn apply(value: Value, base: i64, applied: AppliedModifiers) -> Result<Parts, NotChargeable> {
         modifiers(value).apply(base, applied)
     }
 
@@ -171,6 +179,34 @@ mod tests {
     }
 
     #[test]
+    fn each_part_is_rounded_half_up_to_what_the_provider_charges() {
+        let of = |kind: &str, value: i64, step| {
+            let applied = AppliedModifiers { step, ..ALL };
+            apply(json!({"tip": {"type": kind, "value": value}}), 12_300, applied).map(|parts| parts.tip)
+        };
+        for (kind, value, step, tip) in [
+            // 12,300 × 8.25 % is 1,014.75.
+            ("percent", 825, 1, Some(1015)),
+            ("percent", 825, 10, Some(1010)),
+            ("percent", 825, 100, Some(1000)),
+            // 1,045.5 and 1,033.2
+            ("percent", 850, 10, Some(1050)),
+            ("percent", 840, 10, Some(1030)),
+            ("fixed", 1234, 1, Some(1234)),
+            ("fixed", 1234, 10, Some(1230)),
+            ("fixed", 1235, 10, Some(1240)),
+            ("fixed", 50, 100, Some(100)),
+            ("fixed", 49, 100, None),
+        ] {
+            assert_eq!(of(kind, value, step), Ok(tip), "{kind} {value} {step}");
+        }
+        let all = json!({"tax": {"type": "percent", "value": 833}, "tip": {"type": "percent", "value": 1111}});
+        let parts = apply(all, 1230, AppliedModifiers { step: 10, ..ALL }).expect("a sum");
+        assert_eq!(parts, Parts { base: 1230, surcharge: None, tax: Some(100), tip: Some(140), total: 1470 });
+        assert_eq!(apply(json!({}), 1234, AppliedModifiers { step: 10, ..ALL }), Err(NotChargeable));
+    }
+
+    #[test]
     fn without_modifiers_nothing_is_added() {
         let parts = apply(json!({}), 500, ALL).expect("a sum");
         assert!(!parts.has_additions());
@@ -181,10 +217,10 @@ mod tests {
     fn totals_above_the_largest_amount_are_refused() {
         let fixed = |value: i64| json!({"tip": {"type": "fixed", "value": value}});
         assert_eq!(apply(fixed(1), MAX_AMOUNT - 1, ALL).expect("a sum").total, MAX_AMOUNT);
-        assert_eq!(apply(fixed(1), MAX_AMOUNT, ALL), Err(TotalTooLarge));
-        assert_eq!(apply(fixed(i64::MAX), MAX_AMOUNT, ALL), Err(TotalTooLarge));
+        assert_eq!(apply(fixed(1), MAX_AMOUNT, ALL), Err(NotChargeable));
+        assert_eq!(apply(fixed(i64::MAX), MAX_AMOUNT, ALL), Err(NotChargeable));
         let percent = json!({"surcharge": {"type": "percent", "value": i64::MAX}});
-        assert_eq!(apply(percent, MAX_AMOUNT, ALL), Err(TotalTooLarge));
+        assert_eq!(apply(percent, MAX_AMOUNT, ALL), Err(NotChargeable));
         // The tip is not computed if the payer omits it.
         assert!(apply(fixed(i64::MAX), MAX_AMOUNT, AppliedModifiers { tips: false, ..ALL }).is_ok());
     }
@@ -217,17 +253,20 @@ mod tests {
                 "tax": {"type": "percent", "value": tax}, "tip": {"type": "fixed", "value": tip},
             })),
         ];
-        check((values, 1..=MAX_AMOUNT, any::<bool>(), any::<bool>()), |(value, base, taxed, tips)| {
+        let steps = proptest::sample::select(vec![1, 10, 100]);
+        check((values, 1..=MAX_AMOUNT, any::<bool>(), any::<bool>(), steps), |(value, base, taxed, tips, step)| {
+            let base = base / step * step;
             let modifiers = match Modifiers::parse(&value) {
                 Ok(modifiers) => modifiers,
                 Err(Error::Invalid { param, .. }) => return assert_eq!(param, "modifiers"),
                 Err(other) => panic!("{other}"),
             };
-            let Ok(parts) = modifiers.apply(base, AppliedModifiers { taxed, tips }) else { return };
+            let Ok(parts) = modifiers.apply(base, AppliedModifiers { taxed, tips, step }) else { return };
             let added = [parts.surcharge, parts.tax, parts.tip];
             assert!(added.iter().flatten().all(|part| *part > 0), "{parts:?}");
             assert_eq!(parts.total, parts.base + added.iter().flatten().sum::<i64>());
             assert!(parts.base == base && parts.total <= MAX_AMOUNT, "{parts:?}");
+            assert!(parts.total % step == 0 && added.iter().flatten().all(|part| part % step == 0), "{parts:?}");
         });
     }
 }

@@ -3,7 +3,7 @@
 use sqlx::{PgConnection, PgPool};
 
 use crate::ambiguous_commit::AmbiguousCommit;
-use domain::accounts::Caller;
+use domain::accounts::{self, Caller};
 use domain::operations::{self, NewOperation, OperationKind, Origin, State, Subject};
 use domain::payments::{self, Payment, Refund, RefundStatus, refunds};
 use foundation::db;
@@ -13,7 +13,7 @@ use foundation::id::{OperationId, PaymentId, RefundId};
 use foundation::money::Money;
 use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
-use providers::FailureCode;
+use providers::{FailureCode, ProviderKind};
 
 /// A requested change of a payment. Amounts are in minor units; `None` means the full remaining amount.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub struct PendingChange {
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown payment; the errors of [`Payment::may_capture`], [`Payment::may_void`] and
-/// [`Payment::may_refund`]; [`Error::Conflict`] if the external id belongs to a refund of another amount.
+/// [`Payment::may_refund`]; 422 `amount` if the provider does not capture or refund exactly it; [`Error::Conflict`] if the external id belongs to a refund of another amount.
 pub async fn change_payment(
     db: &PgPool,
     caller: &Caller,
@@ -97,7 +97,7 @@ impl Intent<'_> {
             let is_earlier = found.id != self.refund;
             return Ok(PendingChange { payment, operation: self.operation, refund: Some(found), is_earlier });
         }
-        let (kind, amount) = self.check(&payment)?;
+        let (kind, amount) = self.check(&mut tx, &payment).await?;
         let refund = self.refund_of(amount);
         match &refund {
             Some(refund) => {
@@ -115,14 +115,25 @@ impl Intent<'_> {
         Ok(PendingChange { payment, operation: self.operation, refund, is_earlier: false })
     }
 
-    /// Returns the kind and amount of the operation, if the payment and the caller's grants allow it.
-    fn check(&self, payment: &Payment) -> Result<(OperationKind, i64)> {
+    /// Returns the kind and amount of the operation, if the payment, the caller's grants and the provider allow it.
+    async fn check(&self, tx: &mut PgConnection, payment: &Payment) -> Result<(OperationKind, i64)> {
         let grants = &self.caller.grants;
-        Ok(match self.change {
+        let (kind, amount) = match self.change {
             Change::Capture(requested) => (OperationKind::Capture, payment.may_capture(requested, grants)?),
-            Change::Void => (OperationKind::Void, payment.may_void().map(|()| payment.amount)?),
+            Change::Void => return payment.may_void().map(|()| (OperationKind::Void, payment.amount)),
             Change::Refund(requested, _) => (OperationKind::Refund, payment.may_refund(requested, grants)?),
-        })
+        };
+        let money = Money { minor: amount, currency: payment.currency };
+        self.provider(tx, payment).await?.require_step("amount", money)?;
+        Ok((kind, amount))
+    }
+
+    /// Where the charge was made, even if the account's new payments now go elsewhere.
+    async fn provider(&self, tx: &mut PgConnection, payment: &Payment) -> Result<ProviderKind> {
+        if payment.provider_account_id == self.caller.provider_account_id {
+            return Ok(self.caller.provider);
+        }
+        Ok(accounts::settlement(tx, payment.provider_account_id).await?.provider)
     }
 
     fn refund_of(&self, amount: i64) -> Option<Refund> {

@@ -14,7 +14,7 @@ use domain::accounts::{self, Mode, Payee};
 use domain::checkout;
 use domain::customers;
 use domain::invoices::{self, Invoice};
-use domain::modifiers::{AppliedModifiers, Modifiers, Parts, TotalTooLarge};
+use domain::modifiers::{AppliedModifiers, Modifiers, NotChargeable, Parts};
 use domain::operations::Origin;
 use domain::payment_links::{self, PaymentLink};
 use domain::payments::{self, Live, NewPayment, Payment};
@@ -86,7 +86,7 @@ impl Payable {
     /// The amount due, without the amounts added on the page.
     pub fn money(&self) -> Money {
         match self {
-            Self::Invoice(invoice) => Money { minor: invoice.amount, currency: invoice.currency },
+            Self::Invoice(invoice) => invoice.money(),
             Self::Link(link) => link.money(),
         }
     }
@@ -192,9 +192,11 @@ impl PayPage {
     /// Returns the amounts to charge, with or without a tip.
     ///
     /// # Errors
-    /// [`TotalTooLarge`] if the total exceeds the largest amount.
-    pub fn parts(&self, tips: bool) -> Result<Parts, TotalTooLarge> {
-        self.modifiers.apply(self.payable.money().minor, AppliedModifiers { taxed: self.payable.is_taxed(), tips })
+    /// [`NotChargeable`] if the total exceeds the largest amount, or the account's provider does not charge exactly it.
+    pub fn parts(&self, tips: bool) -> Result<Parts, NotChargeable> {
+        let due = self.payable.money();
+        let step = self.payee.provider.step(due.currency);
+        self.modifiers.apply(due.minor, AppliedModifiers { taxed: self.payable.is_taxed(), tips, step })
     }
 
     /// Whether it is unpaid after its due date.
@@ -305,8 +307,8 @@ pub enum PayOutcome {
     Refused(PageState),
     /// The total differs from the one displayed to the payer.
     TotalChanged,
-    /// The added amounts make the total exceed the largest amount.
-    TotalTooLarge,
+    /// The added amounts make the total exceed the largest amount, or the provider does not charge exactly the total.
+    NotChargeable,
 }
 
 /// Writes the intent of a payment on a page: the payment, the operation that charges it, the spent token, and on a link
@@ -371,7 +373,7 @@ async fn write(
     if !payee.accepts_payments {
         return Err(Error::NotSupported(Permission::PaymentsCreate.name()));
     }
-    let Ok(parts) = page.parts(submission.tips) else { return Ok(Some(PayOutcome::TotalTooLarge)) };
+    let Ok(parts) = page.parts(submission.tips) else { return Ok(Some(PayOutcome::NotChargeable)) };
     if submission.total.is_some_and(|total| total != parts.total) {
         return Ok(Some(PayOutcome::TotalChanged));
     }
@@ -383,7 +385,12 @@ async fn write(
     }
     let spent = checkout::spend(&mut tx, payee, submission.token, encryption).await?;
     let settlement = accounts::settlement(&mut *tx, spent.provider_account_id).await?;
-    settlement.require(payable.money().currency)?;
+    let total = Money { minor: parts.total, currency: payable.money().currency };
+    // The account has moved to another provider since the payer got the token.
+    if !settlement.provider.charges(total) {
+        return Ok(Some(PayOutcome::NotChargeable));
+    }
+    settlement.require(total)?;
     let action_token = settlement.provider.may_challenge().then(checkout::action_token);
     // The customer whose card is saved, with the card's token.
     let saving = payable.customer_id().filter(|_| submission.renewals && page.offers_renewals);

@@ -5,6 +5,7 @@
 
 extern crate self as providers;
 
+mod amounts;
 mod booked;
 pub mod capabilities;
 pub mod card_gateway;
@@ -35,7 +36,7 @@ pub use booked::{Booked, BookedKind, BookedState};
 use crate::capabilities::Permission;
 use foundation::crypto::Secret;
 use foundation::id::ProviderAccountId;
-use foundation::money::{Currency, Money};
+use foundation::money::Money;
 use foundation::time::Timestamp;
 
 pub use statement::{ChargeReport, Entry, ParentCharge, Statement, StatementLine};
@@ -82,29 +83,6 @@ impl ProviderKind {
         match self {
             Self::Mock | Self::CardGateway | Self::Stripe => &[],
         }
-    }
-
-    /// The supported currencies; `None` if all are supported.
-    pub const fn currencies(self) -> Option<&'static [&'static str]> {
-        match self {
-            Self::Mock | Self::Stripe => None,
-            Self::CardGateway => Some(&card_gateway::CURRENCIES),
-        }
-    }
-
-    /// Returns the providers that support only some currencies, and each pair of provider and currency, as SQL compares
-    /// them.
-    pub fn currency_limits() -> (Vec<&'static str>, Vec<String>) {
-        let limited = Self::ALL.iter().filter_map(|kind| kind.currencies().map(|codes| (kind.name(), codes)));
-        let pairs = limited.clone().flat_map(|(name, codes)| codes.iter().map(move |code| format!("{name} {code}")));
-        (limited.clone().map(|(name, _)| name).collect(), pairs.collect())
-    }
-
-    /// Whether the provider supports this currency, at an account that may be restricted to some (`own`).
-    pub fn supports(self, currency: Currency, own: Option<&[String]>) -> bool {
-        let code = currency.code();
-        self.currencies().is_none_or(|all| all.contains(&code))
-            && own.is_none_or(|own| own.iter().any(|allowed| allowed == code))
     }
 
     /// Whether the provider may require a challenge of the cardholder.

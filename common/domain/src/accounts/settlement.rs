@@ -5,7 +5,7 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use foundation::db::{Reader, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, ProviderAccountId};
-use foundation::money::Currency;
+use foundation::money::{Currency, Money};
 use providers::ProviderKind;
 
 /// The provider and currencies of a provider account.
@@ -24,16 +24,20 @@ impl Settlement {
         self.provider.supports(currency, self.currencies.as_deref())
     }
 
-    /// Checks that the account can be paid in this currency.
+    /// Checks that the account can be paid exactly this amount.
     ///
     /// # Errors
-    /// 422 `currency`.
-    pub fn require(&self, currency: Currency) -> Result<()> {
-        require_currency(self.provider, self.currencies.as_deref(), currency)
+    /// 422 `currency` or `amount`.
+    pub fn require(&self, money: Money) -> Result<()> {
+        require_currency(self.provider, self.currencies.as_deref(), money.currency)?;
+        self.provider.require_step("amount", money)
     }
 }
 
-/// As [`Settlement::require`], for a provider account that does not exist yet.
+/// Checks that a provider account can be paid in this currency; it need not exist yet.
+///
+/// # Errors
+/// 422 `currency`.
 pub(super) fn require_currency(provider: ProviderKind, own: Option<&[String]>, currency: Currency) -> Result<()> {
     if provider.supports(currency, own) {
         return Ok(());

@@ -82,7 +82,7 @@ pub struct AttemptView<'a> {
     amount: i64,
     currency: Currency,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Absent if there was no card to charge, or the card's provider account does not support the currency.
+    /// Absent if there was no card to charge, or its provider account does not support the currency or the amount.
     payment_id: Option<PaymentId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<AttemptCode>)]

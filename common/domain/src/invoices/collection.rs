@@ -36,6 +36,9 @@ impl Failure<'static> {
     /// The card's provider account does not support the currency. Soft: the merchant can enable the currency, without a
     /// new card.
     pub const CURRENCY: Self = Self { code: "currency_not_supported", kind: DeclineType::Soft };
+    /// The card's provider does not charge exactly this amount: the invoice was made while the account was at another one.
+    /// Soft, as [`Self::CURRENCY`]: the account may return there, or its customer have a card that is stored there.
+    pub const AMOUNT: Self = Self { code: "amount_not_supported", kind: DeclineType::Soft };
     /// Only part of the amount was authorized; the authorization is reversed.
     pub const PARTIAL: Self = Self { code: "partial_authorization", kind: DeclineType::Soft };
     /// Its collection was stopped before the provider processed it.
@@ -46,6 +49,7 @@ impl Failure<'static> {
         let own = [
             (Self::NO_CARD, "The customer has no card. The first card that is saved is charged at once."),
             (Self::CURRENCY, "The account no longer accepts the currency of the invoice. Nothing was charged."),
+            (Self::AMOUNT, "The provider does not charge exactly the amount of the invoice. Nothing was charged."),
             (Self::PARTIAL, "The issuer authorized only part of the amount. That part is returned."),
         ];
         own.into_iter().chain(FailureCode::ALL.map(|code| (Self::of(code), code.message())))

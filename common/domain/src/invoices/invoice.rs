@@ -9,7 +9,7 @@ use foundation::crypto::random_hex;
 use foundation::id::{
     AccountId, CustomerId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId,
 };
-use foundation::money::Currency;
+use foundation::money::{Currency, Money};
 use foundation::own_data::{ExternalId, Metadata, OwnData};
 use foundation::time::Timestamp;
 
@@ -79,6 +79,11 @@ pub struct Invoice {
 }
 
 impl Invoice {
+    /// The total owed.
+    pub fn money(&self) -> Money {
+        Money { minor: self.amount, currency: self.currency }
+    }
+
     /// Counts retries from the next attempt.
     pub(super) fn begin_series(&mut self) {
         self.series_started_at = None;

@@ -5,8 +5,9 @@ use sqlx::types::Json;
 use utoipa::ToSchema;
 
 use foundation::error::{Error, Result};
-use foundation::money::MAX_AMOUNT;
+use foundation::money::{Currency, MAX_AMOUNT, Money};
 use foundation::schema;
+use providers::ProviderKind;
 
 /// Maximum number of line items.
 pub const MAX_ROWS: usize = 100;
@@ -73,6 +74,25 @@ impl Bill {
             ));
         }
         Ok(Self { amount, items: Items(Json(rows)), tax, discount })
+    }
+
+    /// Checks that the provider can charge the total. Its parts need not be chargeable.
+    ///
+    /// # Errors
+    /// 422 with the field that makes it another total: `amount`, `amountTax`, `amountDiscount` or `items`.
+    pub fn require_step(&self, provider: ProviderKind, currency: Currency) -> Result<()> {
+        let step = provider.step(currency);
+        let is_off = |part: Option<i64>| part.is_some_and(|minor| minor % step != 0);
+        let param = if self.items.rows().is_empty() {
+            "amount"
+        } else if is_off(self.tax) {
+            "amountTax"
+        } else if is_off(self.discount) {
+            "amountDiscount"
+        } else {
+            "items"
+        };
+        provider.require_step(param, Money { minor: self.amount, currency })
     }
 
     /// The total, in minor units.
@@ -177,6 +197,31 @@ mod tests {
             (&[(i64::MAX, i64::MAX); MAX_ROWS], Some(i64::MAX), None, "items"),
         ] {
             assert_eq!(amount(rows, tax, discount), Err(expected.to_owned()), "{tax:?} {discount:?}");
+        }
+    }
+
+    #[test]
+    fn totals_that_the_provider_does_not_charge_name_the_responsible_field() {
+        let check = |provider: ProviderKind, sent, rows: &[(i64, i64)], tax, discount| {
+            let rows: Vec<_> = rows.iter().map(|(quantity, unit)| row(*quantity, *unit)).collect();
+            let bill = Bill::new(sent, Some(rows).filter(|rows| !rows.is_empty()), tax, discount).expect("a total");
+            bill.require_step(provider, "KWD".parse().expect("a currency")).map_err(param)
+        };
+        for (sent, rows, tax, discount, expected) in [
+            (None, &[(1, 1234)][..], None, None, Err("items")),
+            (Some(1234), &[], None, None, Err("amount")),
+            (Some(1230), &[], None, None, Ok(())),
+            // Only the total is charged.
+            (None, &[(8, 125)], None, None, Ok(())),
+            (None, &[(1, 1234)], Some(6), None, Ok(())),
+            (None, &[(1, 1234)], None, Some(4), Ok(())),
+            (None, &[(1, 1230)], Some(185), None, Err("amountTax")),
+            (None, &[(1, 1230)], Some(180), Some(5), Err("amountDiscount")),
+            (None, &[(3, 1)], Some(180), Some(0), Err("items")),
+        ] {
+            let found = check(ProviderKind::Stripe, sent, rows, tax, discount);
+            assert_eq!(found, expected.map_err(str::to_owned), "{rows:?} {tax:?} {discount:?}");
+            assert_eq!(check(ProviderKind::Mock, sent, rows, tax, discount), Ok(()));
         }
     }
 

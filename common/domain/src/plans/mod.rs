@@ -83,6 +83,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The amount of each charge.
+    pub fn price(&self) -> Money {
+        Money { minor: self.amount, currency: self.currency }
+    }
+
     /// Returns the billing dates, counted from `anchor`.
     ///
     /// # Errors

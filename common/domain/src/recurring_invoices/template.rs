@@ -12,6 +12,7 @@ use foundation::calendar::PaymentTerms;
 use foundation::error::{Error, Result};
 use foundation::money::Currency;
 use foundation::schema;
+use providers::ProviderKind;
 
 /// The template of a recurring invoice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,14 @@ impl Template {
     /// 422 with the invalid field within `template`, as for an invoice.
     pub fn bill(items: Vec<Item>, amount_tax: Option<i64>, amount_discount: Option<i64>) -> Result<Bill> {
         Bill::new(None, Some(items), amount_tax, amount_discount).map_err(in_template)
+    }
+
+    /// Checks that the provider can charge the total of each invoice.
+    ///
+    /// # Errors
+    /// 422 with the invalid field within `template`, as for an invoice.
+    pub fn require_step(&self, provider: ProviderKind) -> Result<()> {
+        self.bill.require_step(provider, self.currency).map_err(in_template)
     }
 }
 

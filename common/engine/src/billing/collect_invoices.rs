@@ -40,7 +40,7 @@ pub struct BegunAttempt {
 #[derive(Debug, Default)]
 pub struct CollectionRun {
     pub begun: Vec<BegunAttempt>,
-    /// Attempts that failed without sending a request: no card, or the currency is not supported.
+    /// Attempts that failed without sending a request: no card, or a currency or an amount that is not supported.
     pub unsent: usize,
     /// Invoices that were due. May exceed the number of attempts: a payer may be paying one on its page.
     pub due: usize,
@@ -173,10 +173,11 @@ struct Begun {
 
 /// Inserts the attempts of locked invoices with their payments and operations, and returns the ids of those invoices.
 /// Without a named card, or if it was detached, the default card is charged. Left out are invoices without a card, with
-/// a card stored where their currency is not supported ([`ProviderKind::supports`]), and those that a payer began to pay
-/// before they were locked.
+/// a card stored where their currency or their amount is not supported ([`ProviderKind::supports`],
+/// [`ProviderKind::charges`]), and those that a payer began to pay before they were locked.
 async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) -> Result<HashSet<InvoiceId>> {
     let (limited, supported) = ProviderKind::currency_limits();
+    let (with_step, steps) = ProviderKind::amount_limits();
     let begun = sqlx::query_as!(
         Begun,
         r#"WITH due AS MATERIALIZED (
@@ -197,6 +198,7 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
                JOIN provider_accounts s ON s.id = m.provider_account_id
                    AND (s.currencies IS NULL OR i.currency = ANY (s.currencies))
                    AND (s.provider::text <> ALL ($5::text[]) OR s.provider::text || ' ' || i.currency = ANY ($6::text[]))
+                   AND coalesce(i.amount % ($8::bigint[])[array_position($7::text[], s.provider::text || ' ' || i.currency)], 0) = 0
                WHERE NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
                    AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
                  AND NOT has_unreturned_charge(i.account_id, i.id)),
@@ -221,6 +223,8 @@ async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) 
         &column(attempts, |attempt| attempt.now) as &[Timestamp],
         &limited as &[&str],
         &supported,
+        &with_step,
+        &steps,
     )
     .fetch_all(&mut *tx)
     .await?;
@@ -311,5 +315,11 @@ async fn unsent_reason(
 ) -> Result<Option<Failure<'static>>> {
     let Some(card) = card else { return Ok(Some(Failure::NO_CARD)) };
     let settlement = accounts::settlement(tx, card.provider_account_id).await?;
-    Ok((!settlement.supports(invoice.currency)).then_some(Failure::CURRENCY))
+    Ok(if !settlement.supports(invoice.currency) {
+        Some(Failure::CURRENCY)
+    } else if !settlement.provider.charges(invoice.money()) {
+        Some(Failure::AMOUNT)
+    } else {
+        None
+    })
 }

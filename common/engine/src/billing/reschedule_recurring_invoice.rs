@@ -17,7 +17,8 @@ use foundation::time::Timestamp;
 /// recurring invoice with no date left is completed.
 ///
 /// # Errors
-/// [`Error::NotFound`]; 422 naming the invalid field; [`Error::Conflict`] for one that is completed or cancelled.
+/// [`Error::NotFound`]; 422 naming the invalid field, also of a new template whose total the provider does not charge;
+/// [`Error::Conflict`] for one that is completed or cancelled.
 pub async fn update_recurring_invoice(
     db: &Db,
     caller: &Caller,
@@ -25,6 +26,9 @@ pub async fn update_recurring_invoice(
     change: RecurringInvoiceChange,
     now: Timestamp,
 ) -> Result<RecurringInvoice> {
+    if let Some(template) = &change.template {
+        template.require_step(caller.provider)?;
+    }
     let mut tx = db.begin().await?;
     let mut recurring = recurring_invoices::lock(&mut tx, caller.account_id, id).await?;
     let zone = accounts::timezone(&mut *tx, caller.account_id).await?;

@@ -14,8 +14,8 @@ use foundation::time::Timestamp;
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown invoice or card; 422 `paymentMethodId` for another customer's card, or one that
-/// is not saved; 422 `currency` if the invoice's currency is not supported; [`Error::Conflict`] for an invoice that is
-/// not open, or whose customer was deleted.
+/// is not saved; 422 `currency` or `amount` if the provider does not charge the invoice's; [`Error::Conflict`] for an
+/// invoice that is not open, or whose customer was deleted.
 pub async fn schedule_invoice(
     db: &Db,
     caller: &Caller,
@@ -37,7 +37,7 @@ pub async fn schedule_invoice(
         }
         provider_account = card.provider_account_id;
     }
-    accounts::settlement(&mut *tx, provider_account).await?.require(invoice.currency)?;
+    accounts::settlement(&mut *tx, provider_account).await?.require(invoice.money())?;
     invoices::schedule(&mut tx, &mut invoice, collect_at, card, now).await.map_err(map_deleted_customer)?;
     tx.commit().await?;
     Ok(invoice)

@@ -53,6 +53,7 @@ outcomes! {
         Stopped = "stopped",
         NoCard = "no_card",
         NoCurrency = "no_currency",
+        WrongAmount = "wrong_amount",
     }
 }
 
@@ -64,6 +65,7 @@ impl CollectionOutcome {
             (_, Failure::NO_CARD) => Self::NoCard,
             (Next::Exhausted, _) => Self::Exhausted,
             (_, Failure::CURRENCY) => Self::NoCurrency,
+            (_, Failure::AMOUNT) => Self::WrongAmount,
             (Next::At(_) | Next::NewCard, Failure { kind: DeclineType::Soft, .. }) => Self::SoftDecline,
             (Next::At(_) | Next::NewCard, Failure { kind: DeclineType::Hard, .. }) => Self::HardDecline,
         }

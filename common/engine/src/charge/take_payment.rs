@@ -15,7 +15,7 @@ use foundation::crypto::KeyRing;
 use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::id::{CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
-use foundation::money::{Currency, Money};
+use foundation::money::Money;
 use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use foundation::{failpoint, rule_enabled};
@@ -58,8 +58,8 @@ pub enum TakenPayment {
 /// without response.
 ///
 /// # Errors
-/// 422 for an unknown or expired token, a card that cannot be charged, a currency that its provider does not support,
-/// or an idempotency key used with another body; [`Error::NotFound`] for an unknown card or customer;
+/// 422 for an unknown or expired token, a card that cannot be charged, a currency or an amount that its provider does not
+/// charge, or an idempotency key used with another body; [`Error::NotFound`] for an unknown card or customer;
 /// [`Error::Conflict`] for a spent token. None of these errors consumes key or token.
 pub async fn take_payment(
     intents: &Intents,
@@ -121,7 +121,7 @@ async fn write(
     let customer = find_customer(&mut tx, caller, request.customer_id.as_deref()).await?;
     let resolved = ResolvedSource { customer, ..resolve(&mut tx, caller, &request.source, encryption).await? };
     let settlement = accounts::settlement(&mut *tx, resolved.provider_account_id).await?;
-    settlement.require(request.money.currency)?;
+    settlement.require(request.money)?;
     let intent = intent(caller, request, resolved.challenged_by(&settlement), origin, ids, now);
     insert_intents(&mut tx, std::slice::from_ref(&intent)).await.map_err(Error::from).map_err(|error| match intent
         .payment
@@ -205,12 +205,12 @@ async fn resolve_without_transaction(
     caller: &Caller,
     request: &PaymentRequest,
 ) -> Result<Option<ResolvedSource>> {
-    if request.customer_id.is_some() {
+    if request.customer_id.is_some() || !caller.provider.charges(request.money) {
         return Ok(None);
     }
     let resolved = match &request.source {
         PaymentSource::Token(token) => Ok(checkout::test_token(caller, token).map(ResolvedSource::of_token)),
-        PaymentSource::PaymentMethod(id) => resolve_card(intents, caller, id, request.money.currency).await,
+        PaymentSource::PaymentMethod(id) => resolve_card(intents, caller, id, request.money).await,
     };
     match resolved {
         Err(Error::Database(error)) => Err(error.into()),
@@ -218,19 +218,14 @@ async fn resolve_without_transaction(
     }
 }
 
-async fn resolve_card(
-    intents: &Intents,
-    caller: &Caller,
-    id: &str,
-    currency: Currency,
-) -> Result<Option<ResolvedSource>> {
+async fn resolve_card(intents: &Intents, caller: &Caller, id: &str, money: Money) -> Result<Option<ResolvedSource>> {
     let id = PaymentMethodId::from_request(id)?;
     let (card, settlement) = tokio::try_join!(
         intents.cards.retrieve(caller.account_id, id),
         intents.settlements.retrieve(caller.account_id, caller.provider_account_id)
     )?;
     let resolved = ResolvedSource::of_card(card)?;
-    let usable = resolved.provider_account_id == settlement.id && settlement.supports(currency);
+    let usable = resolved.provider_account_id == settlement.id && settlement.require(money).is_ok();
     Ok(usable.then(|| resolved.challenged_by(&settlement)))
 }
 

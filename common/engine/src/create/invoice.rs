@@ -12,6 +12,7 @@ use foundation::time::Timestamp;
 /// Creates and issues an invoice in one transaction.
 ///
 /// # Errors
+/// 422 with the field that makes a total that the provider does not charge;
 /// [`Error::NotFound`](foundation::error::Error::NotFound) for an unknown customer, or one of another account; 422 for an
 /// idempotency key used with another body.
 pub async fn create_invoice(
@@ -21,6 +22,7 @@ pub async fn create_invoice(
     key: Option<&CreationKey>,
     now: Timestamp,
 ) -> Result<CreationResult<Invoice>> {
+    new.bill.require_step(caller.provider, new.currency)?;
     let draft = new.into_draft(caller.account_id, caller.mode, now);
     let mut commit = AmbiguousCommit::default();
     loop {

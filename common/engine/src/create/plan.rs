@@ -12,7 +12,8 @@ use foundation::time::Timestamp;
 /// Creates a plan, unless one with the same price exists.
 ///
 /// # Errors
-/// 422 `intervalCount` for more than three years; 422 for an idempotency key used with another body.
+/// 422 `amount` if the provider charges no such amount; 422 `intervalCount` for more than three years; 422 for an
+/// idempotency key used with another body.
 pub async fn create_plan(
     db: &Db,
     caller: &Caller,
@@ -20,6 +21,7 @@ pub async fn create_plan(
     key: Option<&CreationKey>,
     now: Timestamp,
 ) -> Result<CreationResult<Creation>> {
+    caller.provider.require_step("amount", new.price)?;
     let plan = new.into_plan(now)?;
     let mut commit = AmbiguousCommit::default();
     loop {

@@ -14,7 +14,8 @@ use foundation::time::Timestamp;
 /// Creates a recurring invoice.
 ///
 /// # Errors
-/// 422 `endDate` or `startDate` if there is no cycle; [`Error::NotFound`](foundation::error::Error::NotFound) for an unknown
+/// 422 with the field of `template` that makes a total that the provider does not charge; 422 `endDate` or `startDate` if
+/// there is no cycle; [`Error::NotFound`](foundation::error::Error::NotFound) for an unknown
 /// customer, or one of another account; [`Error::Conflict`](foundation::error::Error::Conflict) if a test account has
 /// reached its quota; 422 for an idempotency key used with another body.
 pub async fn create_recurring_invoice(
@@ -24,6 +25,7 @@ pub async fn create_recurring_invoice(
     key: Option<&CreationKey>,
     now: Timestamp,
 ) -> Result<CreationResult<RecurringInvoice>> {
+    new.template.require_step(caller.provider)?;
     let zone = accounts::timezone(&**db, caller.account_id).await?;
     let recurring = new.into_recurring_invoice(caller, &zone, now)?;
     let mut commit = AmbiguousCommit::default();

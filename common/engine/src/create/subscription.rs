@@ -21,9 +21,9 @@ use foundation::time::Timestamp;
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown customer, plan or card; 422 `paymentMethodId` for another customer's card, or one
-/// that cannot be charged; 422 `currency` if the plan's currency is not supported; 422 `startAt` if the calendar ends
-/// before a cycle does; [`Error::Conflict`] if a test account has reached its quota; 422 for an idempotency key used
-/// with another body.
+/// that cannot be charged; 422 `currency` or `amount` if the provider does not charge the plan's; 422 `startAt` if the
+/// calendar ends before a cycle does; [`Error::Conflict`] if a test account has reached its quota; 422 for an idempotency
+/// key used with another body.
 pub async fn create_subscription(
     db: &Db,
     caller: &Caller,
@@ -37,7 +37,7 @@ pub async fn create_subscription(
         Some(card) => check_card(db, caller, new.customer_id, card).await?,
         None => caller.provider_account_id,
     };
-    accounts::settlement(&**db, provider_account).await?.require(plan.currency)?;
+    accounts::settlement(&**db, provider_account).await?.require(plan.price())?;
     let cycles = plan.cycles(new.anchor(now))?;
     let mut subscription = Subscription::new(new, &cycles, caller, now)?;
     let first = subscription.is_due(now).then(|| subscription.begin_cycle(&cycles)).transpose()?;

@@ -149,9 +149,15 @@ async fn add_context(db: &PgPool, invoice: &Invoice, now: Timestamp, why: &mut V
     if !is_supported(Permission::PaymentsCreate) {
         why.push("The account cannot take payments: payments.create is disabled for its provider account.".to_owned());
     }
+    let (provider, code) = (settlement.provider.name(), invoice.currency.code());
     if !settlement.provider.supports(invoice.currency, settlement.currencies.as_deref()) {
-        let (provider, code) = (settlement.provider.name(), invoice.currency.code());
         why.push(format!("The account's provider, {provider}, does not support {code} for this account."));
+    }
+    if !settlement.provider.charges(invoice.money()) {
+        let step = settlement.provider.step(invoice.currency);
+        why.push(format!(
+            "The account's provider, {provider}, charges only multiples of {step} minor units of {code}."
+        ));
     }
     if !settlement.connected {
         why.push("The account is not connected to the card gateway: ctl accounts connect.".to_owned());

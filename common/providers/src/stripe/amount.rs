@@ -1,14 +1,17 @@
 //! Amounts as Stripe writes them. Its unit is the minor unit of the currency in most cases, but not in all
 //! (docs.stripe.com/currencies, Minor units).
 
+use crate::ProviderKind;
 use foundation::money::{Currency, MAX_AMOUNT, Money};
 
+/// The numbers of minor units of which Stripe charges multiples only: hundredths of currencies with thousandths, and whole
+/// ariaries. Its rules for HUF and TWD concern payouts.
+pub const STEPS: [(&str, i64); 8] =
+    [("BHD", 10), ("IQD", 10), ("JOD", 10), ("KWD", 10), ("LYD", 10), ("MGA", 100), ("OMR", 10), ("TND", 10)];
 /// Currencies whose unit at Stripe is the major unit, although ISO 4217 has a minor one.
 const WHOLE_AT_STRIPE: [&str; 1] = ["MGA"];
 /// Currencies without a minor unit, which Stripe nevertheless counts in hundredths.
 const HUNDREDTHS_AT_STRIPE: [&str; 2] = ["ISK", "UGX"];
-/// Currencies with thousandths, of which Stripe accepts whole hundredths only.
-const THOUSANDTHS: u16 = 3;
 
 /// How many of one unit make one of the other.
 #[derive(Clone, Copy)]
@@ -32,10 +35,12 @@ fn unit(currency: Currency) -> Unit {
 
 /// The amount in Stripe's unit; `None` if Stripe cannot charge exactly this amount.
 pub(super) fn to_stripe(money: Money) -> Option<i64> {
+    if !ProviderKind::Stripe.charges(money) {
+        return None;
+    }
     match unit(money.currency) {
-        Unit::Same if money.currency.exponent() == THOUSANDTHS => (money.minor % 10 == 0).then_some(money.minor),
         Unit::Same => Some(money.minor),
-        Unit::Larger(factor) => (money.minor % factor == 0).then_some(money.minor / factor),
+        Unit::Larger(factor) => Some(money.minor / factor),
         Unit::Smaller(factor) => money.minor.checked_mul(factor),
     }
 }

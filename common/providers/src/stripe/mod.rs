@@ -27,6 +27,7 @@ use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
 pub use account::{AtStripe, check};
+pub use amount::STEPS;
 pub use credentials::Credentials;
 pub use event::{Event, Signature};
 

@@ -70,7 +70,7 @@ card-goes-to-processor = Ihre Kartendaten gehen direkt an den Zahlungsdienstleis
 test-cards-only = Nur für Testkarten: Es werden keine Kartendaten übermittelt.
 how-to-pay = So können Sie bezahlen
 no-card-yet = Auf dieser Seite können Sie noch nicht mit Karte bezahlen. Bitte wenden Sie sich zum Bezahlen an { $payee }.
-amount-too-large = Dieser Betrag ist für eine Zahlung auf dieser Seite zu hoch. Bitte wenden Sie sich zum Bezahlen an { $payee }.
+amount-not-payable = Dieser Betrag kann auf dieser Seite nicht bezahlt werden. Bitte wenden Sie sich zum Bezahlen an { $payee }.
 language = Sprache
 
 ## Test cards

@@ -105,7 +105,7 @@ how-to-pay = How to pay
 # $payee (String)
 no-card-yet = This page cannot take a card yet. Please contact { $payee } to pay.
 # $payee (String)
-amount-too-large = This amount is more than this page can take. Please contact { $payee } to pay.
+amount-not-payable = This amount cannot be paid on this page. Please contact { $payee } to pay.
 language = Language
 
 ## Test cards

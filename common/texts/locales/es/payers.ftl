@@ -70,7 +70,7 @@ card-goes-to-processor = Los datos de su tarjeta se envían directamente al proc
 test-cards-only = Solo para tarjetas de prueba: no se envían datos de tarjetas.
 how-to-pay = Cómo pagar
 no-card-yet = Esta página todavía no admite pagos con tarjeta. Para pagar, póngase en contacto con { $payee }.
-amount-too-large = Este importe es demasiado alto para pagarlo en esta página. Para pagar, póngase en contacto con { $payee }.
+amount-not-payable = Este importe no se puede pagar en esta página. Para pagar, póngase en contacto con { $payee }.
 language = Idioma
 
 ## Test cards

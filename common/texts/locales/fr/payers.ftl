@@ -70,7 +70,7 @@ card-goes-to-processor = Les données de votre carte sont transmises directement
 test-cards-only = Cartes de test uniquement : aucune donnée de carte n’est transmise.
 how-to-pay = Comment payer
 no-card-yet = Cette page n’accepte pas encore les paiements par carte. Pour payer, veuillez contacter { $payee }.
-amount-too-large = Ce montant est trop élevé pour être payé sur cette page. Pour payer, veuillez contacter { $payee }.
+amount-not-payable = Ce montant ne peut pas être payé sur cette page. Pour payer, veuillez contacter { $payee }.
 language = Langue
 
 ## Test cards

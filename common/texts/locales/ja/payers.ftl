@@ -70,7 +70,7 @@ card-goes-to-processor = カード情報は決済代行会社へ直接送信さ�
 test-cards-only = テストカード専用です。カード情報は送信されません。
 how-to-pay = お支払い方法
 no-card-yet = このページでは、まだカードをご利用いただけません。お支払いについては{ $payee }にお問い合わせください。
-amount-too-large = 金額がこのページでお支払いいただける上限を超えています。お支払いについては{ $payee }にお問い合わせください。
+amount-not-payable = この金額はこのページではお支払いいただけません。お支払いについては{ $payee }にお問い合わせください。
 language = 言語
 
 ## Test cards

@@ -16,7 +16,7 @@ const GOOD_CARD: &str = "4242";
 /// What fell due in the last milliseconds may still be in progress.
 const GRACE_MS: i64 = 5000;
 /// Decline codes of failed attempts for which nothing was sent.
-const NOT_SENT_CODES: [&str; 3] = ["no_payment_method", "currency_not_supported", "withdrawn"];
+const NOT_SENT_CODES: [&str; 4] = ["no_payment_method", "currency_not_supported", "amount_not_supported", "withdrawn"];
 
 /// A due invoice in collection with a good card is paid.
 pub(super) fn due_invoices_are_paid(evidence: &Evidence) -> Finding {

@@ -168,7 +168,7 @@ async fn totals_beyond_the_maximum_amount_are_rejected() -> Result<()> {
         merchant_with_modifiers(r#"{"surcharge": {"type": "percent", "value": 9223372036854775807}}"#).await?;
     let (made, payer) = link(&merchant, 9_007_199_254_740_991).await?;
     let page = payer.open().await?;
-    page.assert_shows(200, &["more than this page can take", "contact <bdi>Test</bdi>"]);
+    page.assert_shows(200, &["cannot be paid on this page", "contact <bdi>Test</bdi>"]);
     assert!(!page.has_pay_button());
     assert_eq!(payer.submit("tok_ok").await?.status, 422);
     assert_eq!(merchant.books.operations().await?, 0);

@@ -1,5 +1,6 @@
 //! Merchants whose provider is Stripe, at a double of it. /v1 behaves as with any other provider.
 
+mod amounts;
 mod challenges;
 mod connecting;
 mod events;

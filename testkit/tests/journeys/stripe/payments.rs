@@ -1,7 +1,7 @@
 //! Payments, captures, voids, refunds and saved cards.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::stripe::CardBehavior;
 
 use super::shop;
@@ -98,16 +98,11 @@ async fn a_settlement_is_recorded_when_the_money_is_available() -> Result<()> {
 }
 
 #[tokio::test]
-async fn tokens_and_amounts_that_stripe_cannot_take_are_refused_by_name() -> Result<()> {
+async fn tokens_that_are_not_of_stripe_are_refused_by_name() -> Result<()> {
     let shop = shop().await?;
     for wrong in ["tok_ok", "pm_", "pm_a'; --", "fld_1"] {
         let session = shop.browser.session().await?;
         invalid(&shop.browser.exchange(&session, wrong).await?, "upstreamToken");
     }
-    let token = shop.token(CardBehavior::Approve).await?;
-    let body = json!({"amount": 1234, "currency": "KWD", "paymentToken": token});
-    let failed: Value = created(&shop.merchant.api.post("/v1/payments", body).await?).clone();
-    assert_eq!((&failed["status"], &failed["failureCode"]), (&json!("failed"), &json!("provider_refused")), "{failed}");
-    assert_eq!(shop.records(), "");
     Ok(())
 }
