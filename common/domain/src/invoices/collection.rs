@@ -15,9 +15,8 @@ use providers::{DeclineType, FailureCode};
 
 /// Soft declines are retried this many calendar days after the first attempt.
 pub const RETRY_AFTER_DAYS: [u32; 4] = [1, 3, 5, 7];
-/// A failure count beyond the last retry: stored while an attempt is in flight, so that no retry follows it.
-pub const NO_RETRY_LEFT: i32 = STOPPED_AFTER;
-const _: () = assert!(NO_RETRY_LEFT as usize > RETRY_AFTER_DAYS.len());
+// Stored while an attempt is in flight, it lets no retry follow.
+const _: () = assert!(STOPPED_AFTER as usize > RETRY_AFTER_DAYS.len());
 /// The minimum time between two retries, if an outage delayed the first of them.
 const MIN_RETRY_INTERVAL: Duration = Duration::from_secs(20 * 3600);
 
@@ -105,12 +104,12 @@ impl Invoice {
 
     /// Allows no retry after the attempt in flight. Scheduling the invoice again starts a new series.
     pub fn stop_retries(&mut self) {
-        self.series_failures = NO_RETRY_LEFT;
+        self.series_failures = STOPPED_AFTER;
     }
 
     /// Whether no retry may follow the attempt in flight.
     pub const fn retries_stopped(&self) -> bool {
-        self.series_failures >= NO_RETRY_LEFT
+        self.series_failures >= STOPPED_AFTER
     }
 
     /// Records a failed attempt and decides what follows.

@@ -14,7 +14,7 @@ mod view;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
 pub use attempts::{AttemptStatus, AttemptView};
-pub use collection::{Failure, FailureContext, NO_RETRY_LEFT, Next, RETRY_AFTER_DAYS};
+pub use collection::{Failure, FailureContext, Next, RETRY_AFTER_DAYS};
 pub use due::{next_due, oldest_due_seconds, retry_waiting_for_card};
 pub use invoice::{Due, Invoice, NewInvoice, Producer};
 pub use items::{Bill, Item, Items, MAX_ROWS};

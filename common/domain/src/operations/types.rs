@@ -6,7 +6,8 @@ use foundation::id::{KeyId, PaymentId, PaymentMethodId};
 
 /// How long a claim lasts. Longer than [`providers::PROVIDER_TIMEOUT`] plus the time to commit the outcome.
 pub const LEASE: Duration = Duration::from_secs(20);
-/// After this many failures in a row, collection has stopped: a charge that was not sent yet is not sent.
+/// After this many failures in a row, more than there are retries, collection has stopped: a charge that was not sent yet is
+/// not sent.
 pub const STOPPED_AFTER: i32 = 5;
 /// How long after the intent is committed the sweep checks whether a worker has claimed the operation.
 pub const FIRST_PUSH_AFTER: Duration = Duration::from_secs(3);
