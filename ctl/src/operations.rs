@@ -241,11 +241,11 @@ async fn resolve(ctl: &Ctl, args: Resolve) -> Result<Output> {
     let providers = ctl.providers()?;
     let resolved =
         operator::resolve(&ctl.db, &providers, &ctl.clock, &ctl.actor, args.id, &resolution, options).await?;
-    if let (Some(_), Some(publisher), Some(channel)) =
-        (resolved.record, ctl.db.publisher(), &resolved.performed.reply_to)
+    if let (Some(performed), Some(publisher)) = (&resolved.performed, ctl.db.publisher())
+        && let Some(channel) = &performed.reply_to
     {
         // If the notification is lost, the waiting process polls Postgres.
-        let _ = publisher.reply(channel, resolved.performed.reply_id).await;
+        let _ = publisher.reply(channel, performed.reply_id).await;
     }
     let result = match (resolved.already_resolved, resolved.record) {
         (true, _) => "it had already ended with this outcome; nothing was changed",

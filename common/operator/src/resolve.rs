@@ -20,7 +20,7 @@ use foundation::card_number::{has_card_number, is_card_number, runs_of_digits};
 use foundation::clock::Clock;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
-use foundation::id::{AuditId, OperationId, PaymentId};
+use foundation::id::{AuditId, OperationId};
 use providers::{Decline, DeclineCode, DeclineType, ProviderKind, ProviderResponse, Providers};
 
 /// How long a provider is queried about an operation before an operator may decide instead.
@@ -74,8 +74,8 @@ pub struct Resolved {
     pub record: Option<AuditId>,
     /// Whether the operation had already ended with this outcome.
     pub already_resolved: bool,
-    /// The process to notify.
-    pub performed: Performed,
+    /// The process to notify; `None` if nothing was written.
+    pub performed: Option<Performed>,
     /// Our request and the provider's record; `None` if the operation had already ended with this outcome.
     pub comparison: Option<Comparison>,
 }
@@ -98,18 +98,16 @@ pub async fn resolve(
 ) -> Result<Resolved> {
     let operation = admin::find(db, id).await?;
     let claimed = operations::read(db, id, clock.now()).await?;
-    // No operator enters that a card was saved, so its payment ends, for which the page waits.
-    let reply_id = operation.payment().map_or(claimed.subject.reply_id(), PaymentId::uuid);
-    let performed = Performed { reply_to: claimed.origin.reply_to.clone(), reply_id };
     if has_this_outcome(db, &operation, resolution).await? {
-        return Ok(Resolved { operation, record: None, already_resolved: true, performed, comparison: None });
+        return Ok(Resolved { operation, record: None, already_resolved: true, performed: None, comparison: None });
     }
     let stops_asking = !require_resolvable(&operation, options.stop_asking)?;
     let response = to_response(&operation, resolution)?;
     require_unused_ref(db, &operation, resolution).await?;
     let comparison = at_provider::compare(providers, &claimed, &operation, resolution, options.unverified).await?;
     let mut act = AuditedTx::begin(db, actor).await?;
-    let recorded = record_outcome_in(&mut act, &claimed, &response, clock).await.map_err(map_duplicate_ref)?;
+    let (recorded, ended) =
+        record_outcome_in(&mut act, &claimed, None, &response, clock).await.map_err(map_duplicate_ref)?;
     // A claim increases the fencing token, and sending again renews the lease, so no worker has had it since it was
     // read.
     if recorded != (Recorded::Written { fence: operation.fence, held: false }) {
@@ -122,7 +120,7 @@ pub async fn resolve(
             operation,
             record: None,
             already_resolved: false,
-            performed,
+            performed: None,
             comparison: Some(comparison),
         });
     }
@@ -133,6 +131,7 @@ pub async fn resolve(
         detail: audit_detail(&operation, resolution, stops_asking, &comparison),
     };
     let record = act.commit(&entry).await.map_err(map_duplicate_ref)?;
+    let performed = Some(Performed { reply_to: claimed.origin.reply_to, reply_id: ended.reply_id() });
     Ok(Resolved { operation, record: Some(record), already_resolved: false, performed, comparison: Some(comparison) })
 }
 

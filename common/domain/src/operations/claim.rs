@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
-use uuid::Uuid;
 
 use super::result::state;
 use super::types::{FIRST_PUSH_AFTER, LEASE, Origin, REQUEST_LIFETIME, STOPPED_AFTER, State, Subject};
@@ -18,7 +17,7 @@ use foundation::money::{Currency, Money};
 use foundation::public_url;
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
-use providers::{Action, OperationKind, PROVIDER_TIMEOUT, Payer, ProviderKind, ProviderResponse, Request, Source};
+use providers::{Action, OperationKind, PROVIDER_TIMEOUT, Payer, ProviderKind, Request, Source};
 
 /// An operation that this worker holds until its lease ends.
 #[derive(Debug)]
@@ -30,8 +29,6 @@ pub struct Claimed {
     pub provider_account_id: ProviderAccountId,
     pub provider: ProviderKind,
     pub subject: Subject,
-    /// The payment for which a payer's page saves the card.
-    pub saved_for_payment_id: Option<PaymentId>,
     pub refund_id: Option<RefundId>,
     pub kind: OperationKind,
     /// The request to send, identical at every attempt.
@@ -64,17 +61,6 @@ pub struct Claimed {
     pub is_stopped: bool,
 }
 
-impl Claimed {
-    /// The id under which a waiting request is notified of this outcome. The page of a payer who saves a card waits for the
-    /// payment, which ends with the operation if the card is not saved.
-    pub fn reply_id(&self, outcome: &ProviderResponse) -> Uuid {
-        match self.saved_for_payment_id {
-            Some(payment) if !matches!(outcome, ProviderResponse::Stored { .. }) => payment.uuid(),
-            Some(_) | None => self.subject.reply_id(),
-        }
-    }
-}
-
 /// A claimed row, before it is converted to a request.
 struct ClaimedRow {
     id: OperationId,
@@ -82,7 +68,6 @@ struct ClaimedRow {
     mode: Mode,
     payment_id: Option<PaymentId>,
     payment_method_id: Option<PaymentMethodId>,
-    saved_for_payment_id: Option<PaymentId>,
     refund_id: Option<RefundId>,
     provider_account_id: ProviderAccountId,
     provider: ProviderKind,
@@ -149,7 +134,6 @@ impl ClaimedRow {
             provider_account_id: self.provider_account_id,
             provider: self.provider,
             subject,
-            saved_for_payment_id: self.saved_for_payment_id,
             refund_id: self.refund_id,
             kind: self.kind,
             request,
@@ -262,7 +246,6 @@ async fn claim_rows(
            FROM candidate c
            WHERE o.id = c.id
            RETURNING o.id, o.account_id, (SELECT a.mode FROM accounts a WHERE a.id = o.account_id) AS "mode!: Mode", o.payment_id, o.payment_method_id,
-               (SELECT m.saved_for_payment_id FROM payment_methods m WHERE m.id = o.payment_method_id) AS "saved_for_payment_id: PaymentId",
                o.refund_id, o.provider_account_id, c.provider, o.kind,
                o.reference, o.amount, o.currency AS "currency: String", o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
                o.payer_address,
@@ -299,7 +282,6 @@ pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claime
     sqlx::query_as!(
         ClaimedRow,
         r#"SELECT o.id, o.account_id, (SELECT a.mode FROM accounts a WHERE a.id = o.account_id) AS "mode!: Mode", o.payment_id, o.payment_method_id,
-               (SELECT m.saved_for_payment_id FROM payment_methods m WHERE m.id = o.payment_method_id) AS "saved_for_payment_id: PaymentId",
                o.refund_id, o.provider_account_id, p.provider, o.kind,
                o.reference, o.amount, o.currency AS "currency: String", CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS upstream_token, o.card_ref, o.target_ref,
                o.reply_to, o.request_id, o.payer_address, o.action_token, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_expired!",

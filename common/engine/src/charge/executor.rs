@@ -9,7 +9,7 @@ use crate::charge::outcome::record_outcome;
 use crate::charge::outcomes::Outcomes;
 use crate::charge::stale::had_no_effect;
 use domain::invoices::{self, Invoice};
-use domain::operations::{Claimed, Claims, OperationKind};
+use domain::operations::{Claimed, Claims, OperationKind, Subject};
 use domain::payments::{self, Payment};
 use foundation::clock::Clock;
 use foundation::db::{Db, Reader};
@@ -55,19 +55,19 @@ impl Executor {
     }
 
     /// Records a known outcome: that of a charge in one statement if its `payment` still awaits it, any other in a
-    /// transaction. Recording it again changes nothing.
+    /// transaction. Recording it again changes nothing. Returns what a waiting request is notified of.
     pub(super) async fn record(
         &self,
         claimed: &Claimed,
-        payment: Option<Payment>,
+        payment: Option<&Payment>,
         response: &ProviderResponse,
-    ) -> Result<()> {
+    ) -> Result<Subject> {
         if let Some(payment) = payment
-            && self.try_finish_charge(claimed, payment, response).await?
+            && self.try_finish_charge(claimed, payment.clone(), response).await?
         {
-            return Ok(());
+            return Ok(claimed.subject);
         }
-        record_outcome(&self.db, claimed, response, &self.clock).await
+        record_outcome(&self.db, claimed, payment, response, &self.clock).await
     }
 
     /// Returns `false` if one statement is not enough; then nothing was written.

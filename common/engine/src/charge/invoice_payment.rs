@@ -21,7 +21,7 @@ use foundation::error::Result;
 use foundation::failpoint;
 use foundation::id::{InvoiceId, PaymentMethodId};
 use foundation::time::Timestamp;
-use providers::{DeclineType, FailureCode, ProviderResponse};
+use providers::{Action, DeclineType, FailureCode, ProviderResponse, Source};
 
 /// Records the outcome of a charge for an invoice, or that the provider refused to save the card for it. Recording it
 /// again changes nothing.
@@ -42,7 +42,7 @@ pub async fn charge_for_invoice(
     // A concurrent change of the default card either precedes this outcome, which then sees it, or follows and finds
     // the invoice waiting for a card.
     let is_hard = failure_of(response).is_some_and(|failure| failure.kind == DeclineType::Hard);
-    let card = find_renewal_card(tx, charged).await?;
+    let card = find_renewal_card(tx, claimed, charged).await?;
     let in_full = is_in_full(charged, response);
     let customer = match is_hard || in_full && card.is_some() {
         true => customers::find_locked(tx, account, customer).await?,
@@ -119,12 +119,14 @@ fn failure_of(response: &ProviderResponse) -> Option<Failure<'_>> {
     }
 }
 
-/// The card that a payer's page has saved, or is saving, for this payment.
-async fn find_renewal_card(tx: &mut Tx, charged: &Payment) -> Result<Option<PaymentMethod>> {
-    match charged.payment_method_id {
-        None => payment_methods::awaiting(tx, charged.account_id, charged.id).await,
-        Some(_) => Ok(None),
+/// The card that a payer's page has saved, or is saving, for this payment. Such a payment names no card, and is charged to
+/// one.
+async fn find_renewal_card(tx: &mut Tx, claimed: &Claimed, charged: &Payment) -> Result<Option<PaymentMethod>> {
+    let is_paid_with_token = matches!(&claimed.request.action, Action::Charge { source: Source::Token(_), .. });
+    if is_paid_with_token || charged.payment_method_id.is_some() {
+        return Ok(None);
     }
+    payment_methods::awaiting(tx, charged.account_id, charged.id).await
 }
 
 fn is_in_full(payment: &Payment, response: &ProviderResponse) -> bool {

@@ -22,7 +22,7 @@ use foundation::clock::Clock;
 use foundation::db::{Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::failpoint;
-use foundation::id::{PaymentId, PaymentMethodId, RefundId};
+use foundation::id::{PaymentId, RefundId};
 use foundation::queues;
 use foundation::time::Timestamp;
 use providers::{Action, ProviderResponse};
@@ -30,47 +30,66 @@ use providers::{Action, ProviderResponse};
 /// Interval between look-ups of a charge whose cardholder has an open challenge.
 const CHALLENGE_POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Records a known outcome. Recording it again, from any process, changes nothing.
+/// Records a known outcome. Recording it again, from any process, changes nothing. `read` is the payment of a charge, if it
+/// was read before. Returns what a waiting request is notified of, as [`record_outcome_in`].
 ///
 /// # Errors
 /// Database errors; [`Error::Internal`] for a response that does not fit the request and needs investigation.
-pub async fn record_outcome(db: &Db, claimed: &Claimed, response: &ProviderResponse, clock: &Clock) -> Result<()> {
+pub async fn record_outcome(
+    db: &Db,
+    claimed: &Claimed,
+    read: Option<&Payment>,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Subject> {
     if let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject)
         && let ProviderResponse::Challenged { url } = response
     {
-        return record_challenge(db, claimed, id, url, clock).await;
+        record_challenge(db, claimed, id, url, clock).await?;
+        return Ok(claimed.subject);
     }
     let mut tx = db.begin().await?;
-    record_outcome_in(&mut tx, claimed, response, clock).await?;
+    let (_, ended) = record_outcome_in(&mut tx, claimed, read, response, clock).await?;
     failpoint!("outcome.written");
     tx.commit().await?;
-    Ok(())
+    Ok(ended)
 }
 
-/// Records a known outcome within the caller's transaction. The caller commits.
+/// Records a known outcome within the caller's transaction. The caller commits. Returns with it what a waiting request is
+/// notified of: the subject, or the payment that ends because its card was not saved.
 pub async fn record_outcome_in(
     tx: &mut Tx,
     claimed: &Claimed,
+    read: Option<&Payment>,
     response: &ProviderResponse,
     clock: &Clock,
-) -> Result<Recorded> {
-    match (claimed.kind, claimed.subject) {
+) -> Result<(Recorded, Subject)> {
+    let recorded = match (claimed.kind, claimed.subject) {
         (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) => {
-            let payment = payments::find(&mut **tx, claimed.account_id, id)
-                .await?
-                .ok_or_else(|| Error::no_such("payment", id))?;
+            let found;
+            let payment = match read {
+                Some(payment) => payment,
+                None => {
+                    found = payments::find(&mut **tx, claimed.account_id, id).await?;
+                    found.as_ref().ok_or_else(|| Error::no_such("payment", id))?
+                }
+            };
             let now = claimed.time.now(&mut **tx, clock).await?;
-            record_charge(tx, claimed, &payment, response, now).await
+            record_charge(tx, claimed, payment, response, now).await?
         }
         (OperationKind::Capture | OperationKind::Void, Subject::Payment(id)) => {
-            record_capture_or_void(tx, claimed, id, response, clock).await
+            record_capture_or_void(tx, claimed, id, response, clock).await?
         }
-        (OperationKind::Refund, Subject::Payment(id)) => record_refund(tx, claimed, id, response, clock).await,
+        (OperationKind::Refund, Subject::Payment(id)) => record_refund(tx, claimed, id, response, clock).await?,
         (OperationKind::Reverse | OperationKind::ReverseByRefund, Subject::Payment(id)) => {
-            record_reversal(tx, claimed, id, response, clock).await
+            record_reversal(tx, claimed, id, response, clock).await?
         }
         (OperationKind::StoreCard, Subject::PaymentMethod(id)) => {
-            record_stored_card(tx, claimed, id, response, clock).await
+            let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
+            if let Some(payment) = saved.saved_for_payment_id {
+                return record_card_of_payment(tx, claimed, &saved, payment, response, clock).await;
+            }
+            record_stored_card(tx, claimed, &saved, response, clock).await?
         }
         (
             OperationKind::Sale | OperationKind::Authorize | OperationKind::Capture | OperationKind::Void,
@@ -81,9 +100,10 @@ pub async fn record_outcome_in(
             Subject::PaymentMethod(_),
         )
         | (OperationKind::StoreCard, Subject::Payment(_)) => {
-            Err(unexpected_response(claimed, "subject does not fit the operation's kind"))
+            return Err(unexpected_response(claimed, "subject does not fit the operation's kind"));
         }
-    }
+    };
+    Ok((recorded, claimed.subject))
 }
 
 /// Records the outcome of a charge. The first writer moves the payment out of the states that await an outcome; any
@@ -296,14 +316,11 @@ async fn record_reversal(
 async fn record_stored_card(
     tx: &mut Tx,
     claimed: &Claimed,
-    id: PaymentMethodId,
+    saved: &PaymentMethod,
     response: &ProviderResponse,
     clock: &Clock,
 ) -> Result<Recorded> {
-    let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
-    if let Some(payment) = saved.saved_for_payment_id {
-        return record_card_of_payment(tx, claimed, &saved, payment, response, clock).await;
-    }
+    let id = saved.id;
     let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
     let operation = operations::lock(tx, claimed.id).await?;
     if let Some(recorded) = no_outcome(claimed, &operation, response) {
@@ -338,19 +355,20 @@ async fn record_card_of_payment(
     payment: PaymentId,
     response: &ProviderResponse,
     clock: &Clock,
-) -> Result<Recorded> {
+) -> Result<(Recorded, Subject)> {
     let ProviderResponse::Stored { provider_ref, card: details } = response else {
         let now = claimed.time.now(&mut **tx, clock).await?;
         let payment = payments::find(&mut **tx, claimed.account_id, payment).await?;
         let payment = payment.ok_or_else(|| unexpected_response(claimed, "card of an unknown payment"))?;
-        return record_charge(tx, claimed, &payment, response, now).await;
+        let recorded = record_charge(tx, claimed, &payment, response, now).await?;
+        return Ok((recorded, Subject::Payment(payment.id)));
     };
     let payment = payments::lock(tx, claimed.account_id, payment).await?;
     let operation = operations::lock(tx, claimed.id).await?;
     if let Some(recorded) = no_outcome(claimed, &operation, response) {
-        return Ok(recorded);
+        return Ok((recorded, claimed.subject));
     }
     operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
     renewal_card::charge(tx, claimed, &payment, card, provider_ref, details).await?;
-    Ok(Recorded::written(&operation))
+    Ok((Recorded::written(&operation), claimed.subject))
 }

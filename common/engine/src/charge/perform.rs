@@ -75,9 +75,12 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
         }
         SendResult::Known(response) => {
             failpoint!("perform.responded");
-            while let Err(error) = executor.record(&claimed, payment.clone(), &response).await {
-                wait_before_retry(&claimed, error, &mut attempts).await?;
-            }
+            let ended = loop {
+                match executor.record(&claimed, payment.as_ref(), &response).await {
+                    Ok(ended) => break ended,
+                    Err(error) => wait_before_retry(&claimed, error, &mut attempts).await?,
+                }
+            };
             failpoint!("perform.recorded");
             if !rule_enabled!(Event)
                 && let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) =
@@ -93,7 +96,7 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
                 }
                 tx.commit().await?;
             }
-            Ok(Some(Performed { reply_id: claimed.reply_id(&response), reply_to: claimed.origin.reply_to }))
+            Ok(Some(Performed { reply_id: ended.reply_id(), reply_to: claimed.origin.reply_to }))
         }
         SendResult::Pending => {
             tracing::info!(operation = %id, "the provider has the request and has not finished it; it will be queried again");
