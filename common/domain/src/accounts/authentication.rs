@@ -164,7 +164,7 @@ struct StoredKey {
 async fn read(db: &PgPool, id: KeyId) -> Result<Option<StoredKey>, sqlx::Error> {
     let row = sqlx::query!(
         r#"SELECT k.key_hash, k.pepper_id, k.kind, k.entitlements, k.signing_secret, k.account_id, a.mode, a.provider_account_id, a.allowed_origins,
-                  a.modifiers, a.partial_capture, a.partial_refund, a.rate_limit, a.burst, p.provider, p.unsupported,
+                  a.modifiers, a.partial_capture, a.partial_refund, a.rate_limit, a.burst, p.provider, p.currencies, p.unsupported,
                   p.provider = 'mock' OR p.credentials IS NOT NULL AS "connected!",
                   EXISTS (SELECT 1 FROM provider_accounts o
                           WHERE o.account_id = k.account_id AND (o.provider = 'mock' OR o.credentials IS NOT NULL)) AS "any_connected!",
@@ -196,6 +196,7 @@ async fn read(db: &PgPool, id: KeyId) -> Result<Option<StoredKey>, sqlx::Error> 
         time: AccountTime::new(row.account_id, row.has_clock),
         provider_account_id: row.provider_account_id,
         provider: row.provider,
+        currencies: row.currencies,
         grants: Grants { entitlements: row.entitlements, unsupported, forbidden, connected },
         allowed_origins: row.allowed_origins,
         rate: row.rate_limit.zip(row.burst).map_or(Rate::default_of(row.mode), |(per_second, burst)| Rate {

@@ -25,7 +25,7 @@ pub use payee::{Payee, payee};
 pub use rehash::{KeysUnderOtherPeppers, keys_under_other_peppers, rehash_publishable, samples as key_samples};
 pub use rows::{AccountRow, list, retrieve};
 pub use scope::Scope;
-pub use settlement::{Settlement, settlement, settlement_reader};
+pub use settlement::{Settlement, settlement};
 pub use time::AccountTime;
 
 use serde::Serialize;
@@ -148,6 +148,8 @@ pub struct Caller {
     /// The provider account for new payments.
     pub provider_account_id: ProviderAccountId,
     pub provider: ProviderKind,
+    /// As [`Settlement::currencies`] of that provider account.
+    pub currencies: Option<Vec<String>>,
     pub grants: Grants,
     /// Origins that may use the publishable key; an empty list refuses all.
     pub allowed_origins: Vec<String>,
@@ -161,6 +163,11 @@ pub struct Caller {
 impl Caller {
     pub fn livemode(&self) -> bool {
         self.mode == Mode::Live
+    }
+
+    /// The settings of the provider account for new payments, as they were when the key was read.
+    pub fn settlement(&self) -> Settlement {
+        Settlement { id: self.provider_account_id, provider: self.provider, currencies: self.currencies.clone() }
     }
 
     /// Checks that the key may perform this operation.

@@ -1,10 +1,9 @@
 //! The provider and currencies of a provider account.
 
-use sqlx::{PgConnection, PgExecutor, PgPool};
+use sqlx::PgExecutor;
 
-use foundation::db::{Reader, column};
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, ProviderAccountId};
+use foundation::id::ProviderAccountId;
 use foundation::money::{Currency, Money};
 use providers::ProviderKind;
 
@@ -12,7 +11,6 @@ use providers::ProviderKind;
 #[derive(Clone, Debug)]
 pub struct Settlement {
     pub id: ProviderAccountId,
-    pub account_id: AccountId,
     pub provider: ProviderKind,
     /// The currencies to which an operator has restricted it; `None` if all that the provider supports.
     pub currencies: Option<Vec<String>>,
@@ -45,22 +43,6 @@ pub(super) fn require_currency(provider: ProviderKind, own: Option<&[String]>, c
     Err(Error::invalid("currency", format!("this account cannot be paid in {currency}")))
 }
 
-/// Starts a reader of settlement settings. Must be called inside a Tokio runtime.
-pub fn settlement_reader(pool: PgPool) -> Reader<ProviderAccountId, Settlement> {
-    let id = |settlement: &Settlement| (settlement.account_id, settlement.id);
-    Reader::start("provider account", pool, |db, ids| Box::pin(find_all(db, ids)), id)
-}
-
-async fn find_all(db: &mut PgConnection, ids: &[ProviderAccountId]) -> sqlx::Result<Vec<Settlement>> {
-    sqlx::query_as!(
-        Settlement,
-        "SELECT id, account_id, provider, currencies FROM provider_accounts p WHERE p.id = ANY ($1)",
-        &column(ids, |id| id.uuid()),
-    )
-    .fetch_all(db)
-    .await
-}
-
 /// Returns the settlement settings of a provider account.
 ///
 /// # Errors
@@ -68,7 +50,7 @@ async fn find_all(db: &mut PgConnection, ids: &[ProviderAccountId]) -> sqlx::Res
 pub async fn settlement(db: impl PgExecutor<'_>, account: ProviderAccountId) -> Result<Settlement> {
     Ok(sqlx::query_as!(
         Settlement,
-        "SELECT id, account_id, provider, currencies FROM provider_accounts WHERE id = $1",
+        "SELECT id, provider, currencies FROM provider_accounts WHERE id = $1",
         account.uuid()
     )
     .fetch_one(db)

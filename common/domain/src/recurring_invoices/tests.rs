@@ -33,6 +33,7 @@ fn caller(now: Timestamp) -> Caller {
         mode: Mode::Test,
         provider_account_id: ProviderAccountId::new(now),
         provider: ProviderKind::Mock,
+        currencies: None,
         grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![], connected: Connected::ALL },
         allowed_origins: vec![],
         rate: accounts::Rate::default_of(Mode::Test),

@@ -3,13 +3,12 @@
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use domain::accounts::{self, Settlement};
 use domain::idempotency::IdempotencyKey;
 use domain::operations::{FIRST_PUSH_AFTER, Origin};
 use domain::payment_methods::{self, PaymentMethod};
 use domain::payments::{Payment, Status};
 use foundation::db::{Batcher, Reader, column};
-use foundation::id::{CustomerId, InvoiceId, KeyId, OperationId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
+use foundation::id::{CustomerId, InvoiceId, KeyId, OperationId, PaymentLinkId, PaymentMethodId};
 use foundation::own_data::Metadata;
 use foundation::time::Timestamp;
 use providers::{OperationKind, Source};
@@ -42,7 +41,6 @@ impl Intent {
 pub struct Intents {
     pub(super) pool: PgPool,
     pub(super) cards: Reader<PaymentMethodId, PaymentMethod>,
-    pub(super) settlements: Reader<ProviderAccountId, Settlement>,
     batches: Batcher<Intent, bool>,
 }
 
@@ -57,7 +55,6 @@ impl Intents {
         });
         Self {
             cards: payment_methods::reader(pool.clone()),
-            settlements: accounts::settlement_reader(pool.clone()),
             pool,
             batches,
         }

@@ -205,28 +205,27 @@ async fn resolve_without_transaction(
     caller: &Caller,
     request: &PaymentRequest,
 ) -> Result<Option<ResolvedSource>> {
-    if request.customer_id.is_some() || !caller.provider.charges(request.money) {
+    if request.customer_id.is_some() {
         return Ok(None);
     }
     let resolved = match &request.source {
         PaymentSource::Token(token) => Ok(checkout::test_token(caller, token).map(ResolvedSource::of_token)),
-        PaymentSource::PaymentMethod(id) => resolve_card(intents, caller, id, request.money).await,
+        PaymentSource::PaymentMethod(id) => resolve_card(intents, caller, id).await.map(Some),
+    };
+    let settlement = caller.settlement();
+    let is_usable = |resolved: &ResolvedSource| {
+        resolved.provider_account_id == settlement.id && settlement.require(request.money).is_ok()
     };
     match resolved {
         Err(Error::Database(error)) => Err(error.into()),
-        resolved => Ok(resolved.ok().flatten()),
+        Err(_) => Ok(None),
+        Ok(resolved) => Ok(resolved.filter(is_usable).map(|resolved| resolved.challenged_by(&settlement))),
     }
 }
 
-async fn resolve_card(intents: &Intents, caller: &Caller, id: &str, money: Money) -> Result<Option<ResolvedSource>> {
+async fn resolve_card(intents: &Intents, caller: &Caller, id: &str) -> Result<ResolvedSource> {
     let id = PaymentMethodId::from_request(id)?;
-    let (card, settlement) = tokio::try_join!(
-        intents.cards.retrieve(caller.account_id, id),
-        intents.settlements.retrieve(caller.account_id, caller.provider_account_id)
-    )?;
-    let resolved = ResolvedSource::of_card(card)?;
-    let usable = resolved.provider_account_id == settlement.id && settlement.require(money).is_ok();
-    Ok(usable.then(|| resolved.challenged_by(&settlement)))
+    ResolvedSource::of_card(intents.cards.retrieve(caller.account_id, id).await?)
 }
 
 impl ResolvedSource {

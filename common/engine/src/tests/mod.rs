@@ -65,6 +65,7 @@ impl Fixture {
             mode: Mode::Test,
             provider_account_id: ProviderAccountId::from_uuid(provider_account),
             provider: ProviderKind::Mock,
+            currencies: None,
             grants: Grants { entitlements: None, unsupported: vec![], forbidden: vec![], connected: Connected::ALL },
             allowed_origins: vec![],
             rate: Rate::default_of(Mode::Test),

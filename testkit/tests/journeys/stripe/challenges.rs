@@ -32,6 +32,16 @@ async fn the_cardholder_returns_to_the_merchant() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_test_token_can_require_a_challenge() -> Result<()> {
+    let shop = shop().await?;
+    let body = json!({"amount": 920, "currency": "USD", "paymentToken": "pm_card_authenticationRequired",
+        "returnUrl": "https://shop.example/done"});
+    let payment = created(&shop.merchant.api.post("/v1/payments", body).await?).clone();
+    assert_eq!((&payment["status"], &payment["nextAction"]["type"]), (&json!("requires_action"), &json!("redirect")));
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_event_ends_a_challenge_from_which_nobody_returns() -> Result<()> {
     let shop = shop().await?;
     let payment = challenged(&shop, 950).await?;
