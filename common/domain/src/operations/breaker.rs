@@ -12,7 +12,7 @@ use super::claim::Claimed;
 use crate::accounts::Mode;
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::id::{AccountId, ProviderAccountId};
+use foundation::id::{AccountId, OperationId, ProviderAccountId};
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::{Cause, OperationKind, ProviderKind};
@@ -147,7 +147,8 @@ pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>, reference
     };
     // The breaker has closed since, so it can be sent now.
     let backoff = if is_held_back && slot.is_none() { Duration::ZERO } else { backoff };
-    let new_reference = (reference == Reference::UsedUp).then(|| format!("{}-{}", claimed.id, claimed.fence));
+    let new_reference =
+        (reference == Reference::UsedUp).then(|| next_reference(claimed.id, &claimed.request.reference));
     sqlx::query!(
         "UPDATE operations SET state = 'ready', lease_until = NULL, not_processed = not_processed + 1, not_found = 0,
                 next_push_at = coalesce($3, clock_timestamp() + make_interval(secs => $4)),
@@ -163,6 +164,13 @@ pub async fn requeue(db: &Db, claimed: &Claimed, cause: Option<Cause>, reference
     .await?;
     tx.commit().await?;
     Ok(())
+}
+
+/// The reference after one that is used up. It is counted: after a restore the operation gets the one under which the
+/// provider may already have executed it.
+fn next_reference(id: OperationId, used_up: &str) -> String {
+    let count = used_up.rsplit_once('-').and_then(|(_, count)| count.parse::<u64>().ok()).unwrap_or(0);
+    format!("{id}-{}", count + 1)
 }
 
 /// Returns when a deferred operation is sent: after its backoff, and at a distance from the others. The longer backoff of a
@@ -241,5 +249,13 @@ mod tests {
     fn backoff_doubles_up_to_a_minute() {
         let seconds: Vec<_> = (-1..8).map(|times| backoff(times).as_secs()).collect();
         assert_eq!(seconds, [2, 2, 4, 8, 16, 32, 60, 60, 60]);
+    }
+
+    #[test]
+    fn references_after_used_up_ones_are_counted() {
+        let id: OperationId = "op_01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().expect("an id");
+        let second = next_reference(id, &id.to_string());
+        assert_eq!(second, "op_01ARZ3NDEKTSV4RRFFQ69G5FAV-1");
+        assert_eq!(next_reference(id, &second), "op_01ARZ3NDEKTSV4RRFFQ69G5FAV-2");
     }
 }
