@@ -404,6 +404,19 @@ async fn an_error_that_stripe_repeats_is_looked_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_was_used_with_other_parameters_is_looked_up() {
+    let fixture = StripeFixture::new().await;
+    let url = |host: &str| Some(format!("https://{host}.example/pay"));
+    let sale = Request { return_url: url("before"), ..fixture.sale("op_1", CardBehavior::Approve) };
+    let (charge, ..) = charged(fixture.execute(&sale).await);
+    let other = Request { return_url: url("after"), ..sale };
+    let failed = fixture.adapter.execute(other.clone()).await;
+    assert!(matches!(failed, Err(ProviderError::Unknown(_))), "the search lags: {failed:?}");
+    fixture.stripe.advance(double::SEARCH_LAG);
+    assert_eq!(charged(fixture.execute(&other).await).0, charge);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_void_whose_answer_was_lost_is_found_after_the_money_is_available() {
     let fixture = StripeFixture::new().await;
     let (charge, ..) = charged(fixture.execute(&fixture.sale("op_1", CardBehavior::Approve)).await);

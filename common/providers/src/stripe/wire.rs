@@ -35,7 +35,7 @@ pub(super) struct Wire {
 #[derive(Debug)]
 pub(super) enum SendError {
     Provider(ProviderError),
-    /// An error of Stripe's, which it will repeat for this idempotency key: the outcome is unknown.
+    /// An error of Stripe's, which it will repeat for this request and its idempotency key: the outcome is unknown.
     Failed(String),
 }
 
@@ -216,8 +216,9 @@ fn read<T: DeserializeOwned>(response: Result<HttpResponse, egress::NoResponse>)
         // Too many requests: rejected unread.
         429 => Err(ProviderError::unavailable(reason()).into()),
         400 | 402 | 404 => match error {
-            // The idempotency key was used with other parameters, so that request may have had an effect.
-            Ok(error) if error.kind == "idempotency_error" => Err(ProviderError::Unknown(error.reason()).into()),
+            // The idempotency key was used with other parameters, as before a change of our URL, and that request may have
+            // had an effect.
+            Ok(error) if error.kind == "idempotency_error" => Err(SendError::Failed(error.reason())),
             Ok(error) => Ok(Reply::Refused(Box::new(error))),
             Err(_) => Err(ProviderError::Unknown(reason()).into()),
         },
