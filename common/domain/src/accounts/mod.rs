@@ -165,9 +165,12 @@ impl Caller {
         self.mode == Mode::Live
     }
 
-    /// The settings of the provider account for new payments, as they were when the key was read.
-    pub fn settlement(&self) -> Settlement {
-        Settlement { id: self.provider_account_id, provider: self.provider, currencies: self.currencies.clone() }
+    /// Checks that new payments can be of exactly this amount, as far as was known when the key was read.
+    ///
+    /// # Errors
+    /// As [`Settlement::require`].
+    pub fn require_money(&self, money: Money) -> Result<()> {
+        settlement::require(self.provider, self.currencies.as_deref(), money)
     }
 
     /// Checks that the key may perform this operation.

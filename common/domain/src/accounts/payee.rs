@@ -3,6 +3,7 @@
 use sqlx::PgConnection;
 
 use super::Mode;
+use super::settlement::is_supported;
 use foundation::calendar::TimeZone;
 use foundation::color::Color;
 use foundation::error::{Error, Result};
@@ -55,9 +56,7 @@ pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
     let zone = &row.timezone;
     let timezone =
         zone.parse().map_err(|error| Error::internal(format!("time zone {zone:?} of {account}: {error}")))?;
-    let supports = |required: Permission| {
-        !row.provider.unsupported().contains(&required) && !row.unsupported.iter().any(|name| name == required.name())
-    };
+    let supports = |operation| is_supported(row.provider, &row.unsupported, operation);
     let (accepts_payments, saves_cards) =
         (supports(Permission::PaymentsCreate), supports(Permission::PaymentMethodsCreate));
     Ok(Payee {
