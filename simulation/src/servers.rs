@@ -52,6 +52,8 @@ const PAGE_CARDS: &str = "CREATE TABLE simulation.page_cards (id bigint GENERATE
         VALUES (NEW.id, NEW.saved_for_payment_id, NEW.status::text);
         RETURN NULL;
     END $$;
+    CREATE TRIGGER record_new_page_card AFTER INSERT ON payment_methods FOR EACH ROW
+        WHEN (NEW.awaits_operation_id IS NOT NULL) EXECUTE FUNCTION simulation.record_page_card();
     CREATE TRIGGER record_page_card AFTER UPDATE ON payment_methods FOR EACH ROW
         WHEN (OLD.awaits_operation_id IS DISTINCT FROM NEW.awaits_operation_id)
         EXECUTE FUNCTION simulation.record_page_card()";

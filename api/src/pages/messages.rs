@@ -37,7 +37,7 @@ pub(super) fn on_page(texts: &Texts, page: &PayPage, payment: &Payment) -> Optio
     let mut lines = of_payment(texts, payment, page.state)?;
     let code = payment.decline_code.as_deref().and_then(DeclineCode::of_name);
     let is_unconfirmed = matches!(code, Some(DeclineCode::AuthenticationRequired));
-    if is_unconfirmed && page.offers_renewals && page.state == PageState::Open {
+    if is_unconfirmed && page.offers_renewals() && page.state == PageState::Open {
         lines.push(texts.declined_saving());
     }
     Some(lines)

@@ -39,7 +39,7 @@ pub(super) fn render(
     let PayPage { payee, payable, state, .. } = page;
     let totals = Totals::of(reader, page, form_state.tip_selected);
     let form = tokenization_config.zip(totals.as_ref()).filter(|_| *state == PageState::Open);
-    let renewals_selected = page.offers_renewals.then_some(form_state.renewals_selected);
+    let renewals_selected = page.offers_renewals().then_some(form_state.renewals_selected);
     let body = html! {
         @if payee.mode == Mode::Test { p.test { (reader.texts().test_mode()) } }
         (notices(reader, page, form_state.message.as_deref()))

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::ambiguous_commit::AmbiguousCommit;
-use crate::charge::intents::{Intent, insert_intents};
+use crate::charge::intents::{CardToSave, FirstStep, Intent, insert_intents};
 use crate::charge::renewal_card;
 use domain::accounts::{self, Mode, Payee};
 use domain::checkout;
@@ -180,8 +180,8 @@ pub struct PayPage {
     pub paid_by: Option<Payment>,
     /// The name of the invoice's customer.
     pub billed_to: Option<String>,
-    /// Whether the payer's card can be saved, to be charged for the renewals of the invoice's subscription.
-    pub offers_renewals: bool,
+    /// Whether it is a customer's invoice of a subscription that continues.
+    is_renewed: bool,
     /// The amounts that the account adds: surcharge, tax, tip.
     modifiers: Modifiers,
     /// The account's time when it was read.
@@ -189,6 +189,11 @@ pub struct PayPage {
 }
 
 impl PayPage {
+    /// Whether the payer's card can be saved, to be charged for the renewals of the invoice's subscription.
+    pub const fn offers_renewals(&self) -> bool {
+        self.is_renewed && self.payee.saves_cards
+    }
+
     /// Returns the amounts to charge, with or without a tip.
     ///
     /// # Errors
@@ -231,7 +236,7 @@ pub async fn open_page(
         Some(customer) => customers::find(&mut *snapshot, account, customer).await?,
         None => None,
     };
-    let offers_renewals = payee.saves_cards && customer.is_some() && is_renewed(&mut snapshot, &payable).await?;
+    let is_renewed = customer.is_some() && is_renewed(&mut snapshot, &payable).await?;
     let billed_to = customer.map(|customer| customer.name);
     let payment = match payment {
         Some(id) => payments::find(&mut *snapshot, account, id).await?,
@@ -245,7 +250,7 @@ pub async fn open_page(
     let payment = payment.filter(|payment| payable.is_paid_by(payment));
     let modifiers = Modifiers::parse(&payee.modifiers)
         .map_err(|error| Error::internal(format!("the modifiers of {account}: {error}")))?;
-    Ok(PayPage { state, payee, payable, payment, paid_by, billed_to, offers_renewals, modifiers, now })
+    Ok(PayPage { state, payee, payable, payment, paid_by, billed_to, is_renewed, modifiers, now })
 }
 
 async fn find(db: &mut PgConnection, address: PageAddress<'_>, at: Timestamp) -> Result<Payable> {
@@ -392,21 +397,23 @@ async fn write(
     }
     settlement.require(total)?;
     let action_token = settlement.provider.may_challenge().then(checkout::action_token);
-    // The customer whose card is saved, with the card's token.
-    let saving = payable.customer_id().filter(|_| submission.renewals && page.offers_renewals);
-    let (source, saving) = match saving {
-        Some(customer) => (None, Some((customer, spent.source))),
-        None => (Some(spent.source), None),
+    // Where the token is of, which may no longer be where the account's new payments go.
+    let saves = submission.renewals && page.is_renewed && settlement.permits(Permission::PaymentMethodsCreate);
+    let first_step = match payable.customer_id().filter(|_| saves) {
+        Some(customer) => {
+            FirstStep::SaveCard(CardToSave { id: PaymentMethodId::new(*now), customer, token: spent.source })
+        }
+        None => FirstStep::Charge(spent.source),
     };
     let payment = payment(&payable, parts, spent.provider_account_id, ids.0, payee.mode, *now);
-    let intent =
-        Intent { payment, return_url: None, operation: ids.1, source, action_token, origin: origin.clone(), key: None };
+    let (operation, origin) = (ids.1, origin.clone());
+    let intent = Intent { payment, return_url: None, operation, first_step, action_token, origin, key: None };
     match insert_intents(&mut tx, std::slice::from_ref(&intent)).await {
         Err(error) if is_taken(&error) => return Ok(Some(PayOutcome::Refused(PageState::UnderWay))),
         inserted => drop(inserted?),
     }
-    if let Some((customer, token)) = &saving {
-        match renewal_card::begin_saving(&mut tx, &intent, PaymentMethodId::new(*now), *customer, token).await {
+    if let FirstStep::SaveCard(card) = &intent.first_step {
+        match renewal_card::begin_saving(&mut tx, &intent, card).await {
             Err(Error::Database(error)) if db::violated_constraint(&error) == Some("payment_methods_customer") => {
                 return Ok(None);
             }

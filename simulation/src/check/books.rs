@@ -125,7 +125,9 @@ pub struct PageCard {
     pub reference: String,
     /// Its status at the end.
     pub status: String,
-    /// When it became active, in microseconds since 1970.
+    /// When its payment began, in microseconds since 1970.
+    pub begun_us: i64,
+    /// When it became active, likewise.
     pub accepted_us: Option<i64>,
     /// How often the provider has saved it, if that can be seen there.
     pub stored: i64,
@@ -217,7 +219,8 @@ const IN_REVIEW: &str = "SELECT DISTINCT payment_id::text FROM operations
     WHERE state = 'unknown' AND next_push_at IS NULL AND payment_id IS NOT NULL";
 
 const PAGE_CARDS: &str = "SELECT c.card_id::text AS card, c.payment_id::text AS payment, o.reference,
-        m.status::text AS status, (extract(epoch FROM a.changed_at) * 1000000)::bigint AS accepted_us,
+        m.status::text AS status, (extract(epoch FROM c.changed_at) * 1000000)::bigint AS begun_us,
+        (extract(epoch FROM a.changed_at) * 1000000)::bigint AS accepted_us,
         (SELECT count(*) FROM mock.cards k
             WHERE k.account = o.provider_account_id AND k.reference = o.reference) AS stored,
         (SELECT count(*) FROM operations s WHERE s.provider_account_id = o.provider_account_id

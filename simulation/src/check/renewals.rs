@@ -89,7 +89,7 @@ fn shows(response: &ReceivedResponse, card: &str) -> bool {
     std::iter::once(&response.json).chain(listed).any(|object| object["id"] == card)
 }
 
-/// The card that has paid last is the default card, unless a later request has chosen another one.
+/// The card that has paid last is the default card, unless a request has chosen another one since its payment began.
 fn default_card(evidence: &Evidence<'_>, customer: &str, card: &PageCard, violations: &mut Violations) {
     let mut possible = vec![card.card.as_str()];
     let requests = evidence.history.requests.iter().zip(evidence.responses);
@@ -99,7 +99,7 @@ fn default_card(evidence: &Evidence<'_>, customer: &str, card: &PageCard, violat
             Some(Response::Lost) | None => return,
             Some(Response::Received(response)) if response.status >= 500 => return,
             Some(Response::Received(response)) if response.status < 300 => {
-                if Some(response.received_us.cast_signed()) >= card.accepted_us {
+                if response.received_us.cast_signed() >= card.begun_us {
                     possible.extend(response.json["id"].as_str());
                 }
             }

@@ -21,6 +21,8 @@ pub struct OperationRow {
     pub payment_method_id: Option<PaymentMethodId>,
     /// The payment for which a payer's page saves the card.
     pub saved_for_payment_id: Option<PaymentId>,
+    /// The operation that will charge that payment, once the card is saved. Its id is its reference at the provider.
+    pub awaits_operation_id: Option<OperationId>,
     pub refund_id: Option<RefundId>,
     pub provider_account_id: ProviderAccountId,
     pub provider: ProviderKind,
@@ -98,6 +100,8 @@ macro_rules! select_operations {
             r#"SELECT o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, p.provider,
                       (SELECT s.saved_for_payment_id FROM payment_methods s WHERE s.id = o.payment_method_id)
                           AS "saved_for_payment_id: PaymentId",
+                      (SELECT s.awaits_operation_id FROM payment_methods s WHERE s.id = o.payment_method_id)
+                          AS "awaits_operation_id: OperationId",
                       o.kind, o.state, o.reference, o.amount, o.currency, o.fence, o.lease_until, o.next_push_at, o.first_sent_at,
                       o.last_sent_at, o.target_ref, o.provider_ref, o.failure, o.created_at, o.finished_at, o.request_id,
                       o.requested_by_key AS requested_by, o.by_system, o.background, o.pushes,

@@ -115,13 +115,12 @@ impl ClaimedRow {
         };
         let action = action(self.kind, money, self.upstream_token, self.card_ref, self.target_ref)
             .ok_or_else(|| Error::internal(format!("{} lacks a column that its kind requires", self.id)))?;
-        let return_url = |token: &String| public_url::of(format_args!("/pay/a/{token}/return"));
         let request = Request {
             account: self.provider_account_id,
             reference: self.reference,
             action,
             now: self.now,
-            return_url: self.action_token.as_ref().map(return_url),
+            return_url: self.action_token.as_deref().map(return_url),
             payer: None,
             payer_address: self.payer_address,
             valid_until: self.valid_until,
@@ -152,6 +151,11 @@ impl ClaimedRow {
             is_stopped: self.is_stopped,
         })
     }
+}
+
+/// Our URL to which the cardholder returns after a challenge.
+pub fn return_url(action_token: &str) -> String {
+    public_url::of(format_args!("/pay/a/{action_token}/return"))
 }
 
 /// Claims operations. Those that arrive together are claimed in one statement.

@@ -19,7 +19,7 @@ mod unfinished;
 pub use providers::{OperationKind, PROVIDER_TIMEOUT};
 
 pub use breaker::{Breaker, Reference, WhenNotProcessed, admit, breakers, close_breaker, count_not_processed, requeue};
-pub use claim::{Claimed, Claims, payer, read, sending_again};
+pub use claim::{Claimed, Claims, payer, read, return_url, sending_again};
 pub use insert::{NewOperation, insert};
 pub use outcome::{Locked, Outcome, Retry, finish, leave_unknown, lock, lock_charge};
 pub use refunds::{another_refund_is_unknown, next_refund};

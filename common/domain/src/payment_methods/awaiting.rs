@@ -1,34 +1,13 @@
 //! Cards that are saved with a payment: such a card becomes active only with the approval of that payment. Until then it
-//! is `processing`, so nobody else charges, lists or detaches it, and its customer is not deleted.
+//! is `processing`, so nobody else charges, lists or detaches it, and its customer is not deleted. If the payment ends
+//! otherwise, a trigger makes the card `failed`, whatever statement and release writes that.
 
 use sqlx::PgConnection;
 
 use super::{PaymentMethod, select_payment_methods};
 use foundation::error::Result;
-use foundation::id::{AccountId, OperationId, PaymentId, PaymentMethodId};
+use foundation::id::{AccountId, PaymentId, PaymentMethodId};
 use providers::Card;
-
-/// Makes a card that this transaction has inserted await a payment. `charge` is the id of the operation that will charge
-/// it.
-///
-/// # Errors
-/// Database errors only.
-pub async fn await_charge(
-    tx: &mut PgConnection,
-    id: PaymentMethodId,
-    payment: PaymentId,
-    charge: OperationId,
-) -> Result<()> {
-    sqlx::query!(
-        "UPDATE payment_methods SET saved_for_payment_id = $2, awaits_operation_id = $3 WHERE id = $1",
-        id.uuid(),
-        payment.uuid(),
-        charge.uuid(),
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
-}
 
 /// Returns the card that awaits a payment.
 ///
@@ -69,24 +48,9 @@ pub async fn store_awaiting(tx: &mut PgConnection, id: PaymentMethodId, provider
 /// Database errors only.
 pub async fn accept(tx: &mut PgConnection, id: PaymentMethodId) -> Result<bool> {
     let updated = sqlx::query!(
-        "UPDATE payment_methods SET status = 'active', awaits_operation_id = NULL
+        "UPDATE payment_methods SET status = 'active', awaits_operation_id = NULL, awaits_action_token = NULL
          WHERE id = $1 AND awaits_operation_id IS NOT NULL",
         id.uuid(),
     );
     Ok(updated.execute(tx).await?.rows_affected() == 1)
-}
-
-/// Gives up a card whose payment has ended without an approval in full.
-///
-/// # Errors
-/// Database errors only.
-pub async fn discard(tx: &mut PgConnection, id: PaymentMethodId) -> Result<()> {
-    sqlx::query!(
-        "UPDATE payment_methods SET status = 'failed', awaits_operation_id = NULL
-         WHERE id = $1 AND awaits_operation_id IS NOT NULL",
-        id.uuid(),
-    )
-    .execute(tx)
-    .await?;
-    Ok(())
 }

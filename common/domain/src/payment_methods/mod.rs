@@ -6,7 +6,7 @@ mod view;
 
 use sqlx::{PgConnection, PgPool};
 
-pub use awaiting::{accept, await_charge, awaiting, discard, store_awaiting};
+pub use awaiting::{accept, awaiting, store_awaiting};
 pub use view::PaymentMethodView;
 
 use crate::accounts::{Caller, Mode};
@@ -58,6 +58,10 @@ pub struct PaymentMethod {
     /// The operation that charges that payment to the card, with whose approval the card becomes active; it is written
     /// once the card is saved. `None` as soon as the payment has ended.
     pub awaits_operation_id: Option<OperationId>,
+    /// The token in our URL of a challenge of that operation; `None` if its provider requires none.
+    pub awaits_action_token: Option<String>,
+    /// The customer's default card when the payer chose this one for renewals, unless there was none.
+    pub replaces_default_id: Option<PaymentMethodId>,
     /// The provider's token for the card.
     pub provider_ref: Option<String>,
     /// `visa`, `mastercard`, …
@@ -94,6 +98,8 @@ impl PaymentMethod {
             status: Status::Processing,
             saved_for_payment_id: None,
             awaits_operation_id: None,
+            awaits_action_token: None,
+            replaces_default_id: None,
             provider_ref: None,
             brand: None,
             last4: None,
@@ -125,7 +131,7 @@ macro_rules! select_payment_methods {
             PaymentMethod,
             r#"SELECT m.id, m.account_id, a.mode, m.customer_id, m.provider_account_id, m.status, m.provider_ref, m.brand,
                       m.last4, m.exp_month, m.exp_year, m.metadata, m.external_id, m.version, m.created_at,
-                      m.saved_for_payment_id, m.awaits_operation_id,
+                      m.saved_for_payment_id, m.awaits_operation_id, m.awaits_action_token, m.replaces_default_id,
                       (c.default_payment_method_id IS NOT DISTINCT FROM m.id) AS "is_default!"
                FROM payment_methods m JOIN customers c ON c.id = m.customer_id
                     JOIN accounts a ON a.id = m.account_id "# + $rest,
@@ -156,30 +162,50 @@ async fn find_all(db: &mut PgConnection, ids: &[PaymentMethodId]) -> sqlx::Resul
         .await
 }
 
+/// A card that is about to be saved at the provider.
+#[derive(Debug)]
+pub struct NewPaymentMethod<'a> {
+    pub id: PaymentMethodId,
+    pub account_id: AccountId,
+    pub customer_id: CustomerId,
+    pub provider_account_id: ProviderAccountId,
+    pub own: &'a OwnData,
+    pub created_at: Timestamp,
+    /// What is charged to the card then, if a payer's page saves it.
+    pub awaited: Option<&'a AwaitedCharge>,
+}
+
+/// The charge of a payment to a card that is saved first.
+#[derive(Debug)]
+pub struct AwaitedCharge {
+    pub payment: PaymentId,
+    /// The operation that will charge it.
+    pub operation: OperationId,
+    /// The token in our URL of a challenge; `None` if the provider requires none.
+    pub action_token: Option<String>,
+}
+
 /// Inserts a card that is about to be saved at the provider.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn insert_processing(
-    tx: &mut PgConnection,
-    id: PaymentMethodId,
-    account: AccountId,
-    customer: CustomerId,
-    provider_account: ProviderAccountId,
-    own: &OwnData,
-    now: Timestamp,
-) -> Result<()> {
+pub async fn insert_processing(tx: &mut PgConnection, new: &NewPaymentMethod<'_>) -> Result<()> {
+    let awaited = new.awaited;
     sqlx::query!(
         "INSERT INTO payment_methods (id, account_id, customer_id, provider_account_id, status, created_at,
-                metadata, external_id)
-         VALUES ($1, $2, $3, $4, 'processing', $5, $6, $7)",
-        id.uuid(),
-        account.uuid(),
-        customer.uuid(),
-        provider_account.uuid(),
-        now,
-        own.metadata.as_ref() as Option<&Metadata>,
-        own.external_id.as_deref(),
+                metadata, external_id, saved_for_payment_id, awaits_operation_id, awaits_action_token, replaces_default_id)
+         VALUES ($1, $2, $3, $4, 'processing', $5, $6, $7, $8, $9, $10,
+                (SELECT default_payment_method_id FROM customers WHERE account_id = $2 AND id = $3 AND $8::uuid IS NOT NULL))",
+        new.id.uuid(),
+        new.account_id.uuid(),
+        new.customer_id.uuid(),
+        new.provider_account_id.uuid(),
+        new.created_at,
+        new.own.metadata.as_ref() as Option<&Metadata>,
+        new.own.external_id.as_deref(),
+        awaited.map(|charge| charge.payment.uuid()),
+        awaited.map(|charge| charge.operation.uuid()),
+        awaited.and_then(|charge| charge.action_token.as_deref()),
     )
     .execute(tx)
     .await?;

@@ -19,10 +19,9 @@ pub struct Intent {
     pub payment: Payment,
     /// The merchant's URL to which the cardholder returns after a challenge.
     pub return_url: Option<String>,
-    /// The operation that charges it or, without a `source`, the one that saves its card.
+    /// The operation of the first step.
     pub operation: OperationId,
-    /// `None` if the card must be saved first, which the caller begins: the charge follows.
-    pub source: Option<Source>,
+    pub first_step: FirstStep,
     /// The token in our URL of a challenge; `None` if the provider requires none.
     pub action_token: Option<String>,
     pub origin: Origin,
@@ -30,9 +29,34 @@ pub struct Intent {
     pub key: Option<IdempotencyKey>,
 }
 
+/// What a payment begins with.
+#[derive(Debug)]
+pub enum FirstStep {
+    /// The payment is charged.
+    Charge(Source),
+    /// Its card is saved, which the caller begins; the charge follows.
+    SaveCard(CardToSave),
+}
+
+/// A card that is saved before it is charged.
+#[derive(Debug)]
+pub struct CardToSave {
+    pub id: PaymentMethodId,
+    pub customer: CustomerId,
+    pub token: Source,
+}
+
 impl Intent {
     const fn kind(&self) -> OperationKind {
         if self.payment.capture { OperationKind::Sale } else { OperationKind::Authorize }
+    }
+
+    /// What is charged at once.
+    const fn charged(&self) -> Option<&Source> {
+        match &self.first_step {
+            FirstStep::Charge(source) => Some(source),
+            FirstStep::SaveCard(_) => None,
+        }
     }
 }
 
@@ -133,8 +157,8 @@ pub async fn insert_intents(db: &mut PgConnection, intents: &[Intent]) -> sqlx::
         &column(intents, |intent| intent.operation.uuid()),
         &column(intents, Intent::kind) as &[OperationKind],
         &column(intents, |intent| intent.operation.to_string()),
-        &column(intents, |intent| intent.source.as_ref().and_then(Source::token)) as _,
-        &column(intents, |intent| intent.source.as_ref().and_then(Source::card)) as _,
+        &column(intents, |intent| intent.charged().and_then(Source::token)) as _,
+        &column(intents, |intent| intent.charged().and_then(Source::card)) as _,
         &column(intents, |intent| intent.origin.reply_to.as_deref()) as _,
         &column(intents, |intent| intent.origin.request_id.as_deref()) as _,
         &column(intents, |intent| intent.payment.invoice_id.map(InvoiceId::uuid)) as _,

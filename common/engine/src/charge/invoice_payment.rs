@@ -49,9 +49,8 @@ pub async fn charge_for_invoice(
         false => None,
     };
     let mut subscription = subscriptions::lock_producer(tx, &owed).await?;
-    let mut is_accepted = false;
     if in_full && let (Some(card), Some(customer), Some(subscription)) = (&card, &customer, &mut subscription) {
-        is_accepted = renewal_card::accept(tx, card, charged.id, customer, subscription, now).await?;
+        renewal_card::accept(tx, card, charged.id, customer, subscription, now).await?;
     }
     let mut invoice = invoices::lock(tx, account, invoice).await?;
     let mut payment = payments::lock(tx, account, charged.id).await?;
@@ -64,9 +63,6 @@ pub async fn charge_for_invoice(
     }
     apply_response(&mut payment, claimed, response, now)?;
     finish_payment(tx, claimed, &payment, response, now).await?;
-    if let Some(card) = card.as_ref().filter(|_| !is_accepted) {
-        payment_methods::discard(tx, card.id).await?;
-    }
     match recorded_failure(response, &payment, &invoice) {
         Some(Failure::WITHDRAWN) => {
             attempt_stopped(tx, account, payment.id).await?;

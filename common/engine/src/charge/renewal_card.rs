@@ -2,57 +2,62 @@
 //! then charged to it, with the payer present. With the approval in full the card becomes active and the customer's
 //! default card; a card whose payment was not approved is never charged again.
 
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgPool};
 
-use crate::charge::intents::Intent;
+use crate::charge::intents::{CardToSave, Intent};
 use crate::charge::save_card::make_default;
 use crate::charge::stale::unexpected_response;
 use domain::accounts::Mode;
-use domain::checkout;
 use domain::customers::Customer;
 use domain::events::{self, EventType};
 use domain::operations::{self, Claimed, NewOperation, OperationKind, Origin, Subject};
-use domain::payment_methods::{self, PaymentMethod, PaymentMethodView};
+use domain::payment_methods::{self, AwaitedCharge, NewPaymentMethod, PaymentMethod, PaymentMethodView};
 use domain::payments::{self, Payment};
 use domain::subscriptions::{self, Status, Subscription};
 use foundation::db::Tx;
 use foundation::error::Result;
-use foundation::id::{CustomerId, OperationId, PaymentId, PaymentMethodId};
+use foundation::id::{OperationId, PaymentId};
 use foundation::money::Money;
 use foundation::own_data::OwnData;
 use foundation::queues;
 use foundation::time::Timestamp;
-use providers::{Card, Source};
+use providers::{Action, Card, Request, Source};
 
-/// Writes the intent of saving the card that a payment will charge. The intent of the payment, which has no source, is
-/// written.
+/// Writes the intent of saving the card that a payment will charge. The intent of the payment is written.
 ///
 /// # Errors
 /// Database errors; a violation of `payment_methods_customer` if the customer is deleted.
-pub async fn begin_saving(
-    tx: &mut PgConnection,
-    intent: &Intent,
-    card: PaymentMethodId,
-    customer: CustomerId,
-    token: &Source,
-) -> Result<()> {
+pub async fn begin_saving(tx: &mut PgConnection, intent: &Intent, card: &CardToSave) -> Result<()> {
     let Payment { id, account_id, provider_account_id, created_at, .. } = intent.payment;
+    // Fixed here and not when the card is saved: if that is repeated after a restore, the charge is the same request at
+    // the provider.
+    let awaited = AwaitedCharge {
+        payment: id,
+        operation: OperationId::new(created_at),
+        action_token: intent.action_token.clone(),
+    };
     let own = OwnData::default();
-    payment_methods::insert_processing(tx, card, account_id, customer, provider_account_id, &own, created_at).await?;
-    // Allocated here and not when the card is saved: if that is repeated after a restore, the charge has the same
-    // reference at the provider.
-    payment_methods::await_charge(tx, card, id, OperationId::new(created_at)).await?;
+    let processing = NewPaymentMethod {
+        id: card.id,
+        account_id,
+        customer_id: card.customer,
+        provider_account_id,
+        own: &own,
+        created_at,
+        awaited: Some(&awaited),
+    };
+    payment_methods::insert_processing(tx, &processing).await?;
     operations::insert(
         tx,
         &[NewOperation {
             id: intent.operation,
             account_id,
             provider_account_id,
-            subject: Subject::PaymentMethod(card),
+            subject: Subject::PaymentMethod(card.id),
             refund_id: None,
             kind: OperationKind::StoreCard,
             money: None,
-            source: Some(token),
+            source: Some(&card.token),
             target_ref: None,
             action_token: None,
             by_system: false,
@@ -79,7 +84,6 @@ pub async fn charge(
         .awaits_operation_id
         .ok_or_else(|| unexpected_response(claimed, "card of a payment that has already ended"))?;
     payment_methods::store_awaiting(tx, card.id, provider_ref, details).await?;
-    let action_token = claimed.provider.may_challenge().then(checkout::action_token);
     operations::insert(
         tx,
         &[NewOperation {
@@ -89,10 +93,10 @@ pub async fn charge(
             subject: Subject::Payment(payment.id),
             refund_id: None,
             kind: OperationKind::Sale,
-            money: Some(Money { minor: payment.amount_requested, currency: payment.currency }),
+            money: Some(requested(payment)),
             source: Some(&Source::Card(provider_ref.to_owned())),
             target_ref: None,
-            action_token: action_token.as_deref(),
+            action_token: card.awaits_action_token.as_deref(),
             by_system: false,
             background: false,
             // The request that saved the card still waits for the payment.
@@ -104,9 +108,35 @@ pub async fn charge(
     Ok(())
 }
 
+/// Returns the request that will charge a payment to the card which this operation saves; `None` if no payment awaits it.
+/// It may have been sent already, in the interval that a restore lost.
+///
+/// # Errors
+/// Database errors only.
+pub async fn awaited_charge(db: &PgPool, claimed: &Claimed) -> Result<Option<Request>> {
+    let (Subject::PaymentMethod(card), Some(payment), Action::StoreCard { token }) =
+        (claimed.subject, claimed.saved_for_payment_id, &claimed.request.action)
+    else {
+        return Ok(None);
+    };
+    let card = payment_methods::retrieve_from(db, claimed.account_id, card).await?;
+    let Some(operation) = card.awaits_operation_id else { return Ok(None) };
+    let payment = payments::retrieve(db, claimed.account_id, payment).await?;
+    let source = Source::Token(token.clone());
+    Ok(Some(Request {
+        reference: operation.to_string(),
+        action: Action::Charge { source, money: requested(&payment), capture: true },
+        return_url: card.awaits_action_token.as_deref().map(operations::return_url),
+        ..claimed.request.clone()
+    }))
+}
+
+fn requested(payment: &Payment) -> Money {
+    Money { minor: payment.amount_requested, currency: payment.currency }
+}
+
 /// Makes the card of a payment that is approved in full active, the customer's default card, and the card of the
-/// subscription if that names one. Returns `false` and changes nothing if the subscription is cancelled, or the payment has
-/// ended.
+/// subscription if that names one. Changes nothing if the subscription is cancelled, or the payment has ended.
 ///
 /// The customer and the subscription are locked, and the invoice is not yet: it may be one of those that wait for a card.
 /// The payment ends only while its subscription is locked, so it is read again.
@@ -120,19 +150,28 @@ pub async fn accept(
     customer: &Customer,
     subscription: &mut Subscription,
     now: Timestamp,
-) -> Result<bool> {
+) -> Result<()> {
     let current = payments::find(&mut **tx, card.account_id, payment).await?;
     let is_wanted =
         subscription.status != Status::Cancelled && current.is_some_and(|payment| payment.status.is_under_way());
     if !is_wanted || !payment_methods::accept(tx, card.id).await? {
-        return Ok(false);
+        return Ok(());
     }
-    make_default(tx, customer, card.account_id, card.id, now).await?;
+    if !another_was_chosen(card, customer) {
+        make_default(tx, customer, card.account_id, card.id, now).await?;
+    }
     if subscription.payment_method_id.is_some() {
         subscriptions::set_card(tx, subscription, card.id).await?;
     }
     let saved = payment_methods::retrieve(tx, card.account_id, card.id).await?;
     let (livemode, view) = (saved.mode == Mode::Live, PaymentMethodView::new(&saved));
     events::append(tx, saved.account_id, livemode, EventType::PaymentMethodCreated, &view, now).await?;
-    Ok(true)
+    Ok(())
+}
+
+/// Whether the default card has been replaced since the payer chose this one. A customer's first card becomes the default
+/// card without being chosen.
+fn another_was_chosen(card: &PaymentMethod, customer: &Customer) -> bool {
+    let (before, now) = (card.replaces_default_id, customer.default_payment_method_id);
+    before.is_some() && now.is_some() && now != before
 }

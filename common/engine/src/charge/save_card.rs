@@ -10,7 +10,7 @@ use domain::events::{self, EventType};
 use domain::idempotency::{self, CreationKey, CreationResult, EarlierRequest};
 use domain::invoices;
 use domain::operations::{self, NewOperation, OperationKind, Origin, Subject};
-use domain::payment_methods::{self, PaymentMethod, PaymentMethodView, Status};
+use domain::payment_methods::{self, NewPaymentMethod, PaymentMethod, PaymentMethodView, Status};
 use foundation::crypto::KeyRing;
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
@@ -77,16 +77,16 @@ async fn write(
     }
     customers::lock(&mut tx, caller.account_id, new.customer_id).await?;
     let spent = checkout::spend(&mut tx, caller, &new.payment_token, encryption).await?;
-    payment_methods::insert_processing(
-        &mut tx,
-        card,
-        caller.account_id,
-        new.customer_id,
-        spent.provider_account_id,
-        &new.own,
-        now,
-    )
-    .await?;
+    let processing = NewPaymentMethod {
+        id: card,
+        account_id: caller.account_id,
+        customer_id: new.customer_id,
+        provider_account_id: spent.provider_account_id,
+        own: &new.own,
+        created_at: now,
+        awaited: None,
+    };
+    payment_methods::insert_processing(&mut tx, &processing).await?;
     operations::insert(
         &mut tx,
         &[NewOperation {

@@ -2,7 +2,7 @@
 //! is pushed or the response is sent.
 
 use crate::ambiguous_commit::AmbiguousCommit;
-use crate::charge::intents::{Intent, Intents, insert_intents};
+use crate::charge::intents::{FirstStep, Intent, Intents, insert_intents};
 use domain::accounts::{self, Caller, Settlement};
 use domain::checkout::{self, SpentToken};
 use domain::customers;
@@ -170,7 +170,7 @@ fn intent(
         payment: Payment::processing(payment, caller.mode, now),
         return_url: request.return_url.clone(),
         operation,
-        source: Some(resolved.source),
+        first_step: FirstStep::Charge(resolved.source),
         action_token: resolved.action_token,
         origin: origin.clone(),
         key: None,

@@ -5,7 +5,6 @@ use crate::charge::counters::{CollectionOutcome, count_collections};
 use crate::charge::finish::end_charge;
 use domain::invoices::{Failure, Invoice, attempts};
 use domain::operations::{self, Locked, State};
-use domain::payment_methods;
 use domain::payments;
 use foundation::db::Tx;
 use foundation::error::{Error, Result};
@@ -34,9 +33,6 @@ pub async fn end_unsent(tx: &mut Tx, invoice: &Invoice, payment: PaymentId, now:
     let response = ProviderResponse::Refused { code, reason: "its invoice is no longer to be charged".to_owned() };
     if !end_charge(tx, id, &payment, &response, now).await? {
         return Err(Error::internal(format!("{} could not be ended although it is locked", payment.id)));
-    }
-    if let Some(card) = payment_methods::awaiting(tx, account, payment.id).await? {
-        payment_methods::discard(tx, card.id).await?;
     }
     attempt_stopped(tx, account, payment.id).await?;
     Ok(true)

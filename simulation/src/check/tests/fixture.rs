@@ -159,8 +159,9 @@ impl Fixture {
         self.show(paid);
         let (card, payment, status) = (id("pm", 9), id("pay", 9), "active".to_owned());
         let reference = "op_9".to_owned();
+        let (begun_us, accepted_us) = (0, Some(0));
         let page_card =
-            PageCard { card, payment, reference, status, accepted_us: Some(0), stored: 1, charged_again: 0 };
+            PageCard { card, payment, reference, status, begun_us, accepted_us, stored: 1, charged_again: 0 };
         self.books.page_cards.push(page_card);
     }
 

@@ -131,10 +131,14 @@ fn the_card_that_paid_is_the_default_until_another_is_chosen() {
     assert!(is_reported(&|_| {}));
     assert!(!is_reported(&|fixture| choose(fixture, 200)));
     assert!(is_reported(&|fixture| choose(fixture, 409)));
-    // Before the payment.
-    assert!(is_reported(&|fixture| {
+    // While the payment is under way, and before.
+    assert!(!is_reported(&|fixture| {
         choose(fixture, 200);
         fixture.books.page_cards[0].accepted_us = Some(i64::MAX);
+    }));
+    assert!(is_reported(&|fixture| {
+        choose(fixture, 200);
+        fixture.books.page_cards[0].begun_us = i64::MAX;
     }));
     assert!(!is_reported(&|fixture| {
         choose(fixture, 200);

@@ -4,9 +4,11 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use testkit::Cluster;
 use testkit::stripe::{CardBehavior, Stripe};
+use uuid::Uuid;
 
 use super::Shop;
-use crate::support::{created, eventually, id};
+use crate::subscriptions::{plan, subscription_body};
+use crate::support::{Payer, created, eventually, id, ok};
 
 /// A double and a cluster of their own, because a fault concerns all accounts.
 async fn with_faults() -> Result<(Stripe, Cluster)> {
@@ -125,5 +127,35 @@ async fn after_23_hours_a_charge_that_is_not_found_waits_for_a_person() -> Resul
     assert_eq!(review["operations"][0]["payment"], json!(payment), "{review}");
     created(&shop.pay(CardBehavior::Approve, 50, json!({})).await?);
     id(&shop.intent(50)?).context("the account goes on")?;
+    Ok(())
+}
+
+/// If a restore loses that the card was saved and charged, the charge is repeated: Stripe refuses another one under its key.
+#[tokio::test]
+async fn the_charge_of_a_card_that_is_saved_first_is_fixed_before() -> Result<()> {
+    let (stripe, cluster) = with_faults().await?;
+    let shop = Shop::new(&stripe, &cluster).await?;
+    let (merchant, books) = (&shop.merchant, &shop.merchant.books);
+    let body = subscription_body(&merchant.customer().await?, &plan(merchant, "month").await?);
+    let subscription = merchant.api.post("/v1/subscriptions", body).await?;
+    let invoice = created(&subscription)["latestInvoiceId"].as_str().context("an invoice")?.to_owned();
+    let invoice = ok(&merchant.api.get(&format!("/v1/invoices/{invoice}")).await?).clone();
+    let payer = Payer::for_object(&invoice, &cluster.api_url(0))?;
+    stripe.hold(true);
+    let saving = async {
+        stripe.holds_a_request().await;
+        let awaited = "SELECT awaits_operation_id, awaits_action_token FROM payment_methods
+                       WHERE account_id = $1 AND awaits_operation_id IS NOT NULL";
+        let awaited: (Uuid, String) = sqlx::query_as(awaited).bind(books.account).fetch_one(&books.db).await?;
+        stripe.hold(false);
+        anyhow::Ok(awaited)
+    };
+    let form = format!("token={}&renewals=1", stripe.token(&shop.keys, CardBehavior::Approve));
+    let (response, (charge, action_token)) = tokio::try_join!(payer.send(&form), saving)?;
+    payer.follow(&response).await?.assert_shows(200, &["Paid on"]);
+    let sent = sqlx::query_scalar("SELECT action_token FROM operations WHERE id = $1").bind(charge);
+    let sent: String = sent.fetch_one(&books.db).await?;
+    assert_eq!(sent, action_token);
+    assert_eq!(shop.records(), "2900 succeeded");
     Ok(())
 }

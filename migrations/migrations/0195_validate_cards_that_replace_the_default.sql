@@ -1,0 +1,1 @@
+ALTER TABLE payment_methods VALIDATE CONSTRAINT payment_methods_replaces_default;
