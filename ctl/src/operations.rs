@@ -288,6 +288,7 @@ pub(crate) fn operation(row: &OperationRow) -> Output {
         ("payment_method", json!(row.payment_method_id)),
         ("refund", json!(row.refund_id)),
         ("charge", json!(row.target_ref)),
+        ("awaited_charge", json!(row.awaits_operation_id)),
         ("requested_by", json!(row.requested_by)),
         ("request_id", json!(row.request_id)),
         ("handed_out", json!(row.pushes)),

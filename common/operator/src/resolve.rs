@@ -104,7 +104,7 @@ pub async fn resolve(
     let stops_asking = !require_resolvable(&operation, options.stop_asking)?;
     let response = to_response(&operation, resolution)?;
     require_unused_ref(db, &operation, resolution).await?;
-    let comparison = at_provider::compare(providers, &claimed, &operation, resolution, options.unverified).await?;
+    let comparison = at_provider::compare(db, providers, &claimed, &operation, resolution, options.unverified).await?;
     let mut act = AuditedTx::begin(db, actor).await?;
     let (recorded, ended) =
         record_outcome_in(&mut act, &claimed, None, &response, clock).await.map_err(map_duplicate_ref)?;

@@ -4,14 +4,17 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqlx::PgPool;
 
 use super::Resolution;
 use domain::operations::admin::OperationRow;
 use domain::operations::{Claimed, OperationKind, PROVIDER_TIMEOUT};
+use engine::charge::renewal_card;
 use foundation::error::{Error, Result};
 use foundation::money::{Currency, Money};
 use providers::{
-    Action, Booked, BookedKind, BookedState, Found, Provider, ProviderError, ProviderResponse, Providers, RecoveryClass,
+    Action, Booked, BookedKind, BookedState, Found, Provider, ProviderError, ProviderResponse, Providers,
+    RecoveryClass, Request,
 };
 
 /// The provider's report may take several requests.
@@ -32,18 +35,22 @@ pub struct Comparison {
 ///
 /// # Errors
 /// [`Error::Invalid`] naming `provider-ref` if the provider has no such transaction, or a different one;
-/// [`Error::Conflict`], unless `unverified`, if "no effect" is entered and the provider has executed it, or if the
-/// provider cannot be queried.
+/// [`Error::Conflict`], unless `unverified`, if "no effect" is entered and the provider has executed it or the charge that
+/// follows it, or if the provider cannot be queried; database errors.
 pub(super) async fn compare(
+    db: &PgPool,
     providers: &Providers,
     claimed: &Claimed,
     operation: &OperationRow,
     resolution: &Resolution,
     unverified: bool,
 ) -> Result<Comparison> {
-    let requested = requested(claimed, operation);
-    let response = match provider(providers, claimed).await {
-        Ok(provider) => query_provider(provider, claimed, resolution).await,
+    let awaited = renewal_card::awaited_charge(db, claimed).await?;
+    let requested = requested(claimed, operation, awaited.as_ref());
+    // The class of the charge decides, if there is one: a card can be saved again in any.
+    let kind = awaited.as_ref().map_or(claimed.kind, |_| OperationKind::Sale);
+    let response = match provider(providers, claimed, kind).await {
+        Ok(provider) => query_provider(provider, claimed, awaited, resolution).await,
         Err(why) => Err(why),
     };
     let record = match response {
@@ -71,7 +78,7 @@ pub(super) async fn compare(
             let differ = differences.join(", ");
             Err(Error::invalid("provider-ref", format!("the provider's record differs: {differ}; {}", both())))
         }
-        ProviderRecord::ByReference(found) => match contradiction(&found) {
+        ProviderRecord::ByReference(found, what) => match contradiction(&found, what) {
             None => Ok(Comparison { requested, at_provider, unverified: None }),
             Some(why) if unverified => Ok(Comparison { requested, at_provider, unverified: Some(why.to_owned()) }),
             Some(why) => Err(Error::conflict(format!("{why}; {}; to enter it anyway, add --unverified", both()))),
@@ -83,14 +90,22 @@ pub(super) async fn compare(
 enum ProviderRecord {
     /// The transaction with the entered provider reference.
     ByProviderRef(Option<Booked>),
-    /// The look-up of our reference, if no provider reference was entered.
-    ByReference(Found),
+    /// The look-up of one of our references, if no provider reference was entered.
+    ByReference(Found, Reference),
+}
+
+/// What has the reference that was looked up.
+#[derive(Clone, Copy)]
+enum Reference {
+    Operation,
+    /// The charge that follows once the card is saved.
+    AwaitedCharge,
 }
 
 impl ProviderRecord {
     fn to_json(&self) -> Value {
         match self {
-            Self::ByProviderRef(None) | Self::ByReference(Found::Nothing) => Value::Null,
+            Self::ByProviderRef(None) | Self::ByReference(Found::Nothing, _) => Value::Null,
             Self::ByProviderRef(Some(booked)) => json!({
                 "kind": booked.kind.name(),
                 "state": booked.state.name(),
@@ -99,8 +114,8 @@ impl ProviderRecord {
                 "reference": booked.reference,
                 "charge": booked.charge,
             }),
-            Self::ByReference(Found::Pending) => json!({"state": BookedState::Pending.name()}),
-            Self::ByReference(Found::Response(response)) => match response {
+            Self::ByReference(Found::Pending, _) => json!({"state": BookedState::Pending.name()}),
+            Self::ByReference(Found::Response(response), _) => match response {
                 ProviderResponse::Charged { provider_ref, amount, .. } => {
                     json!({"state": BookedState::Approved.name(), "provider_ref": provider_ref, "amount": amount})
                 }
@@ -120,13 +135,14 @@ impl ProviderRecord {
     }
 }
 
-fn requested(claimed: &Claimed, operation: &OperationRow) -> Value {
+fn requested(claimed: &Claimed, operation: &OperationRow, awaited: Option<&Request>) -> Value {
     json!({
         "kind": operation.kind.name(),
         "amount": operation.amount,
         "currency": operation.currency.map(Currency::code),
         "reference": operation.reference,
         "charge": charge(claimed),
+        "awaited_charge": awaited.map(|charge| &charge.reference),
     })
 }
 
@@ -139,9 +155,13 @@ fn charge(claimed: &Claimed) -> Option<&str> {
 }
 
 /// Returns the provider, or why it cannot be queried.
-async fn provider<'a>(providers: &'a Providers, claimed: &Claimed) -> std::result::Result<&'a dyn Provider, String> {
+async fn provider<'a>(
+    providers: &'a Providers,
+    claimed: &Claimed,
+    kind: OperationKind,
+) -> std::result::Result<&'a dyn Provider, String> {
     let provider = providers.get(claimed.provider).ok_or("CARD_GATEWAY_URL is not set")?;
-    match with_timeout(provider.recovery(claimed.provider_account_id, claimed.kind)).await? {
+    match with_timeout(provider.recovery(claimed.provider_account_id, kind)).await? {
         RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) | RecoveryClass::Lookup => Ok(provider),
         RecoveryClass::Neither => Err("its recovery class is C".to_owned()),
     }
@@ -151,6 +171,7 @@ async fn provider<'a>(providers: &'a Providers, claimed: &Claimed) -> std::resul
 async fn query_provider(
     provider: &dyn Provider,
     claimed: &Claimed,
+    awaited: Option<Request>,
     resolution: &Resolution,
 ) -> std::result::Result<ProviderRecord, String> {
     match resolution {
@@ -160,7 +181,14 @@ async fn query_provider(
                 .map(ProviderRecord::ByProviderRef)
         }
         Resolution::Declined { .. } | Resolution::Failed { .. } => {
-            with_timeout(provider.look_up(claimed.request.clone())).await.map(ProviderRecord::ByReference)
+            if let Some(charge) = awaited {
+                let found = with_timeout(provider.look_up(charge)).await?;
+                if contradiction(&found, Reference::AwaitedCharge).is_some() {
+                    return Ok(ProviderRecord::ByReference(found, Reference::AwaitedCharge));
+                }
+            }
+            let found = with_timeout(provider.look_up(claimed.request.clone())).await?;
+            Ok(ProviderRecord::ByReference(found, Reference::Operation))
         }
     }
 }
@@ -212,17 +240,21 @@ fn differences(claimed: &Claimed, operation: &OperationRow, resolution: &Resolut
 }
 
 /// Returns why "no effect" contradicts the provider's record.
-fn contradiction(found: &Found) -> Option<&'static str> {
+fn contradiction(found: &Found, what: Reference) -> Option<&'static str> {
+    let (executed, not_finished) = match what {
+        Reference::Operation => ("the provider has executed it", "the provider has not finished it"),
+        Reference::AwaitedCharge => {
+            ("the provider has charged its payment", "the provider has not finished the charge of its payment")
+        }
+    };
     match found {
         Found::Response(
             ProviderResponse::Charged { .. }
             | ProviderResponse::Mismatched { .. }
             | ProviderResponse::Done { .. }
             | ProviderResponse::Stored { .. },
-        ) => Some("the provider has executed it"),
-        Found::Response(ProviderResponse::Challenged { .. }) | Found::Pending => {
-            Some("the provider has not finished it")
-        }
+        ) => Some(executed),
+        Found::Response(ProviderResponse::Challenged { .. }) | Found::Pending => Some(not_finished),
         Found::Response(ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. }) | Found::Nothing => None,
     }
 }
