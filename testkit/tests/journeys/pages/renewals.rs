@@ -9,7 +9,8 @@ use uuid::Uuid;
 use super::{current, invoice, ledgers, link, wait_for_status};
 use crate::subscriptions::{plan, subscription_body};
 use crate::support::{
-    Merchant, Payer, api_id, cluster, conflict, created, eventually, id, merchant, ok, redirect_payment_id, uuid, with,
+    Browser, Merchant, Payer, api_id, cluster, conflict, created, eventually, id, merchant, ok, redirect_payment_id,
+    uuid, with,
 };
 
 const OFFER: &str = "name=\"renewals\"";
@@ -210,7 +211,7 @@ async fn nothing_is_charged_if_the_card_cannot_be_saved() -> Result<()> {
 async fn pressing_twice_saves_one_card_and_charges_it_once() -> Result<()> {
     let merchant = merchant().await?;
     let made = declined(&merchant, false).await?;
-    merchant.mock(cluster().await?, &["--latency-ms", "1000"]).await?;
+    let held = merchant.hold_responses(cluster().await?).await?;
     let form = "token=tok_ok&renewals=1";
     let again = async {
         eventually("the payment", async || {
@@ -222,7 +223,9 @@ async fn pressing_twice_saves_one_card_and_charges_it_once() -> Result<()> {
         let void = format!("/v1/invoices/{}/void", id(&made.invoice)?);
         conflict(&merchant.api.send(Method::POST, &void, None).await?);
         made.payer.open().await?.assert_shows(200, &["being processed"]);
-        made.payer.send(form).await
+        let second = made.payer.send(form).await?;
+        held.release().await?;
+        anyhow::Ok(second)
     };
     let (first, second) = tokio::try_join!(made.payer.send(form), again)?;
     assert!(redirect_payment_id(&first).is_some());
@@ -237,13 +240,18 @@ async fn pressing_twice_saves_one_card_and_charges_it_once() -> Result<()> {
 async fn an_advance_waits_for_the_charge_of_a_card_that_is_being_saved() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let made = declined(&merchant, false).await?;
-    // The first advance creates the clock, which takes a while.
+    // The first advance creates the clock.
     merchant.advance("30 seconds").await?;
-    merchant.mock(cluster, &["--latency-ms", "1500"]).await?;
+    let held = merchant.hold_responses(cluster).await?;
     let advance = async {
         let (payment, _, charge) = saving(&merchant).await?;
         assert_eq!(charge_of(&merchant, &payment).await?, None);
-        merchant.advance("1 minute").await?;
+        let release = async {
+            let is_pending = async || Ok((merchant.clock().await?["pending"] == true).then_some(()));
+            eventually("a pending advance", is_pending).await?;
+            held.release().await
+        };
+        tokio::try_join!(merchant.advance("1 minute"), release)?;
         assert_eq!(current(&merchant, &made.invoice).await?["status"], "paid");
         // Had the card been saved again after a restore, the charge would have had the same reference.
         assert_eq!(charge_of(&merchant, &payment).await?, Some(charge));
@@ -259,7 +267,7 @@ async fn an_operator_can_end_a_payment_whose_card_is_being_saved() -> Result<()>
     let made = declined(&merchant, false).await?;
     merchant.mock(cluster, &["--lose-answer", "100"]).await?;
     let review = async {
-        let (payment, operation, _) = saving(&merchant).await?;
+        let (payment, operation, charge) = saving(&merchant).await?;
         let verdict = cluster.ctl(&["payments", "why", &payment]).await?["verdict"].to_string();
         assert!(verdict.contains("The card is being saved; the charge follows."), "{verdict}");
         assert!(verdict.contains(&operation), "{verdict}");
@@ -271,9 +279,21 @@ async fn an_operator_can_end_a_payment_whose_card_is_being_saved() -> Result<()>
         .await?;
         let backdate = "UPDATE operations SET last_sent_at = last_sent_at - interval '1 minute' WHERE id = $1";
         sqlx::query(backdate).bind(uuid(&operation)?).execute(&merchant.books.db).await?;
-        let resolve =
-            ["operations", "resolve", &operation, "--unverified", "--outcome", "failed", "--reason", "a test"];
-        let done = cluster.ctl(&resolve).await?;
+        let resolve = ["operations", "resolve", &operation, "--outcome", "failed", "--reason", "a test"];
+        // In the interval that a restore has lost, the card was saved and charged.
+        let reference = api_id("op_", charge);
+        let charged = "INSERT INTO mock.transactions
+                (id, account, kind, reference, approved, amount, currency, nature, occurred_at, created_at, unique_reference)
+            SELECT $2, id, 'sale', $2, true, 2900, 'USD', 'tok_ok', now(), now() - interval '1 day', $2
+            FROM provider_accounts WHERE account_id = $1";
+        sqlx::query(charged).bind(merchant.books.account).bind(&reference).execute(&merchant.books.db).await?;
+        let refused = cluster.ctl_output(&resolve).await?.stderr;
+        assert!(refused.contains("has charged its payment") && refused.contains(&reference), "{refused}");
+        let uncharged = sqlx::query("DELETE FROM mock.transactions WHERE id = $1").bind(&reference);
+        uncharged.execute(&merchant.books.db).await?;
+        let refused = cluster.ctl_output(&resolve).await?.stderr;
+        assert!(refused.contains("has executed it"), "the card is saved: {refused}");
+        let done = cluster.ctl(&[&resolve[..], &["--unverified"]].concat()).await?;
         assert_eq!((&done["changed"], &done["payment"]), (&json!(true), &json!(payment)), "{done}");
         let audit = cluster.ctl(&["audit", "list", "--account", &merchant.account.id]).await?;
         let records = audit["audit"].as_array().context("a list")?;
@@ -292,10 +312,12 @@ async fn a_subscription_cancelled_meanwhile_does_not_keep_the_card() -> Result<(
     let merchant = merchant().await?;
     let made = declined(&merchant, false).await?;
     let before = cards(&merchant, &made.customer).await?;
-    merchant.mock(cluster().await?, &["--latency-ms", "1000"]).await?;
+    let held = merchant.hold_responses(cluster().await?).await?;
     let cancel = async {
         saving(&merchant).await?;
-        merchant.api.send(Method::POST, &format!("{}/cancel", made.path), None).await
+        let cancelled = merchant.api.send(Method::POST, &format!("{}/cancel", made.path), None).await?;
+        held.release().await?;
+        anyhow::Ok(cancelled)
     };
     let (_, cancelled) = tokio::try_join!(made.payer.send("token=tok_ok&renewals=1"), cancel)?;
     assert_eq!(ok(&cancelled)["status"], "cancelled");
@@ -308,12 +330,15 @@ async fn a_subscription_cancelled_meanwhile_does_not_keep_the_card() -> Result<(
 
 #[tokio::test]
 async fn the_late_charge_of_an_ended_payment_does_not_keep_the_card() -> Result<()> {
-    let merchant = merchant().await?;
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
     let made = declined(&merchant, false).await?;
     let before = cards(&merchant, &made.customer).await?;
-    merchant.mock(cluster().await?, &["--latency-ms", "2000"]).await?;
+    merchant.mock(cluster, &["--latency-ms", "1"]).await?;
+    let saved = merchant.hold_responses(cluster).await?;
     let end = async {
-        let (payment, ..) = saving(&merchant).await?;
+        let (payment, _, charge) = saving(&merchant).await?;
+        let charged = merchant.hold_charge(cluster, &api_id("op_", charge)).await?;
+        saved.release().await?;
         let sending = "SELECT count(*) FROM operations WHERE account_id = $1 AND kind = 'sale' AND state = 'sending'";
         eventually("the request of the charge", async || Ok((merchant.books.count(sending).await? == 1).then_some(())))
             .await?;
@@ -325,6 +350,8 @@ async fn the_late_charge_of_an_ended_payment_does_not_keep_the_card() -> Result<
         ] {
             sqlx::query(statement).bind(uuid(&payment)?).execute(&merchant.books.db).await?;
         }
+        assert_eq!(statuses(&merchant, &made.customer).await?, ["active", "failed"]);
+        charged.release().await?;
         let anomalies = "SELECT count(*) FROM charge_anomalies WHERE account_id = $1";
         eventually("the charge to be found unwanted", async || {
             Ok((merchant.books.count(anomalies).await? == 1).then_some(()))
@@ -333,6 +360,43 @@ async fn the_late_charge_of_an_ended_payment_does_not_keep_the_card() -> Result<
     };
     tokio::try_join!(made.payer.send("token=tok_ok&renewals=1"), end)?;
     assert_eq!(cards(&merchant, &made.customer).await?, before);
+    assert_eq!(statuses(&merchant, &made.customer).await?, ["active", "failed"]);
     assert_ne!(current(&merchant, &made.invoice).await?["status"], "paid");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_default_card_that_is_chosen_meanwhile_stays() -> Result<()> {
+    let merchant = merchant().await?;
+    let made = declined(&merchant, false).await?;
+    let other = id(created(&merchant.save_card(&made.customer, "tok_ok").await?))?;
+    let held = merchant.hold_responses(cluster().await?).await?;
+    let choose = async {
+        saving(&merchant).await?;
+        let path = format!("/v1/payment_methods/{other}/default");
+        ok(&merchant.api.post(&path, json!({})).await?);
+        held.release().await
+    };
+    tokio::try_join!(made.payer.send("token=tok_ok&renewals=1"), choose)?;
+    wait_for_status(&merchant, &made.invoice, "paid").await?;
+    assert_eq!(statuses(&merchant, &made.customer).await?, ["active", "active", "active"]);
+    let saved = cards(&merchant, &made.customer).await?;
+    assert_eq!((&saved[0]["id"], &saved[0]["isDefault"]), (&json!(other), &json!(true)), "{saved:?}");
+    Ok(())
+}
+
+/// The account moves to another provider while the payer enters the card.
+#[tokio::test]
+async fn a_card_is_saved_only_if_the_provider_of_its_token_saves_cards() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let made = declined(&merchant, false).await?;
+    let token = Browser::for_account(cluster, &merchant.account)?.token("tok_ok").await?;
+    merchant.mock(cluster, &["--without", "payment_methods.create"]).await?;
+    cluster.ctl(&["accounts", "set", &merchant.account.id, "--provider", "card_gateway"]).await?;
+    let response = made.payer.send(&format!("token={token}&renewals=1")).await?;
+    assert!(redirect_payment_id(&response).is_some());
+    wait_for_status(&merchant, &made.invoice, "paid").await?;
+    assert_eq!(ledgers(&merchant, &made.invoice).await?, ["sale 2900"]);
+    assert_eq!(statuses(&merchant, &made.customer).await?, ["active"], "no card was saved");
     Ok(())
 }

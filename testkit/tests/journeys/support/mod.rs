@@ -4,6 +4,7 @@ mod books;
 mod browser;
 mod clock;
 mod dump;
+mod held;
 mod lists;
 mod load;
 mod merchant;
