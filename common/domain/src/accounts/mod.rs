@@ -35,6 +35,7 @@ use foundation::calendar::TimeZone;
 use foundation::config::{self, ConfigError};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, KeyId, ProviderAccountId};
+use foundation::money::Money;
 use foundation::public_url;
 use foundation::time::Timestamp;
 use providers::ProviderKind;

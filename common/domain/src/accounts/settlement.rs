@@ -11,7 +11,6 @@ use providers::capabilities::Permission;
 /// The provider, currencies and operations of a provider account.
 #[derive(Clone, Debug)]
 pub struct Settlement {
-    pub id: ProviderAccountId,
     pub provider: ProviderKind,
     /// The currencies to which an operator has restricted it; `None` if all that the provider supports.
     pub currencies: Option<Vec<String>>,
@@ -67,7 +66,7 @@ pub(super) fn is_supported(provider: ProviderKind, unsupported: &[String], opera
 pub async fn settlement(db: impl PgExecutor<'_>, account: ProviderAccountId) -> Result<Settlement> {
     Ok(sqlx::query_as!(
         Settlement,
-        "SELECT id, provider, currencies, unsupported FROM provider_accounts WHERE id = $1",
+        "SELECT provider, currencies, unsupported FROM provider_accounts WHERE id = $1",
         account.uuid()
     )
     .fetch_one(db)

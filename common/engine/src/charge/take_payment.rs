@@ -3,7 +3,7 @@
 
 use crate::ambiguous_commit::AmbiguousCommit;
 use crate::charge::intents::{FirstStep, Intent, Intents, insert_intents};
-use domain::accounts::{self, Caller, Settlement};
+use domain::accounts::{self, Caller};
 use domain::checkout::{self, SpentToken};
 use domain::customers;
 use domain::idempotency::IdempotencyKey;
@@ -19,7 +19,7 @@ use foundation::money::Money;
 use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use foundation::{failpoint, rule_enabled};
-use providers::{Card, Source};
+use providers::{Card, ProviderKind, Source};
 
 /// The funding source.
 #[derive(Clone, Debug)]
@@ -122,7 +122,7 @@ async fn write(
     let resolved = ResolvedSource { customer, ..resolve(&mut tx, caller, &request.source, encryption).await? };
     let settlement = accounts::settlement(&mut *tx, resolved.provider_account_id).await?;
     settlement.require(request.money)?;
-    let intent = intent(caller, request, resolved.challenged_by(&settlement), origin, ids, now);
+    let intent = intent(caller, request, resolved.challenged_by(settlement.provider), origin, ids, now);
     insert_intents(&mut tx, std::slice::from_ref(&intent)).await.map_err(Error::from).map_err(|error| match intent
         .payment
         .customer_id
@@ -212,14 +212,13 @@ async fn resolve_without_transaction(
         PaymentSource::Token(token) => Ok(checkout::test_token(caller, token).map(ResolvedSource::of_token)),
         PaymentSource::PaymentMethod(id) => resolve_card(intents, caller, id).await.map(Some),
     };
-    let settlement = caller.settlement();
     let is_usable = |resolved: &ResolvedSource| {
-        resolved.provider_account_id == settlement.id && settlement.require(request.money).is_ok()
+        resolved.provider_account_id == caller.provider_account_id && caller.require_money(request.money).is_ok()
     };
     match resolved {
         Err(Error::Database(error)) => Err(error.into()),
         Err(_) => Ok(None),
-        Ok(resolved) => Ok(resolved.filter(is_usable).map(|resolved| resolved.challenged_by(&settlement))),
+        Ok(resolved) => Ok(resolved.filter(is_usable).map(|resolved| resolved.challenged_by(caller.provider))),
     }
 }
 
@@ -254,8 +253,8 @@ impl ResolvedSource {
         })
     }
 
-    fn challenged_by(self, settlement: &Settlement) -> Self {
-        Self { action_token: settlement.provider.may_challenge().then(checkout::action_token), ..self }
+    fn challenged_by(self, provider: ProviderKind) -> Self {
+        Self { action_token: provider.may_challenge().then(checkout::action_token), ..self }
     }
 }
 
