@@ -114,13 +114,13 @@ pub async fn charge(
 /// # Errors
 /// Database errors only.
 pub async fn awaited_charge(db: &PgPool, claimed: &Claimed) -> Result<Option<Request>> {
-    let (Subject::PaymentMethod(card), Some(payment), Action::StoreCard { token }) =
-        (claimed.subject, claimed.saved_for_payment_id, &claimed.request.action)
-    else {
+    let (Subject::PaymentMethod(card), Action::StoreCard { token }) = (claimed.subject, &claimed.request.action) else {
         return Ok(None);
     };
     let card = payment_methods::retrieve_from(db, claimed.account_id, card).await?;
-    let Some(operation) = card.awaits_operation_id else { return Ok(None) };
+    let (Some(payment), Some(operation)) = (card.saved_for_payment_id, card.awaits_operation_id) else {
+        return Ok(None);
+    };
     let payment = payments::retrieve(db, claimed.account_id, payment).await?;
     let source = Source::Token(token.clone());
     Ok(Some(Request {
