@@ -11,8 +11,7 @@ use futures_util::future::try_join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::PgPool;
-use testkit::browser::eventually;
-use testkit::{Client, Cluster};
+use testkit::{Client, Cluster, eventually};
 use tools::{Tools, run};
 use ulid::Ulid;
 use uuid::Uuid;
@@ -220,7 +219,7 @@ async fn plan(client: &Client) -> Result<String> {
 async fn failed_deliveries(client: &Client, endpoint: &Value) -> Result<Value> {
     let endpoint = endpoint.as_str().context("an endpoint")?;
     let list = format!("/v1/webhook_deliveries?endpointId={endpoint}&status=failed");
-    eventually(async || {
+    eventually("the failed deliveries", async || {
         let failed = client.get(&list).await?.body;
         let ids: Vec<Value> = failed["data"].as_array().into_iter().flatten().map(|row| row["id"].clone()).collect();
         Ok((ids.len() > 5).then_some(ids.into()))
