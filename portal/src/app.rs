@@ -45,7 +45,7 @@ pub(crate) struct App {
     pub(crate) origin: Arc<str>,
     /// The host of the portal, with its port, as users know it.
     pub(crate) host: Arc<str>,
-    /// Whether the service sends e-mails to customers.
+    /// Whether the service sends e-mails: to customers, and invitations.
     pub(crate) sends_mail: bool,
     limits: RateLimits,
     /// Requests without a session per second of one address; and wrong passwords and codes per minute, with whatever e-mail

@@ -177,10 +177,7 @@ async fn make(
             mails::save_settings(tx, account, &mail_settings(body)?).await?;
             Ok(Made::object(account))
         }
-        Own::Invite => {
-            let (id, token) = users::invite(tx, now, &work.user, string(body, "email"), role(body)?).await?;
-            Ok(Made::object(id).secret(&json!({"link": format!("{}/invitations/{}", app.origin, token.expose())})))
-        }
+        Own::Invite => invite(app, work, body, tx).await,
         Own::RevokeInvitation => {
             users::revoke_invitation(tx, merchant, InvitationId::from_request(id)?).await?;
             Ok(Made::default())
@@ -215,6 +212,16 @@ async fn make(
             Ok(Made::default())
         }
     }
+}
+
+async fn invite(app: &App, work: &Work, body: &Value, tx: &mut Change) -> Result<Made> {
+    let (email, role) = (string(body, "email"), role(body)?);
+    let (id, token) = users::invite(tx, app.clock.now(), &work.user, email, role).await?;
+    let link = Secret::new(format!("{}/invitations/{}", app.origin, token.expose()));
+    if app.sends_mail {
+        mails::write_invitation(tx, app.api.encryption(), work.caller.account_id, id, &link).await?;
+    }
+    Ok(Made::object(id).secret(&json!({"link": link.expose()})))
 }
 
 async fn create_key(app: &App, account: AccountId, body: &Value, tx: &mut Change) -> Result<Made> {

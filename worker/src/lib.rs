@@ -51,7 +51,7 @@ const WAKE_CONCURRENCY: usize = 64;
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a stop waits for running handlers: enough for a provider's timeout and the commit of its outcome.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
-/// Where e-mails to customers are sent.
+/// Where e-mails are sent.
 const MAIL: mail::Variables =
     mail::Variables { server: "SMTP_URL", folder: "MAIL_FOLDER", from: "MAIL_FROM", bounces: "MAIL_BOUNCES" };
 
@@ -104,7 +104,8 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
     };
     let mails = async {
         if let Some(mailer) = mailer {
-            mails::Sender { db: (*work.db).clone(), clock: work.clock.clone(), mailer }.run(&stop).await;
+            let (db, encryption, clock) = ((*work.db).clone(), keys.encryption.clone(), work.clock.clone());
+            mails::Sender { db, encryption, clock, mailer }.run(&stop).await;
         }
     };
     let ((), unfinished, (), ()) = tokio::join!(

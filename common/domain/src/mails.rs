@@ -1,14 +1,17 @@
 //! E-mails to customers: which an account sends, and those that wait. An e-mail is written with the event that it is
-//! about, in one transaction, and names only the event; text and recipient are read when it is sent.
+//! about, in one transaction, and names only the event; text and recipient are read when it is sent. Those of invitations
+//! to the portal are written with the invitation.
 
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 use foundation::country::Country;
+use foundation::crypto::{KeyRing, Place, Secret};
 use foundation::email::is_internet_email;
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, CustomerId, EventId};
+use foundation::id::{AccountId, CustomerId, EventId, InvitationId};
 
 /// The languages of e-mails, by their codes.
 pub const LANGUAGES: [&str; 5] = ["de", "en", "es", "fr", "ja"];
@@ -33,11 +36,13 @@ pub enum Kind {
     Receipt,
     /// A card could not be charged for an invoice.
     CollectionFailed,
+    /// A person was invited to the portal.
+    Invitation,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Invoice, Self::Receipt, Self::CollectionFailed];
+    pub const ALL: [Self; 4] = [Self::Invoice, Self::Receipt, Self::CollectionFailed, Self::Invitation];
 
     /// As stored, and in metrics.
     pub const fn name(self) -> &'static str {
@@ -45,6 +50,7 @@ impl Kind {
             Self::Invoice => "invoice",
             Self::Receipt => "receipt",
             Self::CollectionFailed => "collection_failed",
+            Self::Invitation => "invitation",
         }
     }
 }
@@ -151,14 +157,66 @@ pub async fn resume_receipts(db: &PgPool, account: AccountId, customer: Customer
     Ok(())
 }
 
+/// Where the link of an invitation's e-mail is stored.
+pub fn link_place(account: AccountId, invitation: InvitationId) -> Place {
+    Place::new("mails.link", account, invitation)
+}
+
+/// Writes the e-mail of an invitation, in the transaction of the invitation, which was made in this account. The link is
+/// sealed, and is removed when the e-mail has ended.
+///
+/// # Errors
+/// Database errors only.
+pub async fn write_invitation(
+    tx: &mut PgConnection,
+    encryption: &KeyRing,
+    account: AccountId,
+    invitation: InvitationId,
+    link: &Secret<String>,
+) -> Result<()> {
+    let sealed = encryption.seal(link.expose(), &link_place(account, invitation));
+    sqlx::query!(
+        "INSERT INTO mails (id, account_id, kind, due_at, link) VALUES ($1, $2, 'invitation', clock_timestamp(), $3)",
+        invitation.uuid(),
+        account.uuid(),
+        sealed,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
 /// An e-mail that this process has claimed.
 #[derive(Clone, Debug)]
 pub struct Due {
-    pub event_id: EventId,
+    /// Of the event or the invitation.
+    pub id: Uuid,
     pub account_id: AccountId,
     pub kind: Kind,
     /// Including this one.
     pub attempts: i32,
+    /// The sealed link of an invitation.
+    link: Option<Vec<u8>>,
+}
+
+impl Due {
+    /// The public id of what it is about.
+    pub fn about(&self) -> String {
+        match self.kind {
+            Kind::Invoice | Kind::Receipt | Kind::CollectionFailed => EventId::from_uuid(self.id).to_string(),
+            Kind::Invitation => InvitationId::from_uuid(self.id).to_string(),
+        }
+    }
+
+    /// The link of an invitation.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if it cannot be decrypted.
+    pub fn link(&self, encryption: &KeyRing) -> Result<Secret<String>> {
+        let place = link_place(self.account_id, InvitationId::from_uuid(self.id));
+        let link = self.link.as_deref().and_then(|sealed| encryption.open(sealed, &place));
+        link.ok_or_else(|| Error::internal("the link of an invitation cannot be decrypted"))
+    }
 }
 
 /// Claims due e-mails for two minutes. If that process dies, another one then claims them.
@@ -171,7 +229,7 @@ pub async fn claim(db: &PgPool, limit: i64) -> Result<Vec<Due>> {
         r#"UPDATE mails SET attempts = attempts + 1, reason = NULL, due_at = clock_timestamp() + make_interval(secs => $2)
            WHERE id = ANY (ARRAY (SELECT id FROM mails WHERE due_at <= statement_timestamp()
                ORDER BY due_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
-           RETURNING id AS "event_id: EventId", account_id AS "account_id: AccountId", kind AS "kind: Kind", attempts"#,
+           RETURNING id, account_id AS "account_id: AccountId", kind AS "kind: Kind", attempts, link"#,
         limit,
         CLAIM.as_secs_f64(),
     );
@@ -214,7 +272,7 @@ pub async fn content(db: &PgPool, due: &Due) -> Result<Option<Content>> {
                 ORDER BY number DESC LIMIT 1) AS decline_code,
                coalesce(i.collect_payment_method_id, c.default_payment_method_id) IS NOT NULL AS "has_card!",
                (SELECT count(*) FROM (SELECT FROM mails WHERE account_id = $1 AND outcome = 'sent'
-                AND ended_at > clock_timestamp() - interval '1 day' LIMIT $4) AS sent) >= $4 AS "is_test_limit_reached!",
+                AND kind <> 'invitation' AND ended_at > clock_timestamp() - interval '1 day' LIMIT $4) AS sent) >= $4 AS "is_test_limit_reached!",
                EXISTS (SELECT FROM receipt_refusals WHERE account_id = $1 AND customer_id = c.id) AS "refuses_receipts!",
                e.created_at < clock_timestamp() - make_interval(secs => $3) OR e.id < ANY (ARRAY (
                    SELECT n.id FROM events n WHERE n.account_id = $1 AND n.type = e.type
@@ -226,7 +284,7 @@ pub async fn content(db: &PgPool, due: &Due) -> Result<Option<Content>> {
            LEFT JOIN addresses b ON b.account_id = $1 AND b.id = c.default_billing_address_id
            WHERE e.account_id = $1 AND e.id = $2"#,
         due.account_id.uuid(),
-        due.event_id.uuid(),
+        due.id,
         TIMELY.as_secs_f64(),
         MAX_TEST_MAILS,
     );
@@ -259,9 +317,10 @@ pub async fn record(db: &PgPool, due: &Due, attempted: &Attempted) -> Result<()>
     };
     sqlx::query!(
         "UPDATE mails SET outcome = $3, reason = $4, due_at = clock_timestamp() + make_interval(secs => $5),
-             ended_at = CASE WHEN $3::text IS NOT NULL THEN clock_timestamp() END
+             ended_at = CASE WHEN $3::text IS NOT NULL THEN clock_timestamp() END,
+             link = CASE WHEN $3::text IS NULL THEN link END
          WHERE id = $1 AND attempts = $2 AND outcome IS NULL",
-        due.event_id.uuid(),
+        due.id,
         due.attempts,
         outcome,
         reason,

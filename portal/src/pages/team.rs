@@ -64,7 +64,11 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
             @if open.is_empty() { p.empty { (text("None.")) } }
             @else { (table("Invitations", &["E-mail", "Role", "Created", "Actions"], &invited)) }
             @if work.user.role.may(Area::Settings) {
-                p { (text("An invitation is a link that works once; send it to the person, no e-mail is sent. It lasts")) " " (INVITATION_LIFETIME.as_secs() / 86_400) " " (text("days.")) }
+                p {
+                    @if app.sends_mail { (text("The person gets an e-mail with a link that works once; you see the link too. It lasts")) }
+                    @else { (text("An invitation is a link that works once; send it to the person, no e-mail is sent. It lasts")) }
+                    " " (INVITATION_LIFETIME.as_secs() / 86_400) " " (text("days."))
+                }
                 dl {
                     @for (role, rights) in ROLES { dt { (words(role.name())) } dd { (text(rights)) } }
                 }

@@ -54,6 +54,7 @@ pub(super) fn write(kind: Kind, language: Language, page: &PayPage, content: &Co
         Kind::Invoice => facts.invoice_issued(content.has_card),
         Kind::Receipt => facts.invoice_paid(),
         Kind::CollectionFailed => facts.collection_failed(content.decline_code.as_deref()),
+        Kind::Invitation => Err(Unsent::OutOfDate("it is about no invoice")),
     }
 }
 

@@ -1,15 +1,20 @@
-//! E-mails to customers. Their rows are written with the events, so no request waits for a mail server and no crash
-//! loses an e-mail. A crash between sending and recording sends a second copy with the same `Message-ID`.
+//! E-mails to customers, and invitations to the portal. Their rows are written with the events or the invitations, so no
+//! request waits for a mail server and no crash loses an e-mail. A crash between sending and recording sends a second copy
+//! with the same `Message-ID`.
 
+mod invitation;
 mod letter;
 
 use std::time::Duration;
 
 use domain::accounts::Mode;
 use domain::mails::{self, Attempted, Content, Due, Kind};
+use domain::users;
 use engine::{PageAddress, PageKind, open_page};
 use foundation::clock::Clock;
+use foundation::crypto::KeyRing;
 use foundation::error::Result;
+use foundation::id::InvitationId;
 use futures_util::future::join_all;
 use mail::{Email, Mailer};
 use sqlx::PgPool;
@@ -24,9 +29,10 @@ const HOUR: u64 = 60 * MINUTE;
 /// Seconds after each failed attempt until the next, a little over a day in total.
 const RETRY_DELAYS: [u64; 7] = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR];
 
-/// Sends e-mails to customers.
+/// Sends e-mails.
 pub(crate) struct Sender {
     pub(crate) db: PgPool,
+    pub(crate) encryption: KeyRing,
     pub(crate) clock: Clock,
     pub(crate) mailer: Mailer,
 }
@@ -69,11 +75,11 @@ impl Sender {
             Attempted::NotSent(_) => "not_sent",
             Attempted::NotYet(..) => "not_yet",
             Attempted::Failed(reason, Some(_)) => {
-                tracing::warn!(event = %due.event_id, reason, attempts, "an e-mail was not sent and will be retried");
+                tracing::warn!(about = due.about(), reason, attempts, "an e-mail was not sent and will be retried");
                 "retried"
             }
             Attempted::Failed(reason, None) => {
-                tracing::error!(event = %due.event_id, reason, attempts, "an e-mail could not be sent");
+                tracing::error!(about = due.about(), reason, attempts, "an e-mail could not be sent");
                 "failed"
             }
         };
@@ -84,14 +90,18 @@ impl Sender {
 
     /// Makes an attempt; after a failure the next one follows after `retry`, if there is one.
     async fn attempt(&self, due: &Due, retry: Option<Duration>) -> Attempted {
-        let email = match self.email(due).await {
+        let email = match due.kind {
+            Kind::Invitation => self.invitation(due).await,
+            Kind::Invoice | Kind::Receipt | Kind::CollectionFailed => self.email(due).await,
+        };
+        let email = match email {
             Ok(Ok(email)) => email,
             Ok(Err(Unsent::OutOfDate(reason))) => return Attempted::NotSent(reason),
             Ok(Err(Unsent::NotYet(reason))) => {
                 return retry.map_or(Attempted::NotSent(reason), |wait| Attempted::NotYet(reason, wait));
             }
             Err(error) => {
-                tracing::error!(%error, event = %due.event_id, "the content of an e-mail could not be read");
+                tracing::error!(%error, about = due.about(), "the content of an e-mail could not be read");
                 return Attempted::Failed("its content could not be read".to_owned(), retry);
             }
         };
@@ -101,7 +111,16 @@ impl Sender {
         }
     }
 
-    /// The e-mail, or why there is none.
+    /// The e-mail of an invitation, unless that has ended.
+    async fn invitation(&self, due: &Due) -> Result<Result<Email, Unsent>> {
+        let Some(invitation) = users::open_invitation(&self.db, InvitationId::from_uuid(due.id)).await? else {
+            return Ok(Err(Unsent::OutOfDate("the invitation has ended")));
+        };
+        let link = due.link(&self.encryption)?;
+        Ok(Ok(invitation::write(invitation, &link, due.about(), self.clock.now())))
+    }
+
+    /// The e-mail to a customer, or why there is none.
     async fn email(&self, due: &Due) -> Result<Result<Email, Unsent>> {
         let Some(content) = mails::content(&self.db, due).await? else {
             return Ok(Err(Unsent::OutOfDate("the customer or the event was deleted")));
@@ -119,7 +138,7 @@ impl Sender {
         }
         let language = language(&content);
         Ok(letter::write(due.kind, language, &page, &content).map(|letter| Email {
-            id: due.event_id.to_string(),
+            id: due.about(),
             text: letter.text(language),
             html: Some(letter.html(language)),
             unsubscribe: letter.unsubscribe.map(|(_, url)| url),

@@ -14,7 +14,7 @@ use super::{Role, Session, SignedIn, actions, password, sessions, stored_email, 
 
 /// How long an invitation can be accepted.
 pub const INVITATION_LIFETIME: Duration = Duration::from_secs(7 * 86_400);
-/// Open invitations of a merchant.
+/// Open invitations of a merchant, and those that it makes in a day: each may be sent to an address of its choice.
 const MAX_INVITATIONS: i64 = 100;
 
 /// A user of a merchant.
@@ -56,21 +56,27 @@ pub async fn members(db: &PgPool, merchant: MerchantId) -> Result<Vec<Member>> {
     Ok(rows.fetch_all(db).await?)
 }
 
+/// Invitations that can be accepted. The parameters begin with their lifetime.
+macro_rules! select_open {
+    ($rest:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            Invitation,
+            "SELECT v.id, v.merchant_id, m.name AS merchant, v.email, v.role, v.created_at
+             FROM user_invitations v JOIN users i ON i.id = v.invited_by JOIN merchants m ON m.id = v.merchant_id
+             WHERE v.ended_at IS NULL AND v.created_at > clock_timestamp() - make_interval(secs => $1)
+                 AND i.role = 'owner' AND i.removed_at IS NULL AND " + $rest,
+            INVITATION_LIFETIME.as_secs_f64(),
+            $($arg),*
+        )
+    };
+}
+
 /// The invitations of a merchant that can be accepted, newest first.
 ///
 /// # Errors
 /// Database errors only.
 pub async fn invitations(db: &PgPool, merchant: MerchantId) -> Result<Vec<Invitation>> {
-    let rows = sqlx::query_as!(
-        Invitation,
-        "SELECT v.id, v.merchant_id, m.name AS merchant, v.email, v.role, v.created_at
-         FROM user_invitations v JOIN users i ON i.id = v.invited_by JOIN merchants m ON m.id = v.merchant_id
-         WHERE v.merchant_id = $1 AND v.ended_at IS NULL AND v.created_at > clock_timestamp() - make_interval(secs => $2)
-             AND i.role = 'owner' AND i.removed_at IS NULL
-         ORDER BY v.created_at DESC",
-        merchant.uuid(),
-        INVITATION_LIFETIME.as_secs_f64(),
-    );
+    let rows = select_open!("v.merchant_id = $2 ORDER BY v.created_at DESC", merchant.uuid());
     Ok(rows.fetch_all(db).await?)
 }
 
@@ -104,6 +110,14 @@ pub async fn invite(
     if open.fetch_one(&mut *tx).await? >= MAX_INVITATIONS {
         return Err(Error::conflict(format!("at most {MAX_INVITATIONS} invitations can be open: revoke some")));
     }
+    let of_today = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM user_invitations
+           WHERE id >= ulid_floor((SELECT clock_timestamp()) - interval '1 day') AND merchant_id = $1"#,
+        owner.merchant_id.uuid(),
+    );
+    if of_today.fetch_one(&mut *tx).await? >= MAX_INVITATIONS {
+        return Err(Error::conflict(format!("at most {MAX_INVITATIONS} invitations can be made in a day")));
+    }
     let exists = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM users WHERE email = $1 AND removed_at IS NULL) AS "exists!""#,
         email
@@ -132,15 +146,16 @@ pub async fn invite(
 /// # Errors
 /// Database errors only.
 pub async fn find_invitation(db: &PgPool, token: &str) -> Result<Option<Invitation>> {
-    let row = sqlx::query_as!(
-        Invitation,
-        "SELECT v.id, v.merchant_id, m.name AS merchant, v.email, v.role, v.created_at
-         FROM user_invitations v JOIN users i ON i.id = v.invited_by JOIN merchants m ON m.id = v.merchant_id
-         WHERE v.token_hash = $1 AND v.ended_at IS NULL AND v.created_at > clock_timestamp() - make_interval(secs => $2)
-             AND i.role = 'owner' AND i.removed_at IS NULL",
-        &sha256(token.as_bytes())[..],
-        INVITATION_LIFETIME.as_secs_f64(),
-    );
+    let row = select_open!("v.token_hash = $2", &sha256(token.as_bytes())[..]);
+    Ok(row.fetch_optional(db).await?)
+}
+
+/// The invitation with this id, if it can be accepted.
+///
+/// # Errors
+/// Database errors only.
+pub async fn open_invitation(db: &PgPool, id: InvitationId) -> Result<Option<Invitation>> {
+    let row = select_open!("v.id = $2", id.uuid());
     Ok(row.fetch_optional(db).await?)
 }
 

@@ -1,10 +1,12 @@
 //! The merchant's people, and what protects each of them.
 
 use anyhow::{Context, Result};
+use mail_parser::MessageParser;
+use testkit::{Cluster, ProcessKind};
 use totp_rs::{Builder, Secret};
 
 use super::{Page, Visitor};
-use crate::support::{Merchant, merchant};
+use crate::support::{Merchant, cluster, eventually, merchant};
 
 /// What an authenticator app shows now, or some steps later.
 fn code(secret: &str, steps: u64) -> Result<String> {
@@ -58,6 +60,88 @@ async fn an_invitation_makes_one_user() -> Result<()> {
     for part in ["Team new", "Team accept", "Team revoke"] {
         assert!(log.html.contains(part), "{part} in {}", log.html);
     }
+    Ok(())
+}
+
+/// What came of the e-mail of the merchant's invitation, once it has ended; its link must be gone.
+async fn mailed(merchant: &Merchant) -> Result<String> {
+    let ended = "SELECT outcome || ': ' || coalesce(reason, '') FROM mails
+                 WHERE account_id = $1 AND kind = 'invitation' AND outcome IS NOT NULL AND link IS NULL";
+    eventually("the e-mail has ended", async || {
+        let ended = sqlx::query_scalar::<_, String>(ended).bind(merchant.books.account);
+        Ok(ended.fetch_optional(&merchant.books.db).await?)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_invitation_is_sent_by_email() -> Result<()> {
+    let merchant = merchant().await?;
+    let mut owner = Visitor::signed_in(&merchant, "owner").await?;
+    let bea = email(&merchant, "bea");
+    let page = owner.act("/test/team", "/test/team/new", &[("email", &bea), ("role", "viewer")]).await?;
+    assert!(page.html.contains("gets an e-mail"), "{}", page.html);
+    let link = page.text_after("<dt>Link</dt><dd><code>")?.to_owned();
+    let id = page.html.split('/').find(|part| part.starts_with("uinv_")).context("an id")?;
+    let name = format!("{id}.eml");
+    let mail = eventually("the e-mail", async || Ok(cluster().await?.sent_mail().remove(&name))).await?;
+    let mail = MessageParser::default().parse(&mail).context("a message")?;
+    assert_eq!(mail.to().and_then(|to| to.first()?.address()), Some(bea.as_str()));
+    let text = mail.body_text(0).context("a text")?;
+    assert!(text.contains(&link) && text.contains("invites you as viewer"), "{text}");
+    assert_eq!(mailed(&merchant).await?, "sent: ");
+    let path = link.strip_prefix(&owner.url).context("a link to the portal")?;
+    let visitor = Visitor::new().await?;
+    assert_eq!(visitor.post(path, &visitor.url, &[("password", "a long password")]).await?.status, 303);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_link_of_an_invitation_is_stored_sealed_and_not_sent_after_its_end() -> Result<()> {
+    let mut cluster = Cluster::builder().api(1).portal(1).env("RUST_LOG", "debug").start().await?;
+    let merchant = Merchant::new(&cluster).await?;
+    let user = cluster.portal_user(&merchant.account, "owner").await?;
+    let mut owner = Visitor { url: cluster.portal_url(0), ..Visitor::new().await? };
+    let page = owner.sign_in(&user.email, &user.password).await?;
+    page.cookie().context("a session")?.clone_into(&mut owner.cookie);
+    let form = [("email", &*email(&merchant, "bea")), ("role", "viewer")];
+    let page = owner.act("/test/team", "/test/team/new", &form).await?;
+    let token = page.text_after("<dt>Link</dt><dd><code>")?.rsplit('/').next().context("a token")?.to_owned();
+    let in_clear: (i64, i64) = sqlx::query_as(
+        "SELECT count(*), count(*) FILTER (WHERE position($2 IN m::text) > 0
+             OR position(encode(convert_to($2, 'UTF8'), 'hex') IN m::text) > 0)
+         FROM mails m WHERE account_id = $1 AND link IS NOT NULL",
+    )
+    .bind(merchant.books.account)
+    .bind(&token)
+    .fetch_one(&merchant.books.db)
+    .await?;
+    assert_eq!(in_clear, (1, 0));
+    let revoke = page.html.split("action=\"").find(|part| part.contains("uinv_")).context("a form")?;
+    let revoke = revoke.split('"').next().context("an address")?;
+    assert_eq!(owner.send(revoke, page.nonce(revoke)?, &[]).await?.status, 303);
+    cluster.add(ProcessKind::Worker).await?;
+    assert_eq!(mailed(&merchant).await?, "not_sent: the invitation has ended");
+    assert!(!cluster.sent_mail().values().any(|mail| mail.contains(&token)));
+    for program in ["portal-0.log", "worker-0.log"] {
+        let log = std::fs::read_to_string(cluster.logs().join(program))?;
+        assert!(!log.contains(&token), "{program}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_merchant_makes_100_invitations_a_day() -> Result<()> {
+    let merchant = merchant().await?;
+    let mut owner = Visitor::signed_in(&merchant, "owner").await?;
+    let ended = "INSERT INTO user_invitations (id, merchant_id, email, role, token_hash, invited_by, created_at, ended_at)
+                 SELECT new_ulid(clock_timestamp()), u.merchant_id, 'bea@shop.example', 'viewer',
+                     sha256(gen_random_uuid()::text::bytea), u.id, clock_timestamp(), clock_timestamp()
+                 FROM accounts a JOIN users u ON u.merchant_id = a.merchant_id, generate_series(1, 100) WHERE a.id = $1";
+    sqlx::query(ended).bind(merchant.books.account).execute(&merchant.books.db).await?;
+    let form = [("email", &*email(&merchant, "cy")), ("role", "viewer")];
+    let page = owner.act("/test/team", "/test/team/new", &form).await?;
+    assert!(page.status == 422 && page.html.contains("can be made in a day"), "{}", page.html);
     Ok(())
 }
 

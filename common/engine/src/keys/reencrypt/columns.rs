@@ -5,11 +5,14 @@ use uuid::Uuid;
 
 use domain::accounts::signing_secret_place;
 use domain::idempotency::response_place;
+use domain::mails::link_place;
 use domain::users::totp_place;
 use domain::webhooks::{previous_secret_place, secret_place};
 use foundation::crypto::Place;
 use foundation::error::Result;
-use foundation::id::{AccountId, CreationKeyId, KeyId, MerchantId, ProviderAccountId, UserId, WebhookEndpointId};
+use foundation::id::{
+    AccountId, CreationKeyId, InvitationId, KeyId, MerchantId, ProviderAccountId, UserId, WebhookEndpointId,
+};
 use providers::credentials::place as credentials_place;
 
 /// A ciphertext and the id of its row.
@@ -132,6 +135,8 @@ columns! {
     /// Secrets of second factors.
     Totp = "users"."totp_secret", of UserId, owned by MerchantId = "merchant_id", at totp_place,
         in_use "removed_at IS NULL";
+    /// Links of invitations that are to be sent by e-mail.
+    InvitationLink = "mails"."link", of InvitationId, owned by AccountId = "account_id", at link_place, in_use "true";
 }
 
 /// Returns the secrets that a starting process tests its keys with: the newest and the oldest of each kind in use.
