@@ -323,8 +323,8 @@ async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
     let set = create.settings.detail(Some(&create.name), provider);
     let settings = create.settings.with(Some(create.name), provider);
     let id = accounts::create(&mut **tx, now, create.merchant, mode, &settings).await?;
-    let secret = accounts::issue_secret(&mut tx, peppers, encryption, now, id, None).await?;
-    let publishable = accounts::issue_publishable(&mut tx, peppers, now, id, None).await?;
+    let secret = accounts::issue_secret(&mut tx, peppers, encryption, now, id, (None, None)).await?;
+    let publishable = accounts::issue_publishable(&mut tx, peppers, now, id, (None, None)).await?;
     let detail = json!({"mode": mode, "set": set, "keys": [secret.id, publishable.id]});
     tx.commit(&entry("accounts.create", id, id, detail)).await?;
     Ok(Output::new(vec![

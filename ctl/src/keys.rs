@@ -33,7 +33,7 @@ pub(crate) enum Command {
         #[arg(long)]
         not_moved: bool,
     },
-    /// Issue a replacement for a key, with the same entitlements. The old key expires after a grace period.
+    /// Issue a replacement for a key, with the same name and entitlements. The old key expires after a grace period.
     Rotate {
         /// The key to replace (key_…).
         id: KeyId,
@@ -66,6 +66,9 @@ pub(crate) struct Create {
     /// A permission of the key, such as payments.create; may be repeated. Default: all.
     #[arg(long)]
     entitlement: Option<Vec<Permission>>,
+    /// What the merchant calls it, at most 64 characters.
+    #[arg(long)]
+    name: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -74,8 +77,18 @@ pub(crate) enum KindArg {
     Publishable,
 }
 
-const COLUMNS: [&str; 9] =
-    ["id", "account", "kind", "created_at", "last_used_at", "revoked_at", "expires_at", "pepper", "entitlements"];
+const COLUMNS: [&str; 10] = [
+    "id",
+    "account",
+    "kind",
+    "name",
+    "created_at",
+    "last_used_at",
+    "revoked_at",
+    "expires_at",
+    "pepper",
+    "entitlements",
+];
 
 impl From<KindArg> for KeyKind {
     fn from(arg: KindArg) -> Self {
@@ -117,20 +130,21 @@ async fn revoke_all(ctl: &Ctl, account: AccountId) -> Result<Output> {
 }
 
 async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
-    let (now, only) = (ctl.clock.now(), create.entitlement.as_deref());
+    let (now, name, only) = (ctl.clock.now(), create.name.as_deref(), create.entitlement.as_deref());
     let keys = ctl.verified_keys().await?;
     let mut tx = ctl.begin().await?;
     let (kind, issued) = match create.kind {
         KindArg::Secret => {
             let VerifiedKeys { peppers, encryption } = keys;
-            ("secret", accounts::issue_secret(&mut tx, peppers, encryption, now, create.account, only).await?)
+            ("secret", accounts::issue_secret(&mut tx, peppers, encryption, now, create.account, (name, only)).await?)
         }
         KindArg::Publishable => {
-            ("publishable", accounts::issue_publishable(&mut tx, keys.peppers, now, create.account, only).await?)
+            let chosen = (name, only);
+            ("publishable", accounts::issue_publishable(&mut tx, keys.peppers, now, create.account, chosen).await?)
         }
     };
     let names = only.map(|list| list.iter().map(|permission| permission.name()).collect::<Vec<_>>());
-    let detail = json!({"kind": kind, "entitlements": names});
+    let detail = json!({"kind": kind, "name": name, "entitlements": names});
     tx.commit(&entry("keys.create", create.account, issued.id, detail)).await?;
     Ok(Output::new(vec![
         ("id", json!(issued.id)),
@@ -142,7 +156,7 @@ async fn create(ctl: &Ctl, create: Create) -> Result<Output> {
 async fn rotate(ctl: &Ctl, old: KeyId, grace: Duration) -> Result<Output> {
     let VerifiedKeys { peppers, encryption } = ctl.verified_keys().await?;
     let mut tx = ctl.begin().await?;
-    let rotated = accounts::rotate(&mut tx, peppers, encryption, ctl.clock.now(), (None, old), grace).await?;
+    let rotated = accounts::rotate(&mut tx, peppers, encryption, ctl.clock.now(), (None, old), None, grace).await?;
     let (account, issued, old_expires_at) = rotated;
     let detail = json!({"former": old, "former_expires_at": old_expires_at});
     tx.commit(&entry("keys.rotate", account, issued.id, detail)).await?;
@@ -193,6 +207,7 @@ pub(crate) fn key(row: &accounts::KeyRow, pepper: Option<[u8; 4]>) -> Output {
         ("id", json!(row.id)),
         ("account", json!(row.account_id)),
         ("kind", json!(row.kind)),
+        ("name", json!(row.name)),
         ("key", json!(row.key_text)),
         ("entitlements", json!(row.entitlements)),
         ("created_at", json!(row.created_at)),

@@ -7,8 +7,10 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::{AppendHeaders, Html, IntoResponse as _, Redirect, Response};
+use domain::accounts::key_names;
 use domain::users::{self, Begun, Outcome};
 use foundation::crypto::{Secret, sha256};
+use foundation::id::KeyId;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -365,7 +367,7 @@ async fn confirmation(app: &App, task: &Task, consequence: &'static str) -> Resu
             let member = members.into_iter().find(|member| member.id.to_string() == id).ok_or(Failure::NotFound)?;
             json!({"object": "user", "email": member.email})
         }
-        None => Value::Null,
+        None => named_key(app, work, id).await?,
     };
     let back = if list.is_some() { format!("{page_address}/{id}") } else { page_address.clone() };
     let known = ["name", "email", "number", "last4"].iter().filter_map(|field| object[*field].as_str());
@@ -377,15 +379,22 @@ async fn confirmation(app: &App, task: &Task, consequence: &'static str) -> Resu
     let content = html! {
         h1 { (text(action.label)) "?" }
         p { (singular) " " strong { (known.join(", ")) } " " code { (id) } }
-        @if object.is_null() || (action.applies)(&object) {
+        @if list.is_none() || (action.applies)(&object) {
             p { (text(consequence)) " " (text("This cannot be undone.")) }
-            (confirmed_form(action, &format!("{page_address}/{id}/{}", action.name)))
+            (confirmed_form(action, &format!("{page_address}/{id}/{}", action.name), &object))
         } @else {
             p.problem role="alert" { (text("This is not possible in the present state.")) }
         }
         p { a href=(back) { (text("Back")) } }
     };
     Ok(page(work, action.page, text(action.label), &content))
+}
+
+/// The name of the key with this id, if it is one and has a name.
+async fn named_key(app: &App, work: &Work, id: &str) -> Result<Value, Failure> {
+    let Ok(key) = id.parse::<KeyId>() else { return Ok(Value::Null) };
+    let named = key_names(app.api.pool(), work.user.merchant_id, &[key]).await.map_err(Failure::internal)?;
+    Ok(json!({"name": named.first().map(|(_, name)| name)}))
 }
 
 async fn creation(

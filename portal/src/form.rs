@@ -140,6 +140,7 @@ impl Entered {
             Kind::Lines => entered.lines().map(str::trim).filter(|line| !line.is_empty()).collect(),
             Kind::Always(value) => value.into(),
             Kind::Text
+            | Kind::Short
             | Kind::Suggested(_)
             | Kind::Email
             | Kind::Url
@@ -254,11 +255,13 @@ pub(crate) fn repeated_form(address: &str, entered: &Entered) -> Markup {
     }
 }
 
-/// The form that confirms an action, with a new nonce.
-pub(crate) fn confirmed_form(action: &Action, address: &str) -> Markup {
+/// The form that confirms an action on this object, with a new nonce.
+pub(crate) fn confirmed_form(action: &Action, address: &str, object: &Value) -> Markup {
+    let entered = Entered::of(action, object);
     html! {
-        form.action method="post" action=(address) {
+        form.action method="post" action=(address) autocomplete="off" {
             input type="hidden" name="nonce" value=(random_hex(NONCE));
+            @for field in action.fields { (control(address, field, &entered)) }
             button.danger name="confirm" value="yes" { (text("Confirm")) ": " (text(action.label)) }
         }
     }
@@ -281,6 +284,7 @@ fn control(address: &str, field: &Field, entered: &Entered) -> Markup {
         Kind::Whole => input("text", 9, Some("numeric"), None),
         Kind::Suggested(_) => input("text", 254, None, None),
         Kind::Text => input("text", 500, None, None),
+        Kind::Short => input("text", 64, None, None),
         Kind::Reason => input("text", 200, None, None),
         Kind::Modifier => input("text", 20, None, None),
         Kind::Email => input("email", 254, None, None),

@@ -151,11 +151,11 @@ async fn make(
     let confirmed = || prepared.confirmed.as_ref().ok_or_else(|| Error::internal("no password was confirmed"));
     match own {
         Own::CreateKey => create_key(app, account, body, tx).await,
-        Own::RotateKey => {
-            let key = (Some(account), KeyId::from_request(id)?);
-            let rotated = accounts::rotate(tx, app.api.peppers(), app.api.encryption(), now, key, GRACE).await?;
-            Ok(issued(&rotated.1))
+        Own::RenameKey => {
+            accounts::rename(&mut **tx, Some(account), KeyId::from_request(id)?, string(body, "name")).await?;
+            Ok(Made::default())
         }
+        Own::RotateKey => rotate_key(app, (account, id), body, tx).await,
         Own::RevokeKey => {
             accounts::revoke(&mut **tx, Some(account), KeyId::from_request(id)?, now).await?;
             Ok(Made::default())
@@ -236,7 +236,7 @@ async fn create_key(app: &App, account: AccountId, body: &Value, tx: &mut Change
         "selected" => return Err(Error::invalid("entitlements", "select at least one right")),
         _ => None,
     };
-    let only = only.as_deref();
+    let chosen = (Some(string(body, "name")), only.as_deref());
     let (now, peppers) = (app.clock.now(), app.api.peppers());
     let kind = match string(body, "kind") {
         "secret" => KeyKind::Secret,
@@ -244,9 +244,16 @@ async fn create_key(app: &App, account: AccountId, body: &Value, tx: &mut Change
         _ => return Err(Error::invalid("kind", "must be secret or publishable")),
     };
     let key = match kind {
-        KeyKind::Secret => accounts::issue_secret(tx, peppers, app.api.encryption(), now, account, only).await?,
-        KeyKind::Publishable => accounts::issue_publishable(tx, peppers, now, account, only).await?,
+        KeyKind::Secret => accounts::issue_secret(tx, peppers, app.api.encryption(), now, account, chosen).await?,
+        KeyKind::Publishable => accounts::issue_publishable(tx, peppers, now, account, chosen).await?,
     };
+    Ok(issued(&key))
+}
+
+async fn rotate_key(app: &App, (account, id): (AccountId, &str), body: &Value, tx: &mut Change) -> Result<Made> {
+    let (key, name) = ((Some(account), KeyId::from_request(id)?), Some(string(body, "name")));
+    let (now, peppers, encryption) = (app.clock.now(), app.api.peppers(), app.api.encryption());
+    let (_, key, _) = accounts::rotate(tx, peppers, encryption, now, key, name, GRACE).await?;
     Ok(issued(&key))
 }
 

@@ -90,7 +90,8 @@ pub async fn open(history: History, at_stripe: Arc<Stripe>) -> Result<Shop> {
         true => Some((Arc::clone(&at_stripe), connect_stripe(&pool, id, &at_stripe).await?)),
         false => None,
     };
-    let secret = accounts::issue_secret(&mut *pool.acquire().await?, &peppers, &encryption, now, id, None).await?;
+    let secret =
+        accounts::issue_secret(&mut *pool.acquire().await?, &peppers, &encryption, now, id, (None, None)).await?;
     pool.close().await;
     let provider = Arc::new(Mutex::new(history.provider));
     Ok(Shop { account: id, key: secret.key.expose().to_owned(), app_key, stripe, provider })

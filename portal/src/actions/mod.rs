@@ -25,7 +25,7 @@ pub(crate) struct Action {
     pub(crate) applies: fn(&Value) -> bool,
     pub(crate) request: Request,
     pub(crate) fields: &'static [Field],
-    /// What follows from an action that cannot be undone. It is confirmed on a page of its own, and has no fields.
+    /// What follows from an action that cannot be undone. It is confirmed on a page of its own, which has its fields.
     pub(crate) consequence: Option<&'static str>,
     /// The most that can be entered as its amount.
     pub(crate) most: fn(&Value) -> Option<Money>,
@@ -73,6 +73,7 @@ impl Request {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Own {
     CreateKey,
+    RenameKey,
     RotateKey,
     RevokeKey,
     SetOrigins,
@@ -109,6 +110,8 @@ pub(crate) enum Kind {
     Suggested(&'static str),
     Whole,
     Text,
+    /// A text of at most 64 characters.
+    Short,
     Email,
     Url,
     /// A date and a time in UTC.
@@ -180,7 +183,8 @@ impl Action {
             Request::Update | Request::Post | Request::PostOnce | Request::Delete => true,
             Request::Create | Request::Advance => false,
             Request::Own(own) => match own {
-                Own::RotateKey
+                Own::RenameKey
+                | Own::RotateKey
                 | Own::RevokeKey
                 | Own::RevokeInvitation
                 | Own::SetRole

@@ -3,7 +3,7 @@
 use domain::users::Area;
 use providers::capabilities::Permission;
 
-use super::{Action, Kind, Own, Request, Right, action, optional, required};
+use super::{Action, Field, Kind, Own, Request, Right, action, optional, required};
 
 /// The roles, as they are chosen.
 pub(crate) const ROLES: &[&str] = &["viewer", "support", "developer", "owner"];
@@ -28,9 +28,12 @@ const fn own(page: &'static str, name: &'static str, label: &'static str, area: 
     action(page, name, label, Right::Area(area), Request::Own(change))
 }
 
-pub(super) const ACTIONS: [Action; 15] = [
+const KEY_NAME: Field = optional("name", "Name", Kind::Short);
+
+pub(super) const ACTIONS: [Action; 16] = [
     Action {
         fields: &[
+            KEY_NAME,
             required("kind", "Kind", Kind::Choice(&["secret", "publishable"])),
             optional("rights", "Rights", Kind::Choice(&["everything", "read only", "selected"])),
             optional("entitlements", "Selected rights (if any is ticked, only these)", Kind::Many(operations)),
@@ -38,7 +41,13 @@ pub(super) const ACTIONS: [Action; 15] = [
         ..own("keys", "new", "Create API key", Area::Keys, Own::CreateKey)
     },
     Action {
+        applies: |key| key["status"] != "revoked",
+        fields: &[KEY_NAME],
+        ..own("keys", "rename", "Rename", Area::Keys, Own::RenameKey)
+    },
+    Action {
         applies: |key| key["status"] == "active",
+        fields: &[KEY_NAME],
         consequence: Some("A new key is shown once. The present one is refused after 24 hours."),
         ..own("keys", "rotate", "Rotate", Area::Keys, Own::RotateKey)
     },

@@ -1,7 +1,9 @@
 //! What users did.
 
 use axum::response::Html;
+use domain::accounts::key_names;
 use domain::users::latest_actions;
+use foundation::id::KeyId;
 use maud::html;
 
 use super::table;
@@ -14,7 +16,13 @@ use crate::session::Work;
 use crate::texts::{text, words};
 
 pub(super) async fn show(app: &App, work: &Work) -> Result<Html<String>, Failure> {
-    let entries = latest_actions(app.api.pool(), work.user.merchant_id).await.map_err(Failure::internal)?;
+    let (db, merchant) = (app.api.pool(), work.user.merchant_id);
+    let entries = latest_actions(db, merchant).await.map_err(Failure::internal)?;
+    let key = |object: &str| object.parse::<KeyId>().ok();
+    let keys: Vec<_> = entries.iter().filter_map(|entry| key(entry.object.as_deref()?)).collect();
+    let names = key_names(db, merchant, &keys).await.map_err(Failure::internal)?;
+    let name =
+        |object: &str| names.iter().find(|(named, _)| Some(*named) == key(object)).map(|(_, name)| name.as_str());
     let rows = html! {
         @for entry in &entries {
             @let object = entry.object.as_deref().unwrap_or_default();
@@ -22,7 +30,10 @@ pub(super) async fn show(app: &App, work: &Work) -> Result<Html<String>, Failure
                 td { (time(&entry.began_at.to_string().into())) }
                 td { (entry.email) }
                 td { (words(&entry.action)) }
-                td { a href=[of_object(entry.mode, object)] { (object) } }
+                td {
+                    a href=[of_object(entry.mode, object)] { (object) }
+                    @if let Some(name) = name(object) { " " (name) }
+                }
                 td { (words(entry.mode.name())) }
                 td {
                     @match entry.status {

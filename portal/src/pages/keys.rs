@@ -34,7 +34,7 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
                 (own_form(work, ("keys", "new"), None, &json!({}), notice))
             }
         }
-        (table("API keys", &["Kind", "Status", "Key", "Actions", "Last used", "Entitlements", "Created", "ID"], &rows))
+        (table("API keys", &["Name", "Kind", "Status", "Key", "Actions", "Last used", "Entitlements", "Created", "ID"], &rows))
         section.panel {
             h2 { (text("Origins")) }
             p { (text("Web sites that may use the publishable keys, such as https://shop.example.")) }
@@ -52,9 +52,10 @@ fn row(work: &Work, key: &KeyRow, now: Timestamp, notice: &Notice) -> Markup {
         (None, Some(_)) => "expiring",
         (None, None) => "active",
     };
-    let (id, object) = (key.id.to_string(), json!({"status": state}));
+    let (id, object) = (key.id.to_string(), json!({"status": state, "name": key.name}));
     html! {
         tr {
+            td { (key.name.as_deref().unwrap_or_default()) }
             td { @match key.kind { KeyKind::Secret => (text("Secret")), KeyKind::Publishable => (text("Publishable")) } }
             td {
                 (status(&object["status"]))
@@ -64,6 +65,7 @@ fn row(work: &Work, key: &KeyRow, now: Timestamp, notice: &Notice) -> Markup {
             td {
                 (own_form(work, ("keys", "rotate"), Some(&id), &object, notice))
                 @if state != "expired" { (own_form(work, ("keys", "revoke"), Some(&id), &object, notice)) }
+                (own_form(work, ("keys", "rename"), Some(&id), &object, notice))
             }
             td { @if let Some(used) = key.last_used_at { (time(&used.to_string().into())) } @else { (text("Never")) } }
             td {

@@ -1,6 +1,7 @@
 //! The requests of the merchant's programs.
 
 use axum::response::Html;
+use domain::accounts::key_names;
 use domain::requests::{Entry, RETENTION_DAYS, find, list};
 use foundation::id::RequestId;
 use maud::{Markup, html};
@@ -53,8 +54,10 @@ pub(super) async fn show(app: &App, work: &Work, query: &str) -> Result<Html<Str
 
 pub(super) async fn show_one(app: &App, work: &Work, id: &str) -> Result<Html<String>, Failure> {
     let id: RequestId = id.parse().map_err(|_| Failure::NotFound)?;
-    let found = find(app.api.pool(), work.caller.account_id, id).await.map_err(Failure::internal)?;
+    let db = app.api.pool();
+    let found = find(db, work.caller.account_id, id).await.map_err(Failure::internal)?;
     let entry = &found.ok_or(Failure::NotFound)?;
+    let named = key_names(db, work.user.merchant_id, &[entry.key]).await.map_err(Failure::internal)?;
     let content = html! {
         p.kind { (text("Request")) }
         h1 { (entry.method) " " (entry.path) }
@@ -64,7 +67,7 @@ pub(super) async fn show_one(app: &App, work: &Work, id: &str) -> Result<Html<St
             dt { (text("Status")) } dd { (state(entry)) }
             @if let Some(code) = &entry.code { dt { (text("Error")) } dd { (code) } }
             dt { (text("Duration")) } dd { (entry.duration_ms) " ms" }
-            dt { (text("API key")) } dd { (entry.key) }
+            dt { (text("API key")) } dd { (entry.key) @for (_, name) in &named { " " (name) } }
         }
     };
     Ok(page(work, "requests", text("Request"), &content))

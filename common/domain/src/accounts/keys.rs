@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
+use uuid::Uuid;
 
 use super::{KeyKind, Mode};
 use foundation::crypto::{KeyRing, Peppers, Place, Secret, random_hex};
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, KeyId};
+use foundation::id::{AccountId, KeyId, MerchantId};
 use foundation::time::Timestamp;
 use providers::capabilities::Permission;
 
@@ -16,6 +17,8 @@ const SECRET_BYTES: usize = 32;
 const ULID_CHARS: usize = 26;
 /// Valid keys of an account.
 const MAX_KEYS: i64 = 200;
+/// Characters of a key's name.
+const MAX_NAME: usize = 64;
 
 fn prefix(kind: KeyKind, mode: Mode) -> String {
     let kind = match kind {
@@ -51,6 +54,8 @@ pub struct IssuedKey {
 pub struct KeyRow {
     pub id: KeyId,
     pub account_id: AccountId,
+    /// What the merchant calls it.
+    pub name: Option<String>,
     pub kind: KeyKind,
     /// The full text of a publishable key.
     pub key_text: Option<String>,
@@ -90,6 +95,18 @@ fn entitlement_names(entitlements: Option<&[Permission]>) -> Option<Vec<String>>
     entitlements.map(|list| list.iter().map(|operation| operation.name().to_owned()).collect())
 }
 
+/// The name as it is stored; `None` for an empty one.
+fn stored_name(name: Option<&str>) -> Result<Option<&str>> {
+    let name = name.map(str::trim).filter(|name| !name.is_empty());
+    match name.is_none_or(|name| name.chars().count() <= MAX_NAME && !name.chars().any(char::is_control)) {
+        true => Ok(name),
+        false => Err(Error::invalid(
+            "name",
+            format!("the name must have at most {MAX_NAME} characters, none of them a control character"),
+        )),
+    }
+}
+
 /// Where the signing secret of a key is stored.
 pub fn signing_secret_place(account: AccountId, key: KeyId) -> Place {
     Place::new("api_keys.signing_secret", account, key)
@@ -98,23 +115,23 @@ pub fn signing_secret_place(account: AccountId, key: KeyId) -> Place {
 /// Issues a secret key. For a live account it has a signing secret.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown account; [`Error::Conflict`] if it has too many keys.
+/// 422 `name`; [`Error::NotFound`] for an unknown account; [`Error::Conflict`] if it has too many keys.
 pub async fn issue_secret(
     db: &mut PgConnection,
     peppers: &Peppers,
     encryption: &KeyRing,
     now: Timestamp,
     account: AccountId,
-    entitlements: Option<&[Permission]>,
+    (name, entitlements): (Option<&str>, Option<&[Permission]>),
 ) -> Result<IssuedKey> {
-    let mode = mode_for_new(db, account).await?;
+    let (name, mode) = (stored_name(name)?, mode_for_new(db, account).await?);
     let (id, key) = generate(now, KeyKind::Secret, mode);
     let signing_secret = (mode == Mode::Live).then(|| format!("svc_ss_{}", random_hex(SECRET_BYTES)));
     let (pepper, entitlements) = (peppers.current(), entitlement_names(entitlements));
     let sealed = signing_secret.as_deref().map(|secret| encryption.seal(secret, &signing_secret_place(account, id)));
     sqlx::query!(
-        "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, entitlements, signing_secret, created_at)
-         VALUES ($1, $2, 'secret', $3, $4, $5, $6, $7)",
+        "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, entitlements, signing_secret, created_at, name)
+         VALUES ($1, $2, 'secret', $3, $4, $5, $6, $7, $8)",
         id.uuid(),
         account.uuid(),
         &pepper.hash(&key)[..],
@@ -122,6 +139,7 @@ pub async fn issue_secret(
         entitlements.as_deref(),
         sealed,
         now,
+        name,
     )
     .execute(db)
     .await?;
@@ -131,19 +149,20 @@ pub async fn issue_secret(
 /// Issues a publishable key. Its text is stored, because it may be displayed again.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown account; [`Error::Conflict`] if it has too many keys.
+/// 422 `name`; [`Error::NotFound`] for an unknown account; [`Error::Conflict`] if it has too many keys.
 pub async fn issue_publishable(
     db: &mut PgConnection,
     peppers: &Peppers,
     now: Timestamp,
     account: AccountId,
-    entitlements: Option<&[Permission]>,
+    (name, entitlements): (Option<&str>, Option<&[Permission]>),
 ) -> Result<IssuedKey> {
+    let name = stored_name(name)?;
     let (id, key) = generate(now, KeyKind::Publishable, mode_for_new(db, account).await?);
     let (pepper, entitlements) = (peppers.current(), entitlement_names(entitlements));
     sqlx::query!(
-        "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, key_text, entitlements, created_at)
-         VALUES ($1, $2, 'publishable', $3, $4, $5, $6, $7)",
+        "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, key_text, entitlements, created_at, name)
+         VALUES ($1, $2, 'publishable', $3, $4, $5, $6, $7, $8)",
         id.uuid(),
         account.uuid(),
         &pepper.hash(&key)[..],
@@ -151,6 +170,7 @@ pub async fn issue_publishable(
         key,
         entitlements.as_deref(),
         now,
+        name,
     )
     .execute(db)
     .await?;
@@ -182,7 +202,7 @@ pub struct KeyFilter {
 pub async fn list(db: &PgPool, filter: KeyFilter) -> Result<Vec<KeyRow>> {
     let rows = sqlx::query_as!(
         KeyRow,
-        "SELECT id, account_id, kind, key_text, entitlements, created_at, revoked_at, expires_at, last_used_at, pepper_id
+        "SELECT id, account_id, name, kind, key_text, entitlements, created_at, revoked_at, expires_at, last_used_at, pepper_id
          FROM api_keys
          WHERE user_id IS NULL AND ($1::uuid IS NULL OR account_id = $1)
            AND ($2::bytea IS NULL OR pepper_id IS DISTINCT FROM $2)
@@ -206,12 +226,43 @@ pub async fn list(db: &PgPool, filter: KeyFilter) -> Result<Vec<KeyRow>> {
 pub async fn newest(db: &PgPool, account: AccountId, limit: i64) -> Result<Vec<KeyRow>> {
     let rows = sqlx::query_as!(
         KeyRow,
-        "SELECT id, account_id, kind, key_text, entitlements, created_at, revoked_at, expires_at, last_used_at, pepper_id
+        "SELECT id, account_id, name, kind, key_text, entitlements, created_at, revoked_at, expires_at, last_used_at, pepper_id
          FROM api_keys WHERE account_id = $1 AND user_id IS NULL ORDER BY id DESC LIMIT $2",
         account.uuid(),
         limit,
     );
     Ok(rows.fetch_all(db).await?)
+}
+
+/// The names of these keys of a merchant, without those that have none.
+///
+/// # Errors
+/// Database errors only.
+pub async fn names(db: &PgPool, merchant: MerchantId, keys: &[KeyId]) -> Result<Vec<(KeyId, String)>> {
+    let keys: Vec<Uuid> = keys.iter().map(|key| key.uuid()).collect();
+    let named = sqlx::query!(
+        r#"SELECT k.id, k.name AS "name!" FROM api_keys k JOIN accounts a ON a.id = k.account_id
+           WHERE k.id = ANY ($1) AND a.merchant_id = $2 AND k.name IS NOT NULL"#,
+        &keys,
+        merchant.uuid(),
+    );
+    Ok(named.fetch_all(db).await?.into_iter().map(|row| (row.id, row.name)).collect())
+}
+
+/// Gives a key another name, of this account if one is given; an empty one takes it away. Returns its account.
+///
+/// # Errors
+/// 422 `name`; [`Error::NotFound`] for an unknown key.
+pub async fn rename(db: impl PgExecutor<'_>, account: Option<AccountId>, key: KeyId, name: &str) -> Result<AccountId> {
+    let name = stored_name(Some(name))?;
+    let query = sqlx::query_scalar!(
+        "UPDATE api_keys SET name = $2
+         WHERE id = $1 AND user_id IS NULL AND ($3::uuid IS NULL OR account_id = $3) RETURNING account_id",
+        key.uuid(),
+        name,
+        account.map(AccountId::uuid),
+    );
+    query.fetch_optional(db).await?.ok_or_else(|| Error::no_such("key", key))
 }
 
 /// Revokes a key, of this account if one is given. It is refused within a second (`KEY_CACHE_MS`). Revoking it again
@@ -254,24 +305,25 @@ pub async fn revoke_all(tx: &mut PgConnection, account: AccountId, now: Timestam
     Ok(revoked.fetch_all(tx).await?)
 }
 
-/// Issues a key that replaces another, with the same account, kind and entitlements; only of `account` if one is given.
-/// The former key expires after `grace`, or earlier if it already was to. Returns the account, the new key, and when the former key expires.
+/// Issues a key that replaces another, with the same account, kind and entitlements; only of `account` if one is given. It
+/// has the same name, unless another one is given. The former key expires after `grace`, or earlier if it already was to. Returns the account, the new key, and when the former key expires.
 ///
 /// # Errors
-/// [`Error::NotFound`] for an unknown key, [`Error::Conflict`] if it is revoked or has expired.
+/// 422 `name`; [`Error::NotFound`] for an unknown key, [`Error::Conflict`] if it is revoked or has expired.
 pub async fn rotate(
     tx: &mut PgConnection,
     peppers: &Peppers,
     encryption: &KeyRing,
     now: Timestamp,
     (account, key): (Option<AccountId>, KeyId),
+    name: Option<&str>,
     grace: Duration,
 ) -> Result<(AccountId, IssuedKey, Timestamp)> {
     let former = sqlx::query!(
         r#"UPDATE api_keys SET expires_at = least(expires_at, clock_timestamp() + make_interval(secs => $2))
            WHERE id = $1 AND user_id IS NULL AND ($3::uuid IS NULL OR account_id = $3)
                AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
-           RETURNING account_id, kind, entitlements, expires_at AS "expires_at!""#,
+           RETURNING account_id, name, kind, entitlements, expires_at AS "expires_at!""#,
         key.uuid(),
         grace.as_secs_f64(),
         account.map(AccountId::uuid),
@@ -288,10 +340,10 @@ pub async fn rotate(
     // Entitlements that this release does not know cannot be granted by any of its keys.
     let entitlements =
         former.entitlements.map(|names| names.iter().filter_map(|name| name.parse().ok()).collect::<Vec<_>>());
-    let (account, entitlements) = (former.account_id, entitlements.as_deref());
+    let (account, chosen) = (former.account_id, (name.or(former.name.as_deref()), entitlements.as_deref()));
     let issued = match former.kind {
-        KeyKind::Secret => issue_secret(tx, peppers, encryption, now, account, entitlements).await?,
-        KeyKind::Publishable => issue_publishable(tx, peppers, now, account, entitlements).await?,
+        KeyKind::Secret => issue_secret(tx, peppers, encryption, now, account, chosen).await?,
+        KeyKind::Publishable => issue_publishable(tx, peppers, now, account, chosen).await?,
     };
     Ok((account, issued, former.expires_at))
 }

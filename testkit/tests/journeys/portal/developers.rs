@@ -5,8 +5,8 @@ use futures_util::future::try_join_all;
 use serde_json::json;
 use testkit::receiver::Reply;
 
-use super::Visitor;
-use crate::support::{Receiver, created, eventually, merchant, ok, sale};
+use super::{Page, Visitor};
+use crate::support::{Receiver, cluster, created, eventually, merchant, ok, sale};
 
 #[tokio::test]
 async fn a_key_is_created_rotated_and_revoked() -> Result<()> {
@@ -64,6 +64,49 @@ async fn a_key_is_created_rotated_and_revoked() -> Result<()> {
     assert!(seen.status == 200 && !seen.html.contains("/test/keys/new"), "{}", seen.html);
     let nonce = format!("{}00", &viewer.cookie[..30]);
     assert_eq!(viewer.send("/test/keys/new", &nonce, &[("kind", "secret")]).await?.status, 403);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_has_the_name_that_the_merchant_gives_it() -> Result<()> {
+    let merchant = merchant().await?;
+    let mut visitor = Visitor::signed_in(&merchant, "developer").await?;
+    let form = [("kind", "secret"), ("name", " Check<out> ")];
+    let made = visitor.act("/test/keys", "/test/keys/new", &form).await?;
+    assert!(made.html.contains("<td>Check&lt;out&gt;</td>"), "{}", made.html);
+    let id = |page: &Page| {
+        let key = page.text_after("<dt>Key</dt><dd><code>")?.strip_prefix("svc_sk_test_").context("a test key")?;
+        Ok::<_, anyhow::Error>(format!("key_{}", key.get(..26).context("an id")?))
+    };
+    let first = id(&made)?;
+    let rename = format!("/test/keys/{first}/rename");
+    let long = "é".repeat(65);
+    let refused = visitor.act("/test/keys", &rename, &[("name", &long)]).await?;
+    assert!(refused.status == 422 && refused.html.contains("at most 64 characters"), "{}", refused.html);
+    let longest = &*"é".repeat(64);
+    for name in [longest, ""] {
+        let renamed = visitor.act("/test/keys", &rename, &[("name", name)]).await?;
+        let is_shown = renamed.html.contains(&format!("<td>{longest}</td>"));
+        assert!(renamed.html.contains("Done.") && is_shown == (name == longest), "{}", renamed.html);
+    }
+    visitor.act("/test/keys", &rename, &[("name", "Till")]).await?;
+
+    let rotate = format!("/test/keys/{first}/rotate");
+    let asked = visitor.open(&rotate).await?;
+    assert!(asked.html.contains("<strong>Till</strong>") && asked.html.contains("value=\"Till\""), "{}", asked.html);
+    let done = visitor.send(&rotate, asked.nonce(&rotate)?, &[("confirm", "yes"), ("name", "New till")]).await?;
+    let rotated = visitor.open(done.location()).await?;
+    assert!(rotated.html.contains("<td>Till</td>") && rotated.html.contains("<td>New till</td>"), "{}", rotated.html);
+    let second = id(&rotated)?;
+    let log = visitor.open("/test/activity").await?;
+    for part in ["Keys rename".to_owned(), format!("{first}</a> Till"), format!("{second}</a> New till")] {
+        assert!(log.html.contains(&part), "{part} in {}", log.html);
+    }
+    let cluster = cluster().await?;
+    let rotated = cluster.ctl(&["keys", "rotate", &second]).await?;
+    let listed = cluster.ctl(&["keys", "list", "--account", &merchant.account.id]).await?;
+    let row = listed["keys"].as_array().context("keys")?.iter().find(|row| row["id"] == rotated["id"]);
+    assert_eq!(row.context("the key")?["name"], "New till", "an operator's rotation keeps the name");
     Ok(())
 }
 
