@@ -25,6 +25,7 @@ use crate::fields::amount;
 use crate::form::{Entered, confirmed_form, form, repeated_form};
 use crate::layout::page;
 use crate::lists;
+use crate::metadata::remove_missing;
 use crate::notice::Notice;
 use crate::object;
 use crate::own::{self, Done};
@@ -35,6 +36,7 @@ use crate::texts::text;
 /// How long the second request with a nonce waits for the first one. A request of /v1 takes about 25 s at most.
 const WAIT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+const CHANGED: &str = "it was changed meanwhile; this form has the present values, please enter your change again";
 
 /// What is to be done, and where.
 #[derive(Clone)]
@@ -155,28 +157,29 @@ async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
             Ok(id) => entered = entered.with(field.name, id),
             Err(problem) => {
                 // What was entered may have meant one customer when the form was first sent.
-                let (db, user) = (app.api.pool(), task.work.user.id);
-                return match users::find_action(db, user, &nonce).await.map_err(Failure::internal)? {
-                    Begun::Again(Some(outcome)) => {
-                        follow(&app, &task, (nonce.as_str(), entered), outcome.into(), None).await
-                    }
-                    // With this name it cannot be repeated.
-                    Begun::Again(None) => unknown(&app, &task, None).await,
-                    Begun::First(()) | Begun::Other => {
-                        refused(&app, &task, entered, &format!("{}: {problem}", text(field.label))).await
-                    }
-                };
+                let problem = format!("{}: {problem}", text(field.label));
+                return refused_now(&app, &task, (nonce.as_str(), entered), &problem, Instant::now()).await;
             }
         }
     }
     let object = match &task.id {
-        Some(id) if action.has_amount() => app.get(&task.work.caller, &format!("/v1/{}/{id}", task.resource())).await?,
+        Some(id) if action.has_amount() || action.has_version() => {
+            app.get(&task.work.caller, &format!("/v1/{}/{id}", task.resource())).await?
+        }
         Some(_) | None => Value::Null,
     };
-    let body = match entered.body(action, object["currency"].as_str()) {
+    if action.has_version() && entered.get("version") != object["version"].to_string() {
+        // This form may have changed it when it was first sent. Another one has the present values.
+        let (present, end) = (Entered::of(action, &object), Instant::now() + WAIT);
+        return refused_now(&app, &task, (nonce.as_str(), present), text(CHANGED), end).await;
+    }
+    let mut body = match entered.body(action, object["currency"].as_str()) {
         Ok(body) => body,
         Err(problem) => return refused(&app, &task, entered, &problem).await,
     };
+    if action.has_version() {
+        remove_missing(&mut body, &object);
+    }
     let too_much = too_much(action, &object, &body);
     // Browsers close the connection of a form that is sent again; what has begun goes on.
     #[expect(clippy::disallowed_methods, reason = "what it does is a row before it begins, and /v1 stores the rest")]
@@ -187,6 +190,26 @@ async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
     match doing.await.unwrap_or_else(|error| Err(Failure::unknown(error))) {
         Err(Failure::Unknown) => unknown(&app, &task, Some(&entered)).await,
         done => follow(&app, &task, (nonce.as_str(), entered), done?, too_much).await,
+    }
+}
+
+/// Refuses a form that is wrong now, unless it was sent before, when it may have been right: then its result is awaited until
+/// `end`, and it cannot be repeated.
+async fn refused_now(
+    app: &App,
+    task: &Task,
+    (nonce, entered): (&str, Entered),
+    problem: &str,
+    end: Instant,
+) -> Result<Response, Failure> {
+    let (db, user) = (app.api.pool(), task.work.user.id);
+    loop {
+        match users::find_action(db, user, nonce).await.map_err(Failure::internal)? {
+            Begun::Again(Some(outcome)) => return follow(app, task, (nonce, entered), outcome.into(), None).await,
+            Begun::Again(None) if Instant::now() < end => sleep(POLL_INTERVAL).await,
+            Begun::Again(None) => return unknown(app, task, None).await,
+            Begun::First(()) | Begun::Other => return refused(app, task, entered, problem).await,
+        }
     }
 }
 

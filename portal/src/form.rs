@@ -9,6 +9,7 @@ use url::form_urlencoded;
 
 use crate::actions::{Action, Field, Kind};
 use crate::address::of_object;
+use crate::metadata;
 use crate::texts::{text, words};
 
 /// Bytes of a nonce.
@@ -49,6 +50,12 @@ impl Entered {
                     let values = if matches!(kind, Kind::Lines) { vec![values.join("\n")] } else { values };
                     entered.extend(values.into_iter().map(|value| ((*name).to_owned(), value)));
                 }
+                pairs @ Value::Object(_) if matches!(kind, Kind::Pairs) => {
+                    entered.push(((*name).to_owned(), metadata::lines(pairs)));
+                }
+                Value::Number(version) if matches!(kind, Kind::Version) => {
+                    entered.push(((*name).to_owned(), version.to_string()));
+                }
                 modifier @ Value::Object(_) => entered.push(((*name).to_owned(), shown_modifier(modifier))),
                 Value::Null | Value::Bool(_) | Value::Number(_) => {}
             }
@@ -81,9 +88,11 @@ impl Entered {
             (None, None) => String::new(),
         };
         let mut body = Value::Object(Map::new());
-        for field in action.fields {
+        for field in action.fields.iter().filter(|field| !matches!(field.kind, Kind::Version)) {
             let entered = self.get(field.name);
-            let has_value = !entered.is_empty() || matches!(field.kind, Kind::Many(_) | Kind::Lines | Kind::Always(_));
+            let may_be_empty =
+                matches!(field.kind, Kind::Many(_) | Kind::Lines | Kind::Always(_) | Kind::Cleared | Kind::Pairs);
+            let has_value = !entered.is_empty() || may_be_empty;
             if !has_value {
                 if field.required {
                     return Err(format!("{}: {}", text(field.label), text("is missing")));
@@ -139,7 +148,13 @@ impl Entered {
             Kind::Many(_) => self.all(field.name).into_iter().collect(),
             Kind::Lines => entered.lines().map(str::trim).filter(|line| !line.is_empty()).collect(),
             Kind::Always(value) => value.into(),
+            Kind::Cleared if entered.is_empty() => Value::Null,
+            Kind::Pairs => metadata::parse(entered)
+                .ok_or_else(|| text("enter a name, a colon and a value on each line").to_owned())?
+                .into(),
             Kind::Text
+            | Kind::Cleared
+            | Kind::Version
             | Kind::Short
             | Kind::Suggested(_)
             | Kind::Email
@@ -285,6 +300,7 @@ fn control(address: &str, field: &Field, entered: &Entered) -> Markup {
         Kind::Suggested(_) => input("text", 254, None, None),
         Kind::Text => input("text", 500, None, None),
         Kind::Short => input("text", 64, None, None),
+        Kind::Cleared => input("text", 128, None, None),
         Kind::Reason => input("text", 200, None, None),
         Kind::Modifier => input("text", 20, None, None),
         Kind::Email => input("email", 254, None, None),
@@ -299,7 +315,7 @@ fn control(address: &str, field: &Field, entered: &Entered) -> Markup {
                 input id=(id) type="password" name=(field.name) required maxlength="128" autocomplete=(completion);
             }
         }
-        Kind::Hidden => return html! { input type="hidden" name=(field.name) value=(value); },
+        Kind::Hidden | Kind::Version => return html! { input type="hidden" name=(field.name) value=(value); },
         Kind::Always(_) => return html! {},
         Kind::Choice(choices) => html! {
             label for=(id) { (text(field.label)) }
@@ -307,13 +323,19 @@ fn control(address: &str, field: &Field, entered: &Entered) -> Markup {
                 @for choice in choices { option value=(choice) selected[value == *choice] { (words(choice)) } }
             }
         },
-        Kind::Lines => html! {
-            label for=(id) { (text(field.label)) }
-            textarea id=(id) name=(field.name) rows="4" maxlength="4000" { (value) }
-        },
+        Kind::Lines => area(&id, field, value, 4_000),
+        // As much as /v1 stores, with what is between names and values.
+        Kind::Pairs => area(&id, field, value, 20_000),
         Kind::Many(choices) => many(field, &choices(), &entered.all(field.name)),
     };
     html! { div.field { (control) } }
+}
+
+fn area(id: &str, field: &Field, value: &str, limit: u16) -> Markup {
+    html! {
+        label for=(id) { (text(field.label)) }
+        textarea id=(id) name=(field.name) rows="4" maxlength=(limit) { (value) }
+    }
 }
 
 fn many(field: &Field, choices: &[&str], chosen: &[&str]) -> Markup {

@@ -19,6 +19,7 @@ mod home;
 mod invitations;
 mod layout;
 mod lists;
+mod metadata;
 mod notice;
 mod object;
 mod own;

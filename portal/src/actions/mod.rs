@@ -127,6 +127,12 @@ pub(crate) enum Kind {
     Modifier,
     /// Stored as `reason` in the metadata.
     Reason,
+    /// A text that can be taken away.
+    Cleared,
+    /// Metadata, one pair per line.
+    Pairs,
+    /// Of the object that the form shows: the form is refused once the object has another one. Not sent to /v1.
+    Version,
     Password,
     /// Of a second factor.
     Code,
@@ -205,6 +211,11 @@ impl Action {
 
     pub(crate) fn has_amount(&self) -> bool {
         self.fields.iter().any(|field| matches!(field.kind, Kind::Amount))
+    }
+
+    /// Whether it is refused if the object was changed after the form was shown.
+    pub(crate) fn has_version(&self) -> bool {
+        self.fields.iter().any(|field| matches!(field.kind, Kind::Version))
     }
 
     /// Whether the role includes it.

@@ -14,6 +14,13 @@ const CURRENCY: Field = required("currency", "Currency", Kind::Currency);
 const DESCRIPTION: Field = optional("description", "Description", Kind::Text);
 const CUSTOMER: Field = required("customerId", "Customer (ID, name or e-mail)", Kind::Suggested("customers"));
 
+/// What merchants store on an object for themselves.
+const OWN_DATA: [Field; 3] = [
+    required("version", "Version", Kind::Version),
+    optional("externalId", "Own reference", Kind::Cleared),
+    optional("metadata", "Own data, a pair per line (order: 1042)", Kind::Pairs),
+];
+
 const EVENTS: Field = optional("enabledEvents", "Events (none: all)", Kind::Many(event_names));
 
 fn event_names() -> Vec<&'static str> {
@@ -66,7 +73,7 @@ const fn delete(page: &'static str, name: &'static str, label: &'static str, per
     Action { next: Some(page), ..action(page, name, label, Operation(permission), Request::Delete) }
 }
 
-pub(super) const ACTIONS: [Action; 30] = [
+pub(super) const ACTIONS: [Action; 32] = [
     Action {
         applies: |payment| has_status(payment, &["authorized", "partially_authorized"]),
         fields: &[optional("amount", "Amount to capture (empty: all)", Kind::Amount)],
@@ -177,10 +184,9 @@ pub(super) const ACTIONS: [Action; 30] = [
         next: Some("customers"),
         ..delete("cards", "remove", "Remove", Permission::PaymentMethodsDelete)
     },
-    Action {
-        fields: &[required("externalId", "Own reference", Kind::Text)],
-        ..update("plans", Permission::PlansUpdate)
-    },
+    Action { fields: &OWN_DATA, ..update("plans", Permission::PlansUpdate) },
+    Action { fields: &OWN_DATA, ..update("invoices", Permission::InvoicesUpdate) },
+    Action { fields: &OWN_DATA, ..update("payment-links", Permission::PaymentLinksUpdate) },
     Action {
         fields: &[
             CUSTOMER,

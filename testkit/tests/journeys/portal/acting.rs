@@ -5,6 +5,7 @@ use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
 use super::{Page, Visitor};
+use crate::invoices::draft;
 use crate::support::{Merchant, created, id, merchant, ok, sale};
 
 /// Sends the form of the object's page once. Returns the address of the page that it leads to.
@@ -273,6 +274,63 @@ async fn the_days_work_is_done_in_forms() -> Result<()> {
         assert!(log.html.contains(part), "{part} in {}", log.html);
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn own_data_is_changed_once_and_never_over_the_change_of_another() -> Result<()> {
+    let merchant = merchant().await?;
+    let (visitor, colleague) =
+        (Visitor::signed_in(&merchant, "support").await?, Visitor::signed_in(&merchant, "owner").await?);
+    let invoice = draft(&merchant, &merchant.customer().await?, "net_7").await?;
+    let link = json!({"amount": 900, "currency": "EUR"});
+    let link = id(created(&merchant.api.post("/v1/payment_links", link).await?))?;
+    for (object, path) in [
+        (format!("/test/invoices/{invoice}"), format!("/v1/invoices/{invoice}")),
+        (format!("/test/payment-links/{link}"), format!("/v1/payment_links/{link}")),
+    ] {
+        let own = json!({"metadata": {"order": "1", "note": "two\nlines"}, "externalId": "a-1"});
+        ok(&merchant.api.post(&path, own).await?);
+        let address = format!("{object}/save");
+        let (first, second) = (visitor.open(&object).await?, colleague.open(&object).await?);
+        let (fresh, stale) = (version(&first)?, version(&second)?);
+        for part in ["value=\"a-1\"", ">order: 1</textarea>"] {
+            assert!(first.html.contains(part), "{part} in {}", first.html);
+        }
+        let form = [("version", fresh), ("externalId", ""), ("metadata", "color: red\r\nsize: XL")];
+        let nonce = first.nonce(&address)?;
+        let sent = try_join_all((0..5).map(|_| visitor.send(&address, nonce, &form))).await?;
+        for page in &sent {
+            let expected = format!("{object}?did={nonce}");
+            assert_eq!((page.status, page.location()), (303, expected.as_str()), "{}", page.html);
+        }
+        let saved = current(&merchant, &path).await?;
+        let expected = json!({"color": "red", "size": "XL", "note": "two\nlines"});
+        assert_eq!((&saved["metadata"], saved.get("externalId")), (&expected, None), "{saved}");
+
+        let form = [("version", stale), ("externalId", "b-2"), ("metadata", "order: 2")];
+        let refused = colleague.send(&address, second.nonce(&address)?, &form).await?;
+        for part in ["was changed meanwhile", ">color: red\nsize: XL</textarea>"] {
+            assert!(refused.status == 422 && refused.html.contains(part), "{part} in {}", refused.html);
+        }
+        assert_eq!(current(&merchant, &path).await?, saved);
+        let form = [("version", version(&refused)?), ("externalId", "b-2"), ("metadata", "color: red")];
+        let done = colleague.send(&address, refused.nonce(&address)?, &form).await?;
+        assert_eq!(done.status, 303, "{}", done.html);
+        let saved = current(&merchant, &path).await?;
+        let expected = json!({"color": "red", "note": "two\nlines"});
+        assert_eq!((&saved["metadata"], &saved["externalId"]), (&expected, &json!("b-2")), "{saved}");
+        let wrong = [("version", &*saved["version"].to_string()), ("externalId", "b-2"), ("metadata", "no colon")];
+        let page = colleague.open(&object).await?;
+        let refused = colleague.send(&address, page.nonce(&address)?, &wrong).await?;
+        assert!(refused.status == 422 && refused.html.contains("a name, a colon and a value"), "{}", refused.html);
+    }
+    Ok(())
+}
+
+/// The version that a form has.
+fn version(page: &Page) -> Result<&str> {
+    let rest = page.html.split("name=\"version\" value=\"").nth(1).with_context(|| page.html.clone())?;
+    rest.split('"').next().context("a version")
 }
 
 #[tokio::test]
