@@ -55,7 +55,9 @@ pub(crate) fn page(work: &Work, current: &str, title: &str, content: &Markup) ->
             }
         }
         nav aria-label=(text("Main")) {
-            ul {
+            // On a phone the links are behind it; elsewhere it is not shown.
+            button.plain type="button" popovertarget="menu" { (text("Menu")) }
+            ul #menu popover {
                 @for Link { path, title, menu } in links(work.mode) {
                     @let is_open = path == current || menu.iter().any(|(path, _)| *path == current);
                     li {

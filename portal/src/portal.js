@@ -6,4 +6,3 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
     button.textContent = button.dataset.copied;
   });
 }
-document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

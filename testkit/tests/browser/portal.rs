@@ -91,6 +91,8 @@ async fn signing_in_and_finding_a_payment() -> Result<()> {
         page.shows("h1", "Home").await?;
         page.shows(".mode", "Test data").await?;
         assert_accessible(&tab, &page, "home").await?;
+        // The window has the size of a phone now.
+        page.click("nav > button").await?;
         page.click("nav a[href='/test/payments']").await?;
         page.shows("td", "USD 42.00").await?;
         assert_accessible(&tab, &page, "list").await?;
@@ -105,6 +107,40 @@ async fn signing_in_and_finding_a_payment() -> Result<()> {
         page.shows("h1", "Sign in").await?;
         tab.open(&format!("{url}/test/payments/{payment}")).await?;
         page.shows("h1", "Sign in").await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn every_page_is_in_the_menu_of_a_phone() -> Result<()> {
+    let shop = Shop::new(Provider::Mock).await?;
+    let (url, user) = (cluster().await?.portal_url(0), cluster().await?.portal_user(&shop.account, "owner").await?);
+    browse(Device::Phone, async |browser| {
+        let mut tab = browser.tab().await?;
+        tab.open(&url).await?;
+        sign_in(&tab.top(), &user).await?;
+        tab.disable_scripts().await?;
+        tab.open(&format!("{url}/test/payments")).await?;
+        let page = tab.top();
+        page.shows("h1", "Payments").await?;
+        let is_open = "document.querySelector('#menu').matches(':popover-open')";
+        let links = "[...document.querySelectorAll('nav a')].filter(link => link.checkVisibility()).length";
+        assert_eq!(page.value(links).await?, 0, "the links take no room");
+        let [wide, window] = ["document.documentElement.scrollWidth", "innerWidth"];
+        assert_eq!(page.value(wide).await?, page.value(window).await?, "nothing is wider than the window");
+        page.click("nav > button").await?;
+        page.wait(is_open).await?;
+        assert_eq!(page.value(links).await?, page.count("nav a").await?, "one tap shows all of them");
+        let least = "Math.min(...[...document.querySelectorAll('nav a')].map(link => link.getBoundingClientRect().height)) >= 44";
+        page.wait(least).await?;
+        tab.screenshot_at_current_size("menu").await?;
+        page.click("nav a[href='/test/activity']").await?;
+        page.shows("h1", "Activity").await?;
+        assert_eq!(page.value(links).await?, 0, "a page begins without its menu");
+        tab.resize(Device::Desktop).await?;
+        page.wait(&format!("{links} === document.querySelectorAll('nav a').length")).await?;
+        assert_eq!(page.value("document.querySelector('nav > button').checkVisibility()").await?, false);
+        Ok(())
     })
     .await
 }
