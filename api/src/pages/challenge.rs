@@ -17,6 +17,7 @@ use engine::PageState;
 use engine::ReturnTo;
 use foundation::queues;
 use maud::html;
+use providers::ProviderKind;
 use queue::Wake;
 use tokio::time::{Instant, sleep};
 use url::Url;
@@ -24,8 +25,7 @@ use url::Url;
 use super::error_page::ErrorPage;
 use super::layout::{REFRESH_SECONDS, page};
 use super::messages;
-use super::posted_form::PAYMENT;
-use super::reader::Reader;
+use super::reader::{LANG, Reader};
 use super::token::Token;
 use crate::app::App;
 use crate::request_id;
@@ -46,9 +46,22 @@ async fn start(
     Token(token): Token,
 ) -> Result<Response, ErrorPage> {
     let challenge = engine::challenge(&app.db, &token).await?;
+    let reader = reader.or_language(challenge.language.as_deref());
     match (&challenge.payment.challenge_url, challenge.payment.status) {
-        (Some(url), Status::RequiresAction) => Ok(redirect(url)),
+        (Some(url), Status::RequiresAction) => Ok(redirect(&bank_page(reader, challenge.provider, url))),
         _ => Ok(redirect_back(reader, &challenge)),
+    }
+}
+
+/// The bank's page. The simulated bank of the card gateway shows it in the chosen language.
+fn bank_page(reader: Reader, provider: ProviderKind, url: &str) -> String {
+    let language = reader.chosen_language().filter(|_| provider == ProviderKind::CardGateway);
+    match (language, Url::parse(url)) {
+        (Some(language), Ok(mut page)) => {
+            page.query_pairs_mut().append_pair(LANG, language);
+            page.into()
+        }
+        (_, _) => url.to_owned(),
     }
 }
 
@@ -62,6 +75,7 @@ async fn finish(
     if challenge.payment.status == Status::RequiresAction && app.limits.may_wait_for(challenge.operation).await {
         await_outcome(&app, &mut challenge).await;
     }
+    let reader = reader.or_language(challenge.language.as_deref());
     Ok(redirect_back(reader, &challenge))
 }
 
@@ -91,8 +105,8 @@ fn redirect_back(reader: Reader, challenge: &Challenge) -> Response {
     let payment = &challenge.payment;
     match &challenge.return_to {
         // Absolute: the two routes, /pay/a/{token} and /pay/a/{token}/return, would need different relative paths.
-        ReturnTo::Page(PageKind::Invoice, token) => redirect(&format!("/pay/i/{token}?{PAYMENT}={}", payment.id)),
-        ReturnTo::Page(PageKind::Link, token) => redirect(&format!("/pay/l/{token}?{PAYMENT}={}", payment.id)),
+        ReturnTo::Page(PageKind::Invoice, token) => redirect(&format!("/pay/i/{}", reader.page_of(token, payment))),
+        ReturnTo::Page(PageKind::Link, token) => redirect(&format!("/pay/l/{}", reader.page_of(token, payment))),
         ReturnTo::Merchant(url) => match Url::parse(url) {
             Ok(mut url) => {
                 url.query_pairs_mut().append_pair("paymentId", &payment.id.to_string());

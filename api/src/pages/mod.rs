@@ -182,7 +182,8 @@ async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result
     };
     // 0 never matches the displayed total, so an invalid number is rejected.
     let total = posted_form::value(&fields, "amount").map(|amount| whole_number(&amount).unwrap_or(0));
-    let submission = PaySubmission { token: &card, tips: tip_selected, renewals: renewals_selected, total };
+    let (tips, renewals, language) = (tip_selected, renewals_selected, reader.chosen_language());
+    let submission = PaySubmission { token: &card, tips, renewals, total, language };
     // The address of a load balancer does not identify the payer.
     let payer_address = is_public(payer).then(|| payer.to_string());
     let origin = Origin { payer_address, ..app.origin(None) };

@@ -12,7 +12,7 @@ use super::posted_form::{PAYMENT, value};
 use crate::html::Price;
 
 /// The query parameter with the chosen language.
-const LANG: &str = "lang";
+pub(super) const LANG: &str = "lang";
 /// The query parameter of a page shown after a submission that came too late to be charged.
 const LATE: &str = "late";
 
@@ -40,6 +40,19 @@ impl Reader {
             payment: value(query, PAYMENT).and_then(|id| id.parse().ok()),
             is_late: value(query, LATE).is_some(),
         }
+    }
+
+    /// The reader, in the language that was chosen before, unless this URL chooses one.
+    pub(super) fn or_language(self, code: Option<&str>) -> Self {
+        match code.and_then(Language::of_tag) {
+            Some(language) if !self.is_chosen => Self { language, is_chosen: true, ..self },
+            Some(_) | None => self,
+        }
+    }
+
+    /// The code of the language, if it was chosen.
+    pub(super) fn chosen_language(self) -> Option<&'static str> {
+        self.is_chosen.then(|| self.language.code())
     }
 
     pub(super) fn texts(self) -> &'static Texts {
@@ -74,7 +87,7 @@ impl Reader {
 
     /// The query of a link that keeps the language; not empty, so that it also replaces the query of the current page.
     pub(super) fn query(self, pairs: &[(&str, &str)]) -> String {
-        let language = self.is_chosen.then(|| (LANG, self.language.code()));
+        let language = self.chosen_language().map(|code| (LANG, code));
         let mut query = url::form_urlencoded::Serializer::for_suffix(String::from("?"), 1);
         query.extend_pairs(pairs.iter().copied().chain(language)).finish()
     }

@@ -301,6 +301,8 @@ pub struct PaySubmission<'a> {
     pub renewals: bool,
     /// The total displayed to the payer, if sent: no other amount is charged.
     pub total: Option<i64>,
+    /// The code of the language that the payer chose, if one was chosen.
+    pub language: Option<&'a str>,
 }
 
 /// The result of a submission.
@@ -406,8 +408,16 @@ async fn write(
         None => FirstStep::Charge(spent.source),
     };
     let payment = payment(&payable, parts, spent.provider_account_id, ids.0, payee.mode, *now);
-    let (operation, origin) = (ids.1, origin.clone());
-    let intent = Intent { payment, return_url: None, operation, first_step, action_token, origin, key: None };
+    let intent = Intent {
+        payment,
+        return_url: None,
+        payer_language: submission.language.map(str::to_owned),
+        operation: ids.1,
+        first_step,
+        action_token,
+        origin: origin.clone(),
+        key: None,
+    };
     match insert_intents(&mut tx, std::slice::from_ref(&intent)).await {
         Err(error) if is_taken(&error) => return Ok(Some(PayOutcome::Refused(PageState::UnderWay))),
         inserted => drop(inserted?),

@@ -9,6 +9,7 @@ use axum::response::Response;
 use foundation::time::Timestamp;
 use serde::Serialize;
 use serde_json::json;
+use texts::Language;
 
 use super::app::App;
 use super::card::{expiry, plain_number, security_code};
@@ -108,8 +109,10 @@ pub(super) async fn challenge_page(
     State(app): State<App>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     path: Result<Path<String>, PathRejection>,
+    request: Request,
 ) -> Response {
-    page(&app, from, path, async |token| challenge::show(&app, &token).await).await
+    let language = challenge::language(&request);
+    page(&app, from, path, language, async |token| challenge::show(&app, &token, language).await).await
 }
 
 /// `POST /services/3ds/{token}`. It is completed even if the browser disconnects.
@@ -119,19 +122,20 @@ pub(super) async fn decision(
     path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
-    page(&app, from, path, async |token| decide(app.clone(), token, request).await).await
+    let language = challenge::language(&request);
+    page(&app, from, path, language, async |token| decide(app.clone(), token, request, language).await).await
 }
 
-async fn decide(app: App, token: String, request: Request) -> Response {
+async fn decide(app: App, token: String, request: Request, language: Language) -> Response {
     let form = match body::form(request, Deadline::start()).await {
         Ok(form) => form,
         Err(refused) => return refused.into_response(),
     };
     let task = {
         let app = app.clone();
-        async move { challenge::decide(&app, &token, &form).await }
+        async move { challenge::decide(&app, &token, &form, language).await }
     };
-    app.work.spawn(task).await.unwrap_or_else(|_| challenge::unavailable())
+    app.work.spawn(task).await.unwrap_or_else(|_| challenge::unavailable(language))
 }
 
 /// Serves a challenge's page, unless the client exceeds its rate limit.
@@ -139,14 +143,15 @@ async fn page(
     app: &App,
     from: SocketAddr,
     path: Result<Path<String>, PathRejection>,
+    language: Language,
     handler: impl AsyncFnOnce(String) -> Response,
 ) -> Response {
     if app.rate_limits.check_browser(from.ip()).await.is_err() {
-        return challenge::too_many();
+        return challenge::too_many(language);
     }
     match path {
         Ok(Path(token)) => handler(token).await,
-        Err(_) => challenge::not_found(),
+        Err(_) => challenge::not_found(language),
     }
 }
 

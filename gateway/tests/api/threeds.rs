@@ -78,6 +78,33 @@ async fn a_confirmed_challenge_is_charged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_page_is_in_the_language_of_its_url_or_of_the_browser() {
+    let world = World::new().await;
+    let url = begin(&world).await.text("redirect_url").to_owned();
+    for (query, accepted, language, shown) in [
+        ("", "xx", "en", ["Confirm", "Time to decide: "]),
+        ("", "de-AT,en;q=0.5", "de", ["Bestätigen", "Zeit für die Entscheidung: "]),
+        ("?lang=es", "de", "es", ["Rechazar", "Tiempo para decidir: "]),
+        ("?lang=fr", "de", "fr", ["Confirmer", "Temps pour décider : "]),
+        ("?lang=ja", "de", "ja", ["確認する", "残り時間："]),
+    ] {
+        let request = world.http().get(format!("{url}{query}")).header("accept-language", accepted);
+        let html = request.send().await.expect("a response").text().await.expect("text");
+        for text in [format!("<html lang=\"{language}\">").as_str(), shown[0], shown[1]] {
+            assert!(html.contains(text), "no {text} in {html}");
+        }
+        assert!(!html.contains('{'), "every value is filled in: {html}");
+    }
+    let odd = Form::empty().with("decision", "perhaps");
+    let response = world.raw(&format!("{url}?lang=de"), &odd).await;
+    assert!(response.text().await.expect("text").contains("Bitte wählen Sie"));
+    // The query of the return URL is that of the contract.
+    let location = press(&world, &format!("{url}?lang=de"), "confirm").await;
+    let names: Vec<_> = query(&location).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["order", "transaction_id", "code", "description"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_return_url_may_redirect_through_any_origins() {
     let world = World::new().await;
     let page = begin(&world).await.text("redirect_url").to_owned();

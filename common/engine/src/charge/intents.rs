@@ -19,6 +19,8 @@ pub struct Intent {
     pub payment: Payment,
     /// The merchant's URL to which the cardholder returns after a challenge.
     pub return_url: Option<String>,
+    /// The code of the language that the payer chose on our page.
+    pub payer_language: Option<String>,
     /// The operation of the first step.
     pub operation: OperationId,
     pub first_step: FirstStep,
@@ -106,12 +108,12 @@ pub async fn insert_intents(db: &mut PgConnection, intents: &[Intent]) -> sqlx::
                 $8::bigint[], $9::text[], $10::text[], $11::int2[], $12::int2[], $13::text[], $14::timestamptz[],
                 $15::uuid[], $16::operation_kind[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[],
                 $22::uuid[], $23::uuid[], $24::bigint[], $25::bigint[], $26::bigint[], $27::bigint[], $28::text[],
-                $29::text[], $30::uuid[], $33::text[], $34::bytea[], $35::text[], $36::text[], $37::text[])
+                $29::text[], $30::uuid[], $33::text[], $34::bytea[], $35::text[], $36::text[], $37::text[], $38::text[])
             AS i (payment_id, account_id, provider_account_id, customer_id, payment_method_id, capture, currency, amount,
                 card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at, operation_id, kind, reference,
                 upstream_token, card_ref, reply_to, request_id, invoice_id, payment_link_id, amount_base,
                 amount_surcharge, amount_tax, amount_tip, action_token, payer_address, requested_by_key, key, request_hash, metadata,
-                external_id, description)),
+                external_id, description, payer_language)),
          claimed AS (
             INSERT INTO idempotency_keys (account_id, key, request_hash, payment_id, created_at)
             SELECT account_id, key, request_hash, payment_id, created_at FROM intent
@@ -124,11 +126,11 @@ pub async fn insert_intents(db: &mut PgConnection, intents: &[Intent]) -> sqlx::
                 (id, account_id, provider_account_id, customer_id, payment_method_id, status, capture, currency,
                  amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at,
                  invoice_id, payment_link_id, amount_base, amount_surcharge, amount_tax, amount_tip, metadata, external_id,
-                 description)
+                 description, payer_language)
             SELECT payment_id, account_id, provider_account_id, customer_id, payment_method_id, $32, capture,
                 currency, amount, amount, card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at,
                 invoice_id, payment_link_id, amount_base, amount_surcharge, amount_tax, amount_tip, metadata::jsonb, external_id,
-                description
+                description, payer_language
             FROM accepted RETURNING id),
          charge AS (
             INSERT INTO operations
@@ -177,6 +179,7 @@ pub async fn insert_intents(db: &mut PgConnection, intents: &[Intent]) -> sqlx::
         &column(intents, |intent| intent.payment.metadata.as_ref().map(Metadata::to_json)) as _,
         &column(intents, |intent| intent.payment.external_id.as_deref()) as _,
         &column(intents, |intent| intent.payment.description.as_deref()) as _,
+        &column(intents, |intent| intent.payer_language.as_deref()) as _,
     )
     .fetch_all(db)
     .await

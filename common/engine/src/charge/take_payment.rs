@@ -169,6 +169,7 @@ fn intent(
     Intent {
         payment: Payment::processing(payment, caller.mode, now),
         return_url: request.return_url.clone(),
+        payer_language: None,
         operation,
         first_step: FirstStep::Charge(resolved.source),
         action_token: resolved.action_token,

@@ -141,6 +141,21 @@ payment-undone = Diese Zahlung wurde storniert oder erstattet.
 thank-you = Vielen Dank
 bank-confirmed = Ihre Bank hat die Zahlung bestätigt.
 
+## The simulated bank
+
+bank-title = Zahlung bestätigen
+bank-simulated = Dies ist eine simulierte Bank.
+bank-question = Mit der Karte { $card } bezahlen?
+bank-confirm = Bestätigen
+bank-refuse = Ablehnen
+bank-time = Zeit für die Entscheidung: { $seconds } s. Danach wird die Zahlung nicht ausgeführt.
+bank-time-over = Die Zeit ist abgelaufen. Die Zahlung wurde nicht bestätigt, und es wurde nichts abgebucht.
+bank-go-back = Zurück
+bank-done = Fertig. Sie können diese Seite schließen.
+bank-choose = Bitte wählen Sie „Bestätigen“ oder „Ablehnen“.
+bank-nothing = Hier gibt es nichts zu bestätigen.
+bank-unavailable = Das ist zurzeit nicht möglich. Bitte versuchen Sie es gleich noch einmal.
+
 ## Errors
 
 nothing-here = Hier gibt es nichts zu bezahlen

@@ -178,6 +178,23 @@ payment-undone = This payment was cancelled or refunded.
 thank-you = Thank you
 bank-confirmed = Your bank has confirmed the payment.
 
+## The simulated bank
+
+bank-title = Confirm your payment
+bank-simulated = This is a simulated bank.
+# $card (String) - its masked number
+bank-question = Pay with the card { $card }?
+bank-confirm = Confirm
+bank-refuse = Refuse
+# $seconds (String) - how many are left
+bank-time = Time to decide: { $seconds } s. After that the payment is not made.
+bank-time-over = The time is up. The payment was not confirmed, and nothing was charged.
+bank-go-back = Go back
+bank-done = Done. You may close this page.
+bank-choose = Please choose Confirm or Refuse.
+bank-nothing = There is nothing to confirm here.
+bank-unavailable = This is not possible right now. Please try again in a moment.
+
 ## Errors
 
 nothing-here = Nothing to pay here

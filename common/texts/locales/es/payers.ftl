@@ -141,6 +141,21 @@ payment-undone = Este pago se ha cancelado o reembolsado.
 thank-you = Gracias
 bank-confirmed = Su banco ha confirmado el pago.
 
+## The simulated bank
+
+bank-title = Confirme su pago
+bank-simulated = Este es un banco simulado.
+bank-question = ¿Pagar con la tarjeta { $card }?
+bank-confirm = Confirmar
+bank-refuse = Rechazar
+bank-time = Tiempo para decidir: { $seconds } s. Después, el pago no se realizará.
+bank-time-over = Se ha agotado el tiempo. El pago no se ha confirmado y no se ha cobrado nada.
+bank-go-back = Volver
+bank-done = Listo. Puede cerrar esta página.
+bank-choose = Elija «Confirmar» o «Rechazar».
+bank-nothing = Aquí no hay nada que confirmar.
+bank-unavailable = No es posible en este momento. Inténtelo de nuevo en unos instantes.
+
 ## Errors
 
 nothing-here = Aquí no hay nada que pagar

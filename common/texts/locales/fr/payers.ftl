@@ -141,6 +141,21 @@ payment-undone = Ce paiement a été annulé ou remboursé.
 thank-you = Merci
 bank-confirmed = Votre banque a confirmé le paiement.
 
+## The simulated bank
+
+bank-title = Confirmez votre paiement
+bank-simulated = Ceci est une banque simulée.
+bank-question = Payer avec la carte { $card } ?
+bank-confirm = Confirmer
+bank-refuse = Refuser
+bank-time = Temps pour décider : { $seconds } s. Ensuite, le paiement ne sera pas effectué.
+bank-time-over = Le délai est écoulé. Le paiement n’a pas été confirmé et aucun montant n’a été débité.
+bank-go-back = Retour
+bank-done = C’est terminé. Vous pouvez fermer cette page.
+bank-choose = Veuillez choisir « Confirmer » ou « Refuser ».
+bank-nothing = Il n’y a rien à confirmer ici.
+bank-unavailable = Ce n’est pas possible pour le moment. Veuillez réessayer dans un instant.
+
 ## Errors
 
 nothing-here = Rien à payer ici

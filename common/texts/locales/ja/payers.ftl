@@ -141,6 +141,21 @@ payment-undone = このお支払いは取り消されたか、返金されまし
 thank-you = ありがとうございました
 bank-confirmed = カード発行会社によるお支払いの確認が完了しました。
 
+## The simulated bank
+
+bank-title = お支払いの確認
+bank-simulated = これは銀行の模擬画面です。
+bank-question = カード { $card } でお支払いになりますか？
+bank-confirm = 確認する
+bank-refuse = 拒否する
+bank-time = 残り時間：{ $seconds }秒。時間を過ぎると、お支払いは行われません。
+bank-time-over = 制限時間が過ぎました。お支払いは確認されず、請求は行われていません。
+bank-go-back = 戻る
+bank-done = 完了しました。このページを閉じていただいて構いません。
+bank-choose = 「確認する」または「拒否する」を選択してください。
+bank-nothing = 確認いただくものはありません。
+bank-unavailable = 現在ご利用いただけません。しばらくしてからもう一度お試しください。
+
 ## Errors
 
 nothing-here = お支払いいただくものはありません

@@ -1,8 +1,11 @@
 //! The challenge page, and the redirect back to the merchant. The redirect is only a hint; the report is authoritative.
 
+use axum::extract::Request;
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use url::Url;
+use foundation::money::{Currency, Money};
+use texts::{Language, price};
+use url::{Url, form_urlencoded};
 
 use super::app::App;
 use super::envelope::SUCCESS;
@@ -24,47 +27,58 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; f
 /// A browser without scripts reloads the page this many seconds after the challenge has ended, and is redirected.
 const GRACE_SECONDS: i32 = 3;
 
+/// Stands for the seconds left in the text of the countdown, until the script replaces it.
+const SECONDS: &str = "\u{fffc}";
+
+/// The language of the pages: that of `lang` in the URL, otherwise the preferred one of `Accept-Language`.
+pub(super) fn language(request: &Request) -> Language {
+    let query = request.uri().query().unwrap_or_default().as_bytes();
+    let lang = form_urlencoded::parse(query).find(|(name, _)| name == "lang").map(|(_, value)| value);
+    let accepted = request.headers().get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
+    Language::of_request(lang.as_deref(), accepted)
+}
+
 /// The challenge page, or the redirect once the challenge is over.
-pub(super) async fn show(app: &App, token: &str) -> Response {
-    match find(app, token).await {
-        Ok(Some(challenge)) if challenge.open => page(&challenge),
-        Ok(Some(challenge)) => redirect_when_finished(app, &challenge).await,
-        Ok(None) => not_found(),
+pub(super) async fn show(app: &App, token: &str, language: Language) -> Response {
+    match find(app, token, language).await {
+        Ok(Some(challenge)) if challenge.open => page(&challenge, language),
+        Ok(Some(challenge)) => redirect_when_finished(app, &challenge, language).await,
+        Ok(None) => not_found(language),
         Err(response) => response,
     }
 }
 
 /// Applies the cardholder's decision and redirects back.
-pub(super) async fn decide(app: &App, token: &str, form: &Form) -> Response {
-    let challenge = match find(app, token).await {
+pub(super) async fn decide(app: &App, token: &str, form: &Form, language: Language) -> Response {
+    let challenge = match find(app, token, language).await {
         Ok(Some(challenge)) => challenge,
-        Ok(None) => return not_found(),
+        Ok(None) => return not_found(language),
         Err(response) => return response,
     };
     let status = match form.get("decision") {
         Some("confirm") => app.processor.confirm(challenge.id).await,
         Some("refuse") => app.processor.refuse(challenge.id).await,
-        Some(_) | None => return notice(StatusCode::BAD_REQUEST, "Please choose Confirm or Refuse."),
+        Some(_) | None => return notice(language, StatusCode::BAD_REQUEST, &language.texts().bank_choose()),
     };
     match status {
-        Ok(status) if is_end(status.state) => redirect(&challenge, &status),
-        Ok(_) | Err(_) => redirect_when_finished(app, &challenge).await,
+        Ok(status) if is_end(status.state) => redirect(&challenge, &status, language),
+        Ok(_) | Err(_) => redirect_when_finished(app, &challenge, language).await,
     }
 }
 
-async fn find(app: &App, token: &str) -> Result<Option<ChallengeView>, Response> {
+async fn find(app: &App, token: &str, language: Language) -> Result<Option<ChallengeView>, Response> {
     threeds::find(&app.db, TokenHash::of(token)).await.map_err(|error| {
         tracing::error!(%error, "cannot read a challenge");
-        unavailable()
+        unavailable(language)
     })
 }
 
-async fn redirect_when_finished(app: &App, challenge: &ChallengeView) -> Response {
+async fn redirect_when_finished(app: &App, challenge: &ChallengeView, language: Language) -> Response {
     match app.processor.wait_for_end(challenge.id).await {
         // It has expired, and the sweep has not finished it yet.
-        Ok(status) if status.state == State::Challenged => redirect(challenge, &expired()),
-        Ok(status) => redirect(challenge, &status),
-        Err(_) => unavailable(),
+        Ok(status) if status.state == State::Challenged => redirect(challenge, &expired(), language),
+        Ok(status) => redirect(challenge, &status, language),
+        Err(_) => unavailable(language),
     }
 }
 
@@ -80,9 +94,9 @@ fn expired() -> TransactionStatus {
 }
 
 /// Redirects to the merchant with `transaction_id`, `code` and `description` added to the query of the return URL.
-fn redirect(challenge: &ChallengeView, status: &TransactionStatus) -> Response {
+fn redirect(challenge: &ChallengeView, status: &TransactionStatus, language: Language) -> Response {
     let Ok(mut url) = Url::parse(&challenge.return_url) else {
-        return notice(StatusCode::OK, "Done. You may close this page.");
+        return notice(language, StatusCode::OK, &language.texts().bank_done());
     };
     let (code, description) = match status.state {
         State::Approved => ("00", SUCCESS.into()),
@@ -102,35 +116,63 @@ fn redirect(challenge: &ChallengeView, status: &TransactionStatus) -> Response {
     with_private_headers(Redirect::to(url.as_str()))
 }
 
-fn page(challenge: &ChallengeView) -> Response {
-    let html = PAGE
-        .replace("{merchant}", &escape(&challenge.merchant))
-        .replace("{amount}", &format!("{} {}", Amount::from_minor(challenge.amount), challenge.currency))
-        .replace("{card}", &challenge.masked)
-        .replace("{seconds}", &challenge.seconds.to_string())
-        .replace("{refresh}", &(challenge.seconds + GRACE_SECONDS).to_string());
+fn page(challenge: &ChallengeView, language: Language) -> Response {
+    let texts = language.texts();
+    let values = [
+        ("{lang}", language.code().to_owned()),
+        ("{title}", texts.bank_title()),
+        ("{simulated}", texts.bank_simulated()),
+        ("{question}", texts.bank_question(&challenge.masked)),
+        ("{confirm}", texts.bank_confirm()),
+        ("{refuse}", texts.bank_refuse()),
+        ("{countdown}", texts.bank_time(SECONDS)),
+        ("{time}", texts.bank_time(challenge.seconds.to_string())),
+        ("{over}", texts.bank_time_over()),
+        ("{back}", texts.bank_go_back()),
+        ("{seconds}", challenge.seconds.to_string()),
+        ("{refresh}", (challenge.seconds + GRACE_SECONDS).to_string()),
+    ];
+    let html = filled(PAGE, &values).replace("{amount}", &amount(challenge, language));
+    // Last: the name may contain anything.
+    let html = html.replace("{merchant}", &escape(&challenge.merchant));
     with_private_headers(([(header::CONTENT_SECURITY_POLICY, POLICY)], Html(html)))
 }
 
+/// The amount as payment pages show it: the currency follows where the notation has only a symbol.
+fn amount(challenge: &ChallengeView, language: Language) -> String {
+    let (minor, code) = (challenge.amount, &challenge.currency);
+    let Ok(currency) = code.parse::<Currency>() else {
+        return escape(&format!("{} {code}", Amount::from_minor(minor)));
+    };
+    let shown = escape(&price(language, Money { minor, currency }));
+    if shown.contains(currency.code()) { shown } else { format!("{shown} <small>{currency}</small>") }
+}
+
+/// The template with these values, escaped.
+fn filled(template: &str, values: &[(&str, String)]) -> String {
+    values.iter().fold(template.to_owned(), |html, (name, value)| html.replace(name, &escape(value)))
+}
+
 /// For an unknown token.
-pub(super) fn not_found() -> Response {
-    notice(StatusCode::NOT_FOUND, "There is nothing to confirm here.")
+pub(super) fn not_found(language: Language) -> Response {
+    notice(language, StatusCode::NOT_FOUND, &language.texts().bank_nothing())
 }
 
 /// For a client over its rate limit.
-pub(super) fn too_many() -> Response {
-    notice(StatusCode::TOO_MANY_REQUESTS, "There were too many requests. Please try again in a few seconds.")
+pub(super) fn too_many(language: Language) -> Response {
+    notice(language, StatusCode::TOO_MANY_REQUESTS, &language.texts().field_busy())
 }
 
 /// For a temporary failure.
-pub(super) fn unavailable() -> Response {
-    notice(StatusCode::SERVICE_UNAVAILABLE, "This is not possible right now. Please try again in a moment.")
+pub(super) fn unavailable(language: Language) -> Response {
+    notice(language, StatusCode::SERVICE_UNAVAILABLE, &language.texts().bank_unavailable())
 }
 
-fn notice(status: StatusCode, text: &str) -> Response {
+fn notice(language: Language, status: StatusCode, text: &str) -> Response {
     let policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-    let html = NOTICE.replace("{text}", text);
-    with_private_headers((status, [(header::CONTENT_SECURITY_POLICY, policy)], Html(html)))
+    let title = language.texts().bank_title();
+    let values = [("{lang}", language.code().to_owned()), ("{title}", title), ("{text}", text.to_owned())];
+    with_private_headers((status, [(header::CONTENT_SECURITY_POLICY, policy)], Html(filled(NOTICE, &values))))
 }
 
 /// Prevents caching and referrers, since the URL authorizes the decision.

@@ -10,7 +10,7 @@
   function show() {
     var left = Math.ceil((end - performance.now()) / 1000);
     if (left > 0) {
-      time.textContent = left + (left === 1 ? " second" : " seconds") + " to decide. After that the payment is not made.";
+      time.textContent = time.dataset.text.replace("\ufffc", left);
       return;
     }
     clearInterval(timer);

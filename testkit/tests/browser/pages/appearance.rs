@@ -59,7 +59,7 @@ async fn the_bank_page_counts_down() -> Result<()> {
         pay(browser, &tab, card("4000002500003155")).await?;
         page.shows("button", "Confirm").await?;
         ensure!(page.value(style).await? == before, "{} is not {before}", page.value(style).await?);
-        page.shows("#time", "seconds to decide").await?;
+        page.shows("#time", "Time to decide").await?;
         let countdown = page.text("#time").await?;
         page.wait(&format!("document.querySelector('#time').innerText !== {}", json!(countdown))).await?;
         tab.screenshot("bank").await?;

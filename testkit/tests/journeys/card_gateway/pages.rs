@@ -88,6 +88,29 @@ async fn a_challenged_cardholder_is_redirected_to_the_bank_and_back() -> Result<
     Ok(())
 }
 
+/// The bank's page is in the language that the payer chose, and so is the page after it, although the bank's redirect does
+/// not repeat it.
+#[tokio::test]
+async fn the_chosen_language_is_kept_at_the_bank_and_after_it() -> Result<()> {
+    let (shop, cardholder) = (shop().await?, Cardholder::new()?);
+    let api = cluster().await?.api_url(0);
+    let (_, payer) = link(&shop).await?;
+    let german = payer.at(&format!("{}?lang=de", payer.path()));
+    let response = german.submit(&shop.upstream_token(CHALLENGED).await?).await?;
+    let location = response.header("location").context("no Location")?.to_owned();
+    let action = location.strip_prefix("../").with_context(|| format!("{location} is not a challenge"))?;
+    let bank = cardholder.open(&format!("{api}/pay/{action}")).await?.location.context("no redirect to the bank")?;
+    assert!(bank.ends_with("?lang=de"), "{bank}");
+    let shown = cardholder.open(&bank).await?.html;
+    assert!(shown.contains("Bestätigen") && shown.contains("8,00\u{a0}$"), "{shown}");
+    let back = cardholder.decide(&bank, "confirm").await?;
+    assert!(!back.contains("lang="), "{back}");
+    let page = cardholder.open(&back).await?.location.context("no redirect to the payment page")?;
+    assert!(page.contains("?payment=pay_") && page.ends_with("&lang=de"), "{page}");
+    payer.at(&page).open().await?.assert_shows(200, &["Bezahlt am", "lang=\"de\""]);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_challenged_card_is_used_for_renewals_once_it_is_confirmed() -> Result<()> {
     let (shop, cardholder) = (shop().await?, Cardholder::new()?);
