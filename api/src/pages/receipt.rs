@@ -1,14 +1,20 @@
 //! The receipt, shown on a page that was paid.
 
+use domain::accounts::Payee;
 use domain::modifiers::Parts;
 use domain::payments::{Payment, Status};
-use engine::PayPage;
+use engine::{PayPage, Payable};
 use maud::{Markup, html};
 use texts::{Texts, moment};
 
 use super::reader::Reader;
 use super::totals::{Row, parts};
 use crate::html::merchant_text;
+
+/// Whether the receipt is all that the page shows: it also says what a link was for.
+pub(super) fn is_whole_page(page: &PayPage) -> bool {
+    page.paid_by.is_some() && matches!(page.payable, Payable::Link(_))
+}
 
 /// The receipt; empty unless a payment has paid the page, also if the invoice was voided since.
 pub(super) fn receipt(reader: Reader, page: &PayPage, token: &str) -> Markup {
@@ -17,7 +23,7 @@ pub(super) fn receipt(reader: Reader, page: &PayPage, token: &str) -> Markup {
     let pdf = reader.document(token, "receipt.pdf");
     html! {
         section id="receipt" {
-            h2 { (texts.receipt()) }
+            @if is_whole_page(page) { h1.title { (texts.receipt()) } } @else { h2 { (texts.receipt()) } }
             dl {
                 dt { (texts.paid_to()) } dd { (merchant_text(&payee.name)) }
                 @if let Some(number) = payable.number() { dt { (texts.invoice()) } dd { (number) } }
@@ -33,10 +39,27 @@ pub(super) fn receipt(reader: Reader, page: &PayPage, token: &str) -> Markup {
                     div.total[row.is_total] { dt { (row.name) } dd { (reader.price(row.minor, payment.currency)) } }
                 }
             }
+            @if is_whole_page(page) { (seller_lines(reader, payee)) }
             @if let Some(contact) = &payee.support_contact {
                 p.contact { (texts.questions()) " " (merchant_text(contact)) }
             }
             p.pdf { a href=(pdf) { "PDF" } }
+        }
+    }
+}
+
+/// The lines below the merchant's name.
+pub(super) fn seller(reader: Reader, payee: &Payee) -> Vec<String> {
+    let address = payee.address.iter().flat_map(|address| address.lines()).map(str::to_owned);
+    address.chain(payee.tax_number.as_ref().map(|number| reader.texts().tax_number(number))).collect()
+}
+
+/// As [`seller`], for a page.
+pub(super) fn seller_lines(reader: Reader, payee: &Payee) -> Markup {
+    let seller = seller(reader, payee);
+    html! {
+        @if !seller.is_empty() {
+            p.seller { @for line in seller { (merchant_text(&line)) br; } }
         }
     }
 }

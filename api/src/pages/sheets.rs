@@ -3,7 +3,7 @@
 use std::iter;
 
 use ::documents::{Line, Sheet, Total};
-use domain::accounts::{Mode, Payee};
+use domain::accounts::Mode;
 use domain::invoices::{Invoice, Item};
 use engine::PageState;
 use engine::PayPage;
@@ -71,16 +71,10 @@ fn common(reader: Reader, page: &PayPage) -> Sheet {
     Sheet {
         language: reader.language.code(),
         notice: (payee.mode == Mode::Test).then(|| texts.test_mode()),
-        seller: iter::once(payee.name.clone()).chain(seller(reader, payee)).collect(),
+        seller: iter::once(payee.name.clone()).chain(receipt::seller(reader, payee)).collect(),
         footer: payee.support_contact.iter().map(|contact| format!("{} {contact}", texts.questions())).collect(),
         ..Sheet::default()
     }
-}
-
-/// The lines below the merchant's name.
-pub(super) fn seller(reader: Reader, payee: &Payee) -> Vec<String> {
-    let address = payee.address.iter().flat_map(|address| address.lines()).map(str::to_owned);
-    address.chain(payee.tax_number.as_ref().map(|number| reader.texts().tax_number(number))).collect()
 }
 
 /// Why nothing can be paid any more, unless it was paid.

@@ -13,8 +13,8 @@ use super::invoice_lines;
 use super::notices::notices;
 use super::pay_form;
 use super::reader::Reader;
-use super::receipt::receipt;
-use super::sheets::{closed_badge, seller};
+use super::receipt::{is_whole_page, receipt, seller_lines};
+use super::sheets::closed_badge;
 use super::totals::Totals;
 use crate::elements::CardTokenizationConfig;
 use crate::html::merchant_text;
@@ -44,7 +44,7 @@ pub(super) fn render(
         @if payee.mode == Mode::Test { p.test { (reader.texts().test_mode()) } }
         (notices(reader, page, form_state.message.as_deref()))
         (receipt(reader, page, token))
-        (about(reader, page, token, form.map(|(_, totals)| totals)))
+        @if !is_whole_page(page) { (about(reader, page, token, form.map(|(_, totals)| totals))) }
         @match (form, *state) {
             (Some((tokenization_config, totals)), _) => {
                 (pay_form::form(reader, payee, tokenization_config, totals, renewals_selected))
@@ -88,16 +88,13 @@ fn about(reader: Reader, page: &PayPage, token: &str, totals: Option<&Totals>) -
                 // Not twice, where the notation has no symbol for it.
                 @if !amount.text().contains(money.currency.code()) { " " small { (money.currency) } }
             }
-            @let seller = seller(reader, payee);
             @if let Some(badge) = badge { p.badge { (badge) } }
             @match payable {
                 Payable::Invoice(invoice) => (of_invoice(reader, invoice, page, token)),
                 Payable::Link(link) => (of_link(reader, link, page)),
             }
             @if let Some(totals) = totals { (totals.list()) }
-            @if !seller.is_empty() {
-                p.seller { @for line in seller { (merchant_text(&line)) br; } }
-            }
+            (seller_lines(reader, payee))
         }
     }
 }

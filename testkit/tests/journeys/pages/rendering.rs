@@ -109,6 +109,23 @@ async fn merchant_text_is_escaped() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_paid_link_shows_the_merchant_and_the_amount_once() -> Result<()> {
+    let merchant = merchant().await?;
+    sqlx::query("UPDATE accounts SET name = 'Tea Shop', address = 'Ring 1', tax_number = 'ATU1' WHERE id = $1")
+        .bind(merchant.books.account)
+        .execute(&merchant.books.db)
+        .await?;
+    let body = json!({"amount": 4321, "currency": "USD", "description": "Green tea"});
+    let page = page_of(&merchant, LINKS, body).await?.pay("tok_ok").await?;
+    page.assert_shows(200, &["id=\"receipt\"", "<bdi>Tea Shop</bdi>", "Green tea", "$43.21", "Ring 1", "ATU1"]);
+    let (_, body) = page.html.split_once("<body>").context("a body")?;
+    for text in ["Tea Shop", "Green tea", "$43.21", "Ring 1", "ATU1", "<h1"] {
+        assert_eq!(body.matches(text).count(), 1, "{text} in {body}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn every_page_response_has_security_headers_and_no_store() -> Result<()> {
     let merchant = merchant().await?;
     let (_, payer) = link(&merchant, 500).await?;
