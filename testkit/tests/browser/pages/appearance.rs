@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use serde_json::json;
+use testkit::browser::Device;
 
 use super::{BUTTON, open, pay};
 use crate::support::{Provider, Shop, card};
@@ -38,6 +39,33 @@ async fn a_long_brand_name_is_not_truncated() -> Result<()> {
         ensure!(page.evaluate_on("#card-brand", fits).await? == true, "the name is truncated");
         ensure!(page.evaluate_on("#card-number", "e => e.scrollWidth <= e.clientWidth").await? == true, "the number is truncated");
         tab.screenshot("brand").await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_whole_card_number_is_visible_on_the_narrowest_phone() -> Result<()> {
+    let shop = Shop::new(Provider::Mock).await?;
+    let link = shop.link(500).await?;
+    shop.visit(async |browser| {
+        let tab = open(browser, &link).await?;
+        tab.resize(Device::SmallPhone).await?;
+        let page = tab.top();
+        // 8 is one of the widest digits where digits differ.
+        for (number, brand) in [("4888888888888888", "Visa"), ("378282246310005", "American Express")] {
+            page.enter("#card-number", number).await?;
+            page.shows("#card-brand", brand).await?;
+            ensure!(page.value("document.querySelector('#card-number').value.includes(' ')").await? == true);
+            let fits = "e => e.scrollWidth <= e.clientWidth";
+            ensure!(page.evaluate_on("#card-number", fits).await? == true, "the number {number} is truncated");
+            // The brand covers neither the number nor the label.
+            let clear = "e => { const box = e => e.getBoundingClientRect(); const range = document.createRange(); \
+                         range.selectNodeContents(document.querySelector('label[for=card-number]')); \
+                         const [brand, label] = [box(e), range.getBoundingClientRect()]; \
+                         return brand.bottom <= box(document.querySelector('#card-number')).top && brand.left > label.right }";
+            ensure!(page.evaluate_on("#card-brand", clear).await? == true, "{brand} covers something");
+        }
+        tab.screenshot_at_current_size("number-small-phone").await
     })
     .await
 }
