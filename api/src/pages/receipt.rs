@@ -5,7 +5,7 @@ use domain::modifiers::Parts;
 use domain::payments::{Payment, Status};
 use engine::{PayPage, Payable};
 use maud::{Markup, html};
-use texts::{Texts, moment};
+use texts::{Texts, brand_name, moment};
 
 use super::reader::Reader;
 use super::totals::{Row, parts};
@@ -87,17 +87,4 @@ pub(super) fn card_of_payer(reader: Reader, payment: &Payment) -> [Option<(Strin
         card.map(|(brand, last4)| (texts.card(), texts.card_ending(brand_name(brand), last4))),
         is_payer.then(|| (texts.payment(), payment.id.to_string())),
     ]
-}
-
-fn brand_name(brand: &str) -> &str {
-    match brand {
-        "visa" => "Visa",
-        "mastercard" => "Mastercard",
-        "amex" | "american_express" => "American Express",
-        "discover" => "Discover",
-        "diners" | "diners_club" => "Diners Club",
-        "jcb" => "JCB",
-        "unionpay" => "UnionPay",
-        other => other,
-    }
 }

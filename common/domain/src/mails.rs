@@ -8,10 +8,10 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use foundation::country::Country;
-use foundation::crypto::{KeyRing, Place, Secret};
+use foundation::crypto::{KeyRing, Place, Secret, random_hex};
 use foundation::email::is_internet_email;
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, CustomerId, EventId, InvitationId};
+use foundation::id::{AccountId, CustomerId, EventId, InvitationId, PaymentId};
 
 /// The languages of e-mails, by their codes.
 pub const LANGUAGES: [&str; 5] = ["de", "en", "es", "fr", "ja"];
@@ -25,6 +25,8 @@ const KEPT: Duration = Duration::from_secs(30 * 86_400);
 const TIMELY: Duration = Duration::from_secs(2 * 86_400);
 /// The most e-mails that an account sends in a day in test mode.
 const MAX_TEST_MAILS: i64 = 100;
+/// Of the token of a customer's page.
+const PAGE_TOKEN_BYTES: usize = 20;
 
 /// What an e-mail is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
@@ -32,7 +34,7 @@ const MAX_TEST_MAILS: i64 = 100;
 pub enum Kind {
     /// An invoice was issued.
     Invoice,
-    /// An invoice was paid.
+    /// An invoice was paid, or a customer's payment of no invoice and no link captured.
     Receipt,
     /// A card could not be charged for an invoice.
     CollectionFailed,
@@ -60,7 +62,7 @@ impl Kind {
 pub struct Settings {
     /// Invoices, when they are issued.
     pub invoices: bool,
-    /// Receipts, when invoices are paid.
+    /// Receipts, when customers pay.
     pub receipts: bool,
     /// That a card could not be charged.
     pub collections: bool,
@@ -186,6 +188,40 @@ pub async fn write_invitation(
     Ok(())
 }
 
+/// The token of the page on which a customer stops receipts.
+///
+/// # Errors
+/// Database errors only.
+pub async fn customer_page(db: &PgPool, account: AccountId, customer: CustomerId) -> Result<String> {
+    let new = sqlx::query!(
+        "INSERT INTO customer_pages (account_id, customer_id, token) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+        account.uuid(),
+        customer.uuid(),
+        random_hex(PAGE_TOKEN_BYTES),
+    );
+    new.execute(db).await?;
+    let token = sqlx::query_scalar!(
+        "SELECT token FROM customer_pages WHERE account_id = $1 AND customer_id = $2",
+        account.uuid(),
+        customer.uuid(),
+    );
+    Ok(token.fetch_one(db).await?)
+}
+
+/// The customer of a page, with the account.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown token.
+pub async fn customer_of_page(db: &PgPool, token: &str) -> Result<(AccountId, CustomerId)> {
+    let page = sqlx::query!(
+        r#"SELECT account_id AS "account_id: AccountId", customer_id AS "customer_id: CustomerId"
+           FROM customer_pages WHERE token = $1"#,
+        token,
+    );
+    let page = page.fetch_optional(db).await?.ok_or_else(|| Error::no_such("page", ""))?;
+    Ok((page.account_id, page.customer_id))
+}
+
 /// An e-mail that this process has claimed.
 #[derive(Clone, Debug)]
 pub struct Due {
@@ -236,11 +272,13 @@ pub async fn claim(db: &PgPool, limit: i64) -> Result<Vec<Due>> {
     Ok(due.fetch_all(db).await?)
 }
 
-/// What an e-mail's text is made of, beside the page of its invoice.
+/// What an e-mail's text is made of, beside the page of its invoice or its payment.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// The token of the invoice's page.
-    pub page_token: String,
+    /// The token of the invoice's page; `None` if it is about a payment.
+    pub page_token: Option<String>,
+    pub payment_id: Option<PaymentId>,
+    pub customer_id: CustomerId,
     /// Why its last collection failed.
     pub decline_code: Option<String>,
     /// Whether there is a card that a collection charges.
@@ -256,7 +294,7 @@ pub struct Content {
     pub is_test_limit_reached: bool,
     /// Whether the customer wants no receipts.
     pub refuses_receipts: bool,
-    /// Whether the event was too long ago, or there is a later one of its type about the invoice.
+    /// Whether the event was too long ago, or there is a later one of its type about the invoice or payment.
     pub is_out_of_date: bool,
 }
 
@@ -265,9 +303,16 @@ pub struct Content {
 /// # Errors
 /// Database errors only.
 pub async fn content(db: &PgPool, due: &Due) -> Result<Option<Content>> {
+    let object = sqlx::query_scalar!(
+        "SELECT event_object_id(payload) FROM events WHERE account_id = $1 AND id = $2",
+        due.account_id.uuid(),
+        due.id,
+    );
+    let object = object.fetch_optional(db).await?.flatten();
+    let payment = object.and_then(|id| id.parse::<PaymentId>().ok());
     let content = sqlx::query_as!(
         Content,
-        r#"SELECT i.page_token, c.email, b.country AS "country?: Country", s.language, s.test_recipients,
+        r#"SELECT i.page_token AS "page_token?", p.id AS "payment_id?: PaymentId", c.id AS "customer_id!: CustomerId", c.email AS "email!", b.country AS "country?: Country", s.language, s.test_recipients,
                (SELECT decline_code FROM collection_attempts WHERE account_id = $1 AND invoice_id = i.id
                 ORDER BY number DESC LIMIT 1) AS decline_code,
                coalesce(i.collect_payment_method_id, c.default_payment_method_id) IS NOT NULL AS "has_card!",
@@ -278,8 +323,9 @@ pub async fn content(db: &PgPool, due: &Due) -> Result<Option<Content>> {
                    SELECT n.id FROM events n WHERE n.account_id = $1 AND n.type = e.type
                        AND event_object_id(n.payload) = event_object_id(e.payload))) AS "is_out_of_date!"
            FROM events e
-           JOIN invoices i ON i.page_token = substring(e.payload::jsonb #>> '{data,object,url}' FROM '[0-9a-f]+$')
-           JOIN customers c ON c.account_id = $1 AND c.id = i.customer_id AND c.deleted_at IS NULL
+           LEFT JOIN invoices i ON i.page_token = substring(e.payload::jsonb #>> '{data,object,url}' FROM '[0-9a-f]+$')
+           LEFT JOIN payments p ON p.account_id = $1 AND p.id = $5
+           JOIN customers c ON c.account_id = $1 AND c.id = coalesce(i.customer_id, p.customer_id) AND c.deleted_at IS NULL
            JOIN mail_settings s ON s.account_id = $1
            LEFT JOIN addresses b ON b.account_id = $1 AND b.id = c.default_billing_address_id
            WHERE e.account_id = $1 AND e.id = $2"#,
@@ -287,6 +333,7 @@ pub async fn content(db: &PgPool, due: &Due) -> Result<Option<Content>> {
         due.id,
         TIMELY.as_secs_f64(),
         MAX_TEST_MAILS,
+        payment.map(PaymentId::uuid),
     );
     Ok(content.fetch_optional(db).await?)
 }

@@ -10,6 +10,7 @@ pub mod create;
 mod delete_customer;
 pub mod keys;
 mod pay_page;
+mod payment_receipt;
 pub mod reconcile;
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,7 @@ pub use keys::reencrypt::{SealedSecrets, read_binding, reencrypt, sealed_secrets
 pub use pay_page::{
     PageAddress, PageKind, PageState, PayOutcome, PayPage, PaySubmission, Payable, open_page, pay_page,
 };
+pub use payment_receipt::{PaymentReceipt, customer_page, payment_receipt};
 pub use reconcile::books::{Difference, open_differences};
 pub use reconcile::inquire::inquire;
 pub use reconcile::recent::{SecondCharges, orphans_last_hour, second_charges_last_hour};

@@ -1,6 +1,7 @@
 //! Texts, amounts and dates for payers, in each language. A text is a function, so one that is missing in a language, or
 //! lacks an argument, does not compile.
 
+mod card;
 mod dates;
 mod language;
 mod money;
@@ -11,6 +12,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/l10n.rs"));
 }
 
+pub use card::brand_name;
 pub use dates::{date, moment};
 pub use generated::L10n as Language;
 pub use generated::L10nLanguage as Texts;

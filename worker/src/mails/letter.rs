@@ -2,10 +2,11 @@
 
 use std::iter;
 
-use domain::accounts::Mode;
+use domain::accounts::{Mode, Payee};
 use domain::invoices::{Failure, Invoice};
 use domain::mails::{Content, Kind};
-use engine::{PageState, PayPage, Payable};
+use domain::payments::Status;
+use engine::{PageState, PayPage, Payable, PaymentReceipt};
 use foundation::color::Color;
 use foundation::money::Money;
 use foundation::public_url;
@@ -13,7 +14,7 @@ use foundation::time::Timestamp;
 use mail::one_line;
 use maud::{DOCTYPE, html};
 use providers::DeclineCode;
-use texts::{Language, Texts, date, moment, price};
+use texts::{Language, Texts, brand_name, date, moment, price};
 
 use super::Unsent;
 
@@ -31,10 +32,10 @@ pub(super) struct Letter {
     paragraphs: Vec<String>,
     /// What it is about: names and values.
     facts: Vec<(String, String)>,
-    /// The page that it leads to: its name and URL.
-    page: (String, String),
+    /// The page that it leads to, if there is one: its name and URL.
+    page: Option<(String, String)>,
     /// The document of the page: its name and URL.
-    document: (String, String),
+    document: Option<(String, String)>,
     /// The page that stops e-mails of this kind: its name and URL.
     pub(super) unsubscribe: Option<(String, String)>,
     /// Lines about the merchant, and its contact.
@@ -43,18 +44,88 @@ pub(super) struct Letter {
     color: Color,
 }
 
+/// What an e-mail is about.
+pub(super) enum About {
+    /// An invoice, by its page.
+    Invoice(Box<PayPage>),
+    /// A payment of no invoice.
+    Payment(Box<PaymentReceipt>),
+}
+
+impl About {
+    pub(super) fn payee(&self) -> &Payee {
+        match self {
+            Self::Invoice(page) => &page.payee,
+            Self::Payment(receipt) => &receipt.payee,
+        }
+    }
+}
+
 /// Writes the e-mail, unless it is out of date.
-pub(super) fn write(kind: Kind, language: Language, page: &PayPage, content: &Content) -> Result<Letter, Unsent> {
-    let Payable::Invoice(invoice) = &page.payable else { return Err(Unsent::OutOfDate("it is about no invoice")) };
+pub(super) fn write(kind: Kind, language: Language, about: &About, content: &Content) -> Result<Letter, Unsent> {
     if content.is_out_of_date {
         return Err(Unsent::OutOfDate("the event was long ago, or another has followed"));
     }
+    match about {
+        About::Invoice(page) => about_invoice(kind, language, page, content),
+        About::Payment(receipt) => receipt_of_payment(language, receipt),
+    }
+}
+
+fn about_invoice(kind: Kind, language: Language, page: &PayPage, content: &Content) -> Result<Letter, Unsent> {
+    let Payable::Invoice(invoice) = &page.payable else { return Err(Unsent::OutOfDate("it is about no invoice")) };
     let facts = Facts { texts: language.texts(), language, page, invoice };
     match kind {
         Kind::Invoice => facts.invoice_issued(content.has_card),
         Kind::Receipt => facts.invoice_paid(),
         Kind::CollectionFailed => facts.collection_failed(content.decline_code.as_deref()),
         Kind::Invitation => Err(Unsent::OutOfDate("it is about no invoice")),
+    }
+}
+
+/// The receipt of a payment that has no page: the e-mail says everything.
+fn receipt_of_payment(language: Language, receipt: &PaymentReceipt) -> Result<Letter, Unsent> {
+    let (texts, PaymentReceipt { payee, payment, billed_to, page_token }) = (language.texts(), receipt);
+    let Some(paid_at) = payment.captured_at.filter(|_| payment.status != Status::Cancelled) else {
+        return Err(Unsent::OutOfDate("the payment was cancelled"));
+    };
+    let paid = price(language, Money { minor: payment.amount_captured, currency: payment.currency });
+    let name = one_line(&payee.name, MAX);
+    let card = payment.card_brand.as_deref().zip(payment.card_last4.as_deref());
+    let facts = [
+        Some((texts.total_paid(), paid.clone())),
+        billed_to.as_ref().map(|customer| (texts.billed_to(), one_line(customer, MAX))),
+        payment.description.as_ref().map(|description| (texts.paid_for(), one_line(description, MAX))),
+        card.map(|(brand, last4)| (texts.card(), texts.card_ending(brand_name(brand), last4))),
+        Some((texts.payment(), payment.id.to_string())),
+    ];
+    let stop = public_url::of(format_args!("/pay/c/{page_token}/unsubscribe?lang={}", language.code()));
+    Ok(Letter {
+        subject: texts.mail_receipt_subject(&paid, &name),
+        paragraphs: vec![texts.mail_receipt_intro(&paid, &name, moment(language, &payee.timezone, paid_at))],
+        facts: facts.into_iter().flatten().collect(),
+        unsubscribe: Some((texts.receipts_stop(), stop)),
+        ..of_payee(texts, payee)
+    })
+}
+
+/// What all e-mails of a merchant have.
+fn of_payee(texts: &Texts, payee: &Payee) -> Letter {
+    let contact = payee.support_contact.as_ref();
+    let contact = contact.map(|contact| format!("{} {}", texts.questions(), one_line(contact, MAX)));
+    let address = payee.address.iter().flat_map(|address| address.lines()).map(str::to_owned);
+    let tax_number = payee.tax_number.as_ref().map(|number| texts.tax_number(number));
+    Letter {
+        subject: String::new(),
+        payee: one_line(&payee.name, MAX),
+        notice: (payee.mode == Mode::Test).then(|| texts.test_mode()),
+        paragraphs: vec![],
+        facts: vec![],
+        page: None,
+        document: None,
+        unsubscribe: None,
+        footer: contact.into_iter().chain(address).chain(tax_number).collect(),
+        color: payee.color.unwrap_or(COLOR).readable_on(Color::WHITE),
     }
 }
 
@@ -81,8 +152,8 @@ impl Facts<'_> {
         Ok(Letter {
             subject: texts.mail_invoice_subject(self.number(), self.payee()),
             paragraphs: iter::once(intro).chain(next).collect(),
-            page: (texts.mail_invoice_open(), self.url("")),
-            document: (texts.mail_invoice_pdf(), self.url("/invoice.pdf")),
+            page: Some((texts.mail_invoice_open(), self.url(""))),
+            document: Some((texts.mail_invoice_pdf(), self.url("/invoice.pdf"))),
             ..self.letter()
         })
     }
@@ -97,8 +168,8 @@ impl Facts<'_> {
         Ok(Letter {
             subject: texts.mail_receipt_subject(&paid, self.payee()),
             paragraphs: vec![texts.mail_receipt_intro(&paid, self.payee(), paid_at)],
-            page: (texts.mail_receipt_open(), self.url("")),
-            document: (texts.mail_receipt_pdf(), self.url("/receipt.pdf")),
+            page: Some((texts.mail_receipt_open(), self.url(""))),
+            document: Some((texts.mail_receipt_pdf(), self.url("/receipt.pdf"))),
             unsubscribe: Some((texts.receipts_stop(), self.url("/unsubscribe"))),
             ..self.letter()
         })
@@ -124,37 +195,22 @@ impl Facts<'_> {
         Ok(Letter {
             subject: texts.mail_failed_subject(self.owed(), self.payee()),
             paragraphs: [Some(intro), confirm, Some(next)].into_iter().flatten().collect(),
-            page: (texts.mail_failed_open(), self.url("")),
-            document: (texts.mail_invoice_pdf(), self.url("/invoice.pdf")),
+            page: Some((texts.mail_failed_open(), self.url(""))),
+            document: Some((texts.mail_invoice_pdf(), self.url("/invoice.pdf"))),
             ..self.letter()
         })
     }
 
-    /// What all e-mails have.
+    /// What all e-mails about an invoice have.
     fn letter(&self) -> Letter {
-        let (texts, payee) = (self.texts, &self.page.payee);
+        let texts = self.texts;
         let description = self.invoice.description.as_ref();
         let facts = [
             Some((texts.invoice(), self.number())),
             self.page.billed_to.as_ref().map(|name| (texts.billed_to(), one_line(name, MAX))),
             description.map(|description| (texts.description(), one_line(description, MAX))),
         ];
-        let contact = payee.support_contact.as_ref();
-        let contact = contact.map(|contact| format!("{} {}", texts.questions(), one_line(contact, MAX)));
-        let address = payee.address.iter().flat_map(|address| address.lines()).map(str::to_owned);
-        let tax_number = payee.tax_number.as_ref().map(|number| texts.tax_number(number));
-        Letter {
-            subject: String::new(),
-            payee: self.payee(),
-            notice: (payee.mode == Mode::Test).then(|| texts.test_mode()),
-            paragraphs: vec![],
-            facts: facts.into_iter().flatten().collect(),
-            page: Default::default(),
-            document: Default::default(),
-            unsubscribe: None,
-            footer: contact.into_iter().chain(address).chain(tax_number).collect(),
-            color: payee.color.unwrap_or(COLOR).readable_on(Color::WHITE),
-        }
+        Letter { facts: facts.into_iter().flatten().collect(), ..of_payee(texts, &self.page.payee) }
     }
 
     fn require_owed(&self) -> Result<(), Unsent> {
@@ -197,7 +253,7 @@ impl Letter {
     pub(super) fn text(&self, language: Language) -> String {
         let facts = self.facts.iter().map(|(name, value)| language.texts().mail_labelled(name, value));
         let link = |(name, url): &(String, String)| format!("{name}\n{url}");
-        let links = [&self.page, &self.document].map(link);
+        let links = self.page.iter().chain(&self.document).map(link);
         let parts = self.notice.iter().chain(&self.paragraphs).cloned();
         let parts = parts.chain([facts.collect::<Vec<_>>().join("\n")]).chain(links).chain([self.footer.join("\n")]);
         let parts = parts.chain(self.unsubscribe.as_ref().map(link));
@@ -207,7 +263,7 @@ impl Letter {
 
     /// Styles are in the elements, because mail programs drop style sheets.
     pub(super) fn html(&self, language: Language) -> String {
-        let (page, document, color) = (&self.page, &self.document, self.color);
+        let color = self.color;
         let button = format!(
             "display:inline-block;padding:12px 20px;border-radius:6px;background:{color};color:{};text-decoration:none;font-weight:bold",
             color.text(),
@@ -235,12 +291,8 @@ impl Letter {
                                 }
                             }
                         }
-                        p {
-                            a href=(page.1) style=(button) {
-                                (page.0)
-                            }
-                        }
-                        p { a href=(document.1) { (document.0) } }
+                        @if let Some((name, url)) = &self.page { p { a href=(url) style=(button) { (name) } } }
+                        @if let Some((name, url)) = &self.document { p { a href=(url) { (name) } } }
                         p style="color:#545f72;font-size:14px" {
                             @for line in &self.footer { bdi { (line) } br; }
                             @if let Some((name, url)) = &self.unsubscribe { a href=(url) style="color:inherit" { (name) } }

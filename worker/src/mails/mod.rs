@@ -10,7 +10,7 @@ use std::time::Duration;
 use domain::accounts::Mode;
 use domain::mails::{self, Attempted, Content, Due, Kind};
 use domain::users;
-use engine::{PageAddress, PageKind, open_page};
+use engine::{PageAddress, PageKind, open_page, payment_receipt};
 use foundation::clock::Clock;
 use foundation::crypto::KeyRing;
 use foundation::error::Result;
@@ -20,6 +20,8 @@ use mail::{Email, Mailer};
 use sqlx::PgPool;
 use texts::Language;
 use tokio_util::sync::CancellationToken;
+
+use letter::About;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 /// E-mails that a worker sends at the same time.
@@ -125,29 +127,47 @@ impl Sender {
         let Some(content) = mails::content(&self.db, due).await? else {
             return Ok(Err(Unsent::OutOfDate("the customer or the event was deleted")));
         };
-        let address = PageAddress { kind: PageKind::Invoice, token: &content.page_token };
-        let page = open_page(&self.db, address, None, self.clock.now()).await?;
-        if page.payee.mode == Mode::Test && !is_test_recipient(&content) {
+        let Some(about) = self.about(due, &content).await? else {
+            return Ok(Err(Unsent::OutOfDate("it is about no invoice and no payment")));
+        };
+        let payee = about.payee();
+        if payee.mode == Mode::Test && !is_test_recipient(&content) {
             return Ok(Err(Unsent::OutOfDate("in test mode, and the customer is no test recipient")));
         }
-        if page.payee.mode == Mode::Test && content.is_test_limit_reached {
+        if payee.mode == Mode::Test && content.is_test_limit_reached {
             return Ok(Err(Unsent::OutOfDate("in test mode, and too many were sent in a day")));
         }
         if due.kind == Kind::Receipt && content.refuses_receipts {
             return Ok(Err(Unsent::OutOfDate("the customer wants no receipts")));
         }
         let language = language(&content);
-        Ok(letter::write(due.kind, language, &page, &content).map(|letter| Email {
+        Ok(letter::write(due.kind, language, &about, &content).map(|letter| Email {
             id: due.about(),
             text: letter.text(language),
             html: Some(letter.html(language)),
             unsubscribe: letter.unsubscribe.map(|(_, url)| url),
             subject: letter.subject,
             to: content.email,
-            from_name: Some(page.payee.name),
-            reply_to: page.payee.support_contact,
+            from_name: Some(payee.name.clone()),
+            reply_to: payee.support_contact.clone(),
             date: self.clock.now(),
         }))
+    }
+
+    /// What an e-mail is about.
+    async fn about(&self, due: &Due, content: &Content) -> Result<Option<About>> {
+        Ok(match (&content.page_token, content.payment_id) {
+            (Some(token), _) => {
+                let address = PageAddress { kind: PageKind::Invoice, token };
+                let page = open_page(&self.db, address, None, self.clock.now()).await?;
+                Some(About::Invoice(Box::new(page)))
+            }
+            (None, Some(payment)) => {
+                let receipt = payment_receipt(&self.db, due.account_id, payment, content.customer_id).await?;
+                Some(About::Payment(Box::new(receipt)))
+            }
+            (None, None) => None,
+        })
     }
 }
 

@@ -235,7 +235,7 @@ mail-receipt-pdf = Zahlungsbeleg als PDF
 ## Receipts by e-mail
 
 receipts-title = Zahlungsbelege per E-Mail
-receipts-on = Sie erhalten einen Zahlungsbeleg per E-Mail, wenn Sie eine Rechnung von { $payee } bezahlen. Andere E-Mails ändern sich nicht, wenn Sie Zahlungsbelege abbestellen.
-receipts-off = Sie erhalten von { $payee } keine Zahlungsbelege per E-Mail mehr. Jeder Zahlungsbeleg bleibt auf der Seite seiner Rechnung verfügbar.
+receipts-on = Sie erhalten einen Zahlungsbeleg per E-Mail, wenn Sie an { $payee } zahlen. Andere E-Mails ändern sich nicht, wenn Sie Zahlungsbelege abbestellen.
+receipts-off = Sie erhalten von { $payee } keine Zahlungsbelege per E-Mail mehr. Der Zahlungsbeleg einer Rechnung bleibt auf ihrer Seite verfügbar.
 receipts-stop = Zahlungsbelege per E-Mail abbestellen
 receipts-resume = Zahlungsbelege künftig wieder per E-Mail erhalten

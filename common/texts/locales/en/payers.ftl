@@ -296,8 +296,8 @@ mail-receipt-pdf = Receipt as PDF
 
 receipts-title = Receipts by e-mail
 # $payee (String)
-receipts-on = You receive a receipt by e-mail when you pay an invoice of { $payee }. Other e-mails do not change if you stop receipts.
+receipts-on = You receive a receipt by e-mail when you pay { $payee }. Other e-mails do not change if you stop receipts.
 # $payee (String)
-receipts-off = You receive no more receipts by e-mail from { $payee }. Every receipt remains available on the page of its invoice.
+receipts-off = You receive no more receipts by e-mail from { $payee }. The receipt of an invoice remains available on its page.
 receipts-stop = Stop receipts by e-mail
 receipts-resume = Resume receipts by e-mail

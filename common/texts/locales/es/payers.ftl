@@ -235,7 +235,7 @@ mail-receipt-pdf = Recibo en PDF
 ## Receipts by e-mail
 
 receipts-title = Recibos por correo electrónico
-receipts-on = Recibe un recibo por correo electrónico cuando paga una factura de { $payee }. Los demás correos no cambian si deja de recibir recibos.
-receipts-off = Ya no recibirá recibos de { $payee } por correo electrónico. Cada recibo sigue disponible en la página de su factura.
+receipts-on = Recibe un recibo por correo electrónico cuando hace un pago a { $payee }. Los demás correos no cambian si deja de recibir recibos.
+receipts-off = Ya no recibirá recibos de { $payee } por correo electrónico. El recibo de una factura sigue disponible en la página de esta.
 receipts-stop = Dejar de recibir recibos por correo electrónico
 receipts-resume = Volver a recibir recibos por correo electrónico

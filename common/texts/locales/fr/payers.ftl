@@ -235,7 +235,7 @@ mail-receipt-pdf = Reçu en PDF
 ## Receipts by e-mail
 
 receipts-title = Reçus par e-mail
-receipts-on = Vous recevez un reçu par e-mail lorsque vous payez une facture de { $payee }. Les autres e-mails ne changent pas si vous ne voulez plus de reçus.
-receipts-off = Vous ne recevez plus de reçus de { $payee } par e-mail. Chaque reçu reste disponible sur la page de sa facture.
+receipts-on = Vous recevez un reçu par e-mail lorsque vous effectuez un paiement à { $payee }. Les autres e-mails ne changent pas si vous ne voulez plus de reçus.
+receipts-off = Vous ne recevez plus de reçus de { $payee } par e-mail. Le reçu d’une facture reste disponible sur la page de celle-ci.
 receipts-stop = Ne plus recevoir de reçus par e-mail
 receipts-resume = Recevoir à nouveau des reçus par e-mail

@@ -235,7 +235,7 @@ mail-receipt-pdf = 領収書（PDF）
 ## Receipts by e-mail
 
 receipts-title = メールでの領収書
-receipts-on = { $payee }の請求書をお支払いいただくと、領収書がメールで届きます。領収書の配信を停止しても、ほかのメールには影響しません。
-receipts-off = { $payee }からの領収書のメール配信を停止しました。領収書は、各請求書のページでいつでもご確認いただけます。
+receipts-on = { $payee }へお支払いいただくと、領収書がメールで届きます。領収書の配信を停止しても、ほかのメールには影響しません。
+receipts-off = { $payee }からの領収書のメール配信を停止しました。請求書の領収書は、その請求書のページでいつでもご確認いただけます。
 receipts-stop = 領収書のメール配信を停止する
 receipts-resume = 領収書のメール配信を再開する

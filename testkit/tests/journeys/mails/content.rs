@@ -135,6 +135,56 @@ async fn nothing_is_sent_to_others_in_test_mode_or_about_what_is_out_of_date() -
     Ok(())
 }
 
+/// The URL at which a mail program stops e-mails.
+fn unsubscribe_url<'a>(message: &'a Message<'a>) -> Result<&'a str> {
+    let url = message.header_raw("List-Unsubscribe").context("a header")?.trim();
+    url.strip_prefix('<').and_then(|url| url.strip_suffix('>')).context("a URL")
+}
+
+/// The payment of an invoice has the receipt of the invoice only: see the tests above.
+#[tokio::test]
+async fn a_customers_payment_of_no_invoice_has_a_receipt() -> Result<()> {
+    let merchant = merchant().await?;
+    named(&merchant).await?;
+    turn_on(&merchant, "fr").await?;
+    let ada = customer(&merchant, ADA).await?;
+    let pay = async |extra: Value| -> Result<Value> {
+        let mut body =
+            json!({"amount": 1250, "currency": "EUR", "paymentToken": "tok_ok", "description": "Tea <green>"});
+        body.as_object_mut().expect("an object").extend(extra.as_object().expect("an object").clone());
+        Ok(created(&merchant.api.post("/v1/payments", body).await?).clone())
+    };
+    // There is nobody to send it to, or nothing is paid.
+    pay(json!({})).await?;
+    let held = pay(json!({"customerId": ada, "capture": false})).await?;
+    pay(json!({"customerId": ada, "paymentToken": "tok_declined"})).await?;
+    let paid = pay(json!({"customerId": ada})).await?;
+    let mail = sent(&event(&merchant, "payment.captured", text(&paid, "id")).await?).await?;
+    let message = parse(&mail)?;
+    assert_eq!(
+        message.subject().map(|subject| subject.replace('\u{a0}', " ")).as_deref(),
+        Some("Reçu de Café & Söhne pour 12,50 €")
+    );
+    assert_says(&message, &["Vous avez payé 12,50 €", "Tea <green>", text(&paid, "id"), "4242", "Mode test"]);
+    assert_says(&message, &["Ring 1", "ATU1", "help@cafe.example"]);
+    ended(&merchant, 1).await?;
+    ok(&merchant.capture(text(&held, "id"), None).await?);
+    sent(&event(&merchant, "payment.captured", text(&held, "id")).await?).await?;
+
+    let url = unsubscribe_url(&message)?;
+    assert!(url.contains("/pay/c/") && url.ends_with("/unsubscribe?lang=fr"), "{url}");
+    let client = reqwest::Client::new();
+    let stopped = client.post(url).body("List-Unsubscribe=One-Click").send().await?.text().await?;
+    assert!(stopped.contains("Vous ne recevez plus de reçus de"), "{stopped}");
+    pay(json!({"customerId": ada})).await?;
+    let mails = outcomes(&ended(&merchant, 3).await?);
+    let outcomes: Vec<_> = mails.iter().map(|mail| (mail.0.as_str(), mail.1.as_str(), mail.2.as_str())).collect();
+    let refused = ("receipt", "not_sent", "the customer wants no receipts");
+    assert_eq!(outcomes, [("receipt", "sent", ""), ("receipt", "sent", ""), refused]);
+    assert_eq!(client.get(url.replace("/pay/c/", "/pay/c/0")).send().await?.status(), 404);
+    Ok(())
+}
+
 /// As a mail program does, with either encoding (RFC 8058 §3.2).
 #[tokio::test]
 async fn a_customer_stops_receipts_and_has_them_sent_again() -> Result<()> {
@@ -151,8 +201,7 @@ async fn a_customer_stops_receipts_and_has_them_sent_again() -> Result<()> {
     let mail = sent(&pay().await?).await?;
     let message = parse(&mail)?;
     assert_eq!(message.header_raw("List-Unsubscribe-Post").map(str::trim), Some("List-Unsubscribe=One-Click"));
-    let url = message.header_raw("List-Unsubscribe").context("a header")?.trim();
-    let url = url.strip_prefix('<').and_then(|url| url.strip_suffix('>')).context("a URL")?;
+    let url = unsubscribe_url(&message)?;
     assert!(url.ends_with("/unsubscribe?lang=fr"), "{url}");
     assert_says(&message, &[url, "Ne plus recevoir de reçus"]);
 
