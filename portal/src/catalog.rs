@@ -55,6 +55,8 @@ pub(crate) enum Payers {
     Receipt,
     /// The page on which it is paid.
     Page,
+    /// Nothing, but it says so if the customer has stopped receipts by e-mail on a page.
+    ReceiptsByEmail,
 }
 
 /// What a column shows.
@@ -193,6 +195,7 @@ pub(crate) const LISTS: [List; 13] = [
             ("recurring-invoices", "customerId"),
         ],
         creations: &[("invoices", "customerId"), ("recurring-invoices", "customerId"), ("subscriptions", "customerId")],
+        payers: Payers::ReceiptsByEmail,
         ..DEFAULT
     },
     List {

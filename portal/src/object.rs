@@ -2,6 +2,8 @@
 
 use axum::http::HeaderName;
 use axum::response::{IntoResponse as _, Response};
+use domain::mails;
+use foundation::id::CustomerId;
 use futures_util::future::try_join3;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
@@ -35,6 +37,7 @@ pub(crate) async fn show(app: &App, work: &Work, list: &List, id: &str, notice: 
             Payers::Nothing => Ok(html! {}),
             Payers::Receipt => receipt(app, work, &found).await,
             Payers::Page => payers_page(&found),
+            Payers::ReceiptsByEmail => receipts_by_email(app, work, id).await,
         }
     };
     let (related, timeline, link) =
@@ -54,6 +57,16 @@ async fn receipt(app: &App, work: &Work, payment: &Value) -> Result<Markup, Fail
     };
     let parent = app.get(&work.caller, &parent).await?;
     Ok(html! { @if let Some(url) = receipt_url(&parent, &payment["id"]) { p { a href=(url) { (text("Receipt")) } } } })
+}
+
+/// That a customer has stopped receipts by e-mail. It is not in /v1, so it is read here.
+async fn receipts_by_email(app: &App, work: &Work, id: &str) -> Result<Markup, Failure> {
+    let Ok(customer) = id.parse::<CustomerId>() else { return Ok(html! {}) };
+    let wants = mails::wants_receipts(app.api.pool(), work.caller.account_id, customer);
+    let wants = wants.await.map_err(Failure::internal)?;
+    Ok(html! {
+        @if !wants { p { (text("This customer has stopped receipts by e-mail. Other e-mails are sent.")) } }
+    })
 }
 
 /// Where the receipt of the payment that paid this is.

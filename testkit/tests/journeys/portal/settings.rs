@@ -39,6 +39,25 @@ async fn an_owner_chooses_what_is_mailed_to_customers() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_page_of_a_customer_says_that_receipts_were_stopped() -> Result<()> {
+    let merchant = merchant().await?;
+    let viewer = Visitor::signed_in(&merchant, "viewer").await?;
+    let customer = merchant.customer().await?;
+    let page = format!("/test/customers/{customer}");
+    let stopped = "has stopped receipts by e-mail";
+    assert!(!viewer.open(&page).await?.html.contains(stopped));
+    let invoice = serde_json::json!({"customerId": customer, "amount": 700, "currency": "USD"});
+    let invoice = created(&merchant.api.post("/v1/invoices", invoice).await?).clone();
+    let payer = Payer::for_object(&invoice, &cluster().await?.api_url(0))?;
+    let at = async |name: &str| payer.at(&format!("{}/{name}", payer.path())).send("").await;
+    assert_eq!(at("unsubscribe").await?.status, 200);
+    assert!(viewer.open(&page).await?.html.contains(stopped));
+    assert_eq!(at("subscribe").await?.status, 200);
+    assert!(!viewer.open(&page).await?.html.contains(stopped));
+    Ok(())
+}
+
+#[tokio::test]
 async fn customers_see_the_address_the_tax_number_and_the_color() -> Result<()> {
     let merchant = merchant().await?;
     let mut owner = Visitor::signed_in(&merchant, "owner").await?;
