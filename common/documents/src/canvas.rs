@@ -3,19 +3,25 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use krilla::Document;
 use krilla::color::rgb;
+use krilla::configure::{Accessibility, ConfigurationBuilder};
+use krilla::destination::XyzDestination;
+use krilla::error::{KrillaError, KrillaResult};
 use krilla::geom::{PathBuilder, Point, Rect};
 use krilla::metadata::Metadata;
 use krilla::num::NormalizedF32;
+use krilla::outline::{Outline, OutlineNode};
 use krilla::page::PageSettings;
 use krilla::paint::Fill;
 use krilla::surface::Surface;
+use krilla::tagging::{Artifact, ArtifactType, ContentTag};
 use krilla::text::{Font, GlyphId, KrillaGlyph};
+use krilla::{Document, SerializeSettings};
 use parley::style::{FontFamily, FontWeight, LineHeight, StyleProperty};
 use parley::{Alignment, AlignmentOptions, FontContext, Layout, LayoutContext};
 
 use crate::fonts::Fonts;
+use crate::structure::{Role, Structure};
 
 /// A4, and its margin, in points.
 const WIDTH: f32 = 595.28;
@@ -48,7 +54,7 @@ impl Paragraph {
 }
 
 enum Item {
-    Text { paragraph: Box<Paragraph>, x: f32, y: f32 },
+    Text { paragraph: Box<Paragraph>, x: f32, y: f32, is_artifact: bool },
     Rule { y: f32, height: f32 },
 }
 
@@ -58,6 +64,7 @@ pub(crate) struct Canvas<'a> {
     context: FontContext,
     layouts: LayoutContext<u8>,
     pages: Vec<Vec<Item>>,
+    structure: Structure,
     /// Where the next row begins, from the top of the page.
     pub(crate) y: f32,
 }
@@ -65,7 +72,8 @@ pub(crate) struct Canvas<'a> {
 impl<'a> Canvas<'a> {
     pub(crate) fn new(fonts: &'a Fonts) -> Self {
         let pages = vec![Vec::new()];
-        Self { fonts, context: fonts.context(), layouts: LayoutContext::new(), pages, y: MARGIN }
+        let (context, layouts, structure) = (fonts.context(), LayoutContext::new(), Structure::default());
+        Self { fonts, context, layouts, pages, structure, y: MARGIN }
     }
 
     pub(crate) fn paragraph(&mut self, text: &str, style: Style, width: f32, alignment: Alignment) -> Paragraph {
@@ -94,12 +102,19 @@ impl<'a> Canvas<'a> {
         true
     }
 
+    /// Begins the table of the rows that follow.
+    pub(crate) fn begin_table(&mut self) {
+        self.structure.begin_table();
+    }
+
     /// Places paragraphs side by side, each at its distance from the left margin, and moves below the highest.
-    pub(crate) fn row(&mut self, paragraphs: Vec<(f32, Paragraph)>) {
+    pub(crate) fn row(&mut self, role: Role, paragraphs: Vec<(f32, Paragraph)>) {
         let height = paragraphs.iter().map(|(_, paragraph)| paragraph.height()).fold(0.0, f32::max);
         self.reserve(height);
+        self.structure.add(role, paragraphs.len());
         for (x, paragraph) in paragraphs {
-            self.push(Item::Text { paragraph: Box::new(paragraph), x: MARGIN + x, y: self.y });
+            let (paragraph, is_artifact) = (Box::new(paragraph), role == Role::Artifact);
+            self.push(Item::Text { paragraph, x: MARGIN + x, y: self.y, is_artifact });
         }
         self.y += height;
     }
@@ -113,39 +128,70 @@ impl<'a> Canvas<'a> {
         self.pages.last_mut().expect("there is always a page").push(item);
     }
 
-    /// Adds page numbers if there are several, and writes the PDF. Equal content gives equal bytes.
-    pub(crate) fn finish(mut self, metadata: Metadata) -> Result<Vec<u8>, krilla::error::KrillaError> {
+    /// Adds page numbers if there are several, and writes the PDF with this title. Equal content gives equal bytes.
+    pub(crate) fn finish(mut self, title: &str, metadata: Metadata) -> KrillaResult<Vec<u8>> {
         let count = self.pages.len();
         let style = Style { size: 8.0, is_bold: false, gray: 110 };
         for page in 0..count {
             if count > 1 {
                 let paragraph = self.paragraph(&format!("{} / {count}", page + 1), style, INNER, Alignment::End);
-                self.pages[page].push(Item::Text { paragraph: Box::new(paragraph), x: MARGIN, y: HEIGHT - MARGIN });
+                let (paragraph, y) = (Box::new(paragraph), HEIGHT - MARGIN);
+                self.pages[page].push(Item::Text { paragraph, x: MARGIN, y, is_artifact: true });
             }
         }
-        let mut document = Document::new();
+        let accessible = ConfigurationBuilder::new().with_accessibility_validator(Accessibility::UA1).finish();
+        let configuration = accessible.expect("one standard does not contradict itself");
+        let settings = SerializeSettings { configuration, ..SerializeSettings::default() };
+        match self.write(settings, title, metadata.clone()) {
+            // What is not entirely accessible, such as a character that no font has, is written without the claim to be.
+            Err(KrillaError::Validation(_)) => self.write(SerializeSettings::default(), title, metadata),
+            written => written,
+        }
+    }
+
+    fn write(&self, settings: SerializeSettings, title: &str, metadata: Metadata) -> KrillaResult<Vec<u8>> {
+        let mut document = Document::new_with(settings);
         document.set_metadata(metadata);
-        let mut fonts = HashMap::new();
+        let mut outline = Outline::new();
+        let top = XyzDestination::new(0, Point::from_xy(MARGIN, MARGIN));
+        outline.push_child(OutlineNode::new(title.to_owned(), top));
+        document.set_outline(outline);
+        // Texts are drawn in the order in which the structure numbers them.
+        let (mut fonts, mut identifiers) = (HashMap::new(), Vec::new());
         let size = PageSettings::from_wh(WIDTH, HEIGHT).expect("a size");
-        for items in self.pages {
+        for items in &self.pages {
             let mut page = document.start_page_with(size.clone());
             let mut surface = page.surface();
             for item in items {
                 match item {
-                    Item::Text { paragraph, x, y } => draw(&mut surface, &mut fonts, &paragraph, x, y),
+                    Item::Text { paragraph, x, y, is_artifact: true } => {
+                        surface.start_tagged(artifact(ArtifactType::PaginationOther));
+                        draw(&mut surface, &mut fonts, paragraph, *x, *y);
+                    }
+                    Item::Text { paragraph, x, y, is_artifact: false } => {
+                        identifiers.push(surface.start_tagged(ContentTag::Other));
+                        draw(&mut surface, &mut fonts, paragraph, *x, *y);
+                    }
                     Item::Rule { y, height } => {
+                        surface.start_tagged(artifact(ArtifactType::Layout));
                         let mut path = PathBuilder::new();
-                        path.push_rect(Rect::from_xywh(MARGIN, y, INNER, height).expect("a rectangle"));
+                        path.push_rect(Rect::from_xywh(MARGIN, *y, INNER, *height).expect("a rectangle"));
                         surface.set_fill(Some(fill(200)));
                         surface.draw_path(&path.finish().expect("a path"));
                     }
                 }
+                surface.end_tagged();
             }
             surface.finish();
             page.finish();
         }
+        document.set_tag_tree(self.structure.tree(title, &identifiers));
         document.finish()
     }
+}
+
+fn artifact(kind: ArtifactType) -> ContentTag<'static> {
+    ContentTag::Artifact(Artifact::with_kind(kind))
 }
 
 fn fill(gray: u8) -> Fill {

@@ -3,6 +3,7 @@
 mod canvas;
 mod fonts;
 mod sheet;
+mod structure;
 
 pub use fonts::{Fonts, NoFonts};
 pub use sheet::{Line, Sheet, Total, Unreadable};

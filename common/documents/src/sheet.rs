@@ -5,6 +5,7 @@ use parley::Alignment;
 
 use crate::canvas::{Canvas, INNER, Style};
 use crate::fonts::Fonts;
+use crate::structure::Role;
 
 const TITLE: Style = Style { size: 20.0, is_bold: true, gray: 0 };
 const NAME: Style = Style { size: 12.0, is_bold: true, gray: 0 };
@@ -74,36 +75,38 @@ impl Sheet {
         canvas.y += 3.0 * GAP;
         for text in &self.footer {
             let paragraph = canvas.paragraph(text, MUTED, INNER, Alignment::Start);
-            canvas.row(vec![(0.0, paragraph)]);
+            canvas.row(Role::Paragraph, vec![(0.0, paragraph)]);
         }
         let metadata = Metadata::new().title(self.title.clone()).language(self.language.to_owned());
-        canvas.finish(metadata.authors(self.seller.first().cloned().into_iter().collect())).map_err(Unreadable)
+        let metadata = metadata.authors(self.seller.first().cloned().into_iter().collect());
+        canvas.finish(&self.title, metadata).map_err(Unreadable)
     }
 
     fn head(&self, canvas: &mut Canvas<'_>) {
         if let Some(notice) = &self.notice {
             let paragraph = canvas.paragraph(notice, STRONG, INNER, Alignment::Center);
-            canvas.row(vec![(0.0, paragraph)]);
+            canvas.row(Role::Paragraph, vec![(0.0, paragraph)]);
             canvas.y += GAP;
         }
         let title = canvas.paragraph(&self.title, TITLE, INNER, Alignment::Start);
-        canvas.row(vec![(0.0, title)]);
+        canvas.row(Role::Title, vec![(0.0, title)]);
         canvas.y += GAP;
         for (number, text) in self.seller.iter().enumerate() {
             let style = if number == 0 { NAME } else { MUTED };
             let paragraph = canvas.paragraph(text, style, INNER, Alignment::Start);
-            canvas.row(vec![(0.0, paragraph)]);
+            canvas.row(Role::Paragraph, vec![(0.0, paragraph)]);
         }
         canvas.y += 2.0 * GAP;
+        canvas.begin_table();
         for (name, value) in &self.facts {
             let name = canvas.paragraph(name, MUTED, FACT_NAMES, Alignment::Start);
             let value = canvas.paragraph(value, BODY, INNER - FACT_NAMES - GAP, Alignment::Start);
-            canvas.row(vec![(0.0, name), (FACT_NAMES + GAP, value)]);
+            canvas.row(Role::Row, vec![(0.0, name), (FACT_NAMES + GAP, value)]);
         }
         canvas.y += GAP;
         if let Some(description) = &self.description {
             let paragraph = canvas.paragraph(description, BODY, INNER, Alignment::Start);
-            canvas.row(vec![(0.0, paragraph)]);
+            canvas.row(Role::Paragraph, vec![(0.0, paragraph)]);
             canvas.y += GAP;
         }
     }
@@ -112,17 +115,18 @@ impl Sheet {
         if self.lines.is_empty() {
             return;
         }
-        self.table_head(canvas);
+        canvas.begin_table();
+        self.table_head(canvas, Role::Head);
         let width = INNER - AMOUNTS - GAP;
         for line in &self.lines {
             let description = canvas.paragraph(&line.description, BODY, width, Alignment::Start);
             let detail = canvas.paragraph(&line.detail, MUTED, width, Alignment::Start);
             let amount = canvas.paragraph(&line.amount, BODY, AMOUNTS, Alignment::End);
             if canvas.reserve(description.height().max(amount.height()) + detail.height() + GAP) {
-                self.table_head(canvas);
+                self.table_head(canvas, Role::Artifact);
             }
-            canvas.row(vec![(0.0, description), (INNER - AMOUNTS, amount)]);
-            canvas.row(vec![(0.0, detail)]);
+            canvas.row(Role::Row, vec![(0.0, description), (INNER - AMOUNTS, amount)]);
+            canvas.row(Role::Continued, vec![(0.0, detail)]);
             canvas.y += GAP / 3.0;
             canvas.rule(0.5);
             canvas.y += GAP / 3.0;
@@ -130,11 +134,11 @@ impl Sheet {
     }
 
     /// Repeated on each page.
-    fn table_head(&self, canvas: &mut Canvas<'_>) {
+    fn table_head(&self, canvas: &mut Canvas<'_>, role: Role) {
         let [description, amount] = &self.columns;
         let description = canvas.paragraph(description, MUTED, INNER - AMOUNTS - GAP, Alignment::Start);
         let amount = canvas.paragraph(amount, MUTED, AMOUNTS, Alignment::End);
-        canvas.row(vec![(0.0, description), (INNER - AMOUNTS, amount)]);
+        canvas.row(role, vec![(0.0, description), (INNER - AMOUNTS, amount)]);
         canvas.y += GAP / 3.0;
         canvas.rule(1.0);
         canvas.y += GAP / 2.0;
@@ -142,11 +146,12 @@ impl Sheet {
 
     fn sums(&self, canvas: &mut Canvas<'_>) {
         canvas.y += GAP / 2.0;
+        canvas.begin_table();
         for total in &self.totals {
             let style = if total.is_bold { STRONG } else { BODY };
             let name = canvas.paragraph(&total.name, style, TOTALS - AMOUNTS - GAP, Alignment::Start);
             let amount = canvas.paragraph(&total.amount, style, AMOUNTS, Alignment::End);
-            canvas.row(vec![(INNER - TOTALS, name), (INNER - AMOUNTS, amount)]);
+            canvas.row(Role::Row, vec![(INNER - TOTALS, name), (INNER - AMOUNTS, amount)]);
             canvas.y += GAP / 4.0;
         }
     }

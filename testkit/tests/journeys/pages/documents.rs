@@ -17,11 +17,15 @@ const TURNED: [&str; 2] = ["מאיר", "مقعد"];
 
 /// What a program of poppler prints about a document.
 fn read(program: &str, pdf: &[u8]) -> Result<String> {
+    read_with(program, &[], pdf)
+}
+
+fn read_with(program: &str, options: &[&str], pdf: &[u8]) -> Result<String> {
     let folder = TempDir::new()?;
     let file = folder.path().join("document.pdf");
     fs::write(&file, pdf)?;
     let mut command = pdf_programs()?.program(program);
-    command.arg(&file);
+    command.args(options).arg(&file);
     if program == "pdftotext" {
         command.arg("-");
     }
@@ -90,6 +94,25 @@ async fn an_invoice_is_a_document_with_all_its_texts_in_any_script() -> Result<(
     let german = pdf(&payer.at(&format!("{}?lang=de", payer.path())), "invoice.pdf").await?;
     assert_has(&read("pdftotext", &german)?, &["Rechnung", "969,10", "2. Januar 2030"]);
     assert_eq!(payer.at(&format!("{}/receipt.pdf", payer.path())).response().await?.status, 404, "it is not paid");
+    Ok(())
+}
+
+/// For programs that speak it: the title, and which texts are the titles of rows and columns, in the order of reading.
+#[tokio::test]
+async fn a_document_says_what_its_texts_are() -> Result<()> {
+    let merchant = merchant().await?;
+    let (_, payer) = super::invoice(&merchant, 500).await?;
+    let document = pdf(&payer, "invoice.pdf").await?;
+    let about = read("pdfinfo", &document)?;
+    let tagged = about.lines().find(|line| line.starts_with("Tagged:")).context("whether it is tagged")?;
+    assert!(tagged.ends_with("yes"), "{about}");
+    let structure = read_with("pdfinfo", &["-struct-text"], &document)?;
+    let parts = ["H1", "INV-000001", "Table", "TR", "TH", "Total", "TD", "$5.00"];
+    let mut rest = structure.as_str();
+    for part in parts {
+        rest = rest.split_once(part).with_context(|| format!("no {part} there in {structure}"))?.1;
+    }
+    assert!(document.windows(13).any(|bytes| bytes == b"pdfuaid:part>"), "it does not claim to be accessible");
     Ok(())
 }
 
