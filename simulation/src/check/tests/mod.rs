@@ -375,6 +375,48 @@ fn collections_that_were_stopped_announce_nothing() {
 }
 
 #[test]
+fn only_what_was_stopped_is_withdrawn() {
+    let withdrawn = |fixture: &mut Fixture| {
+        fixture.shown("pay", 5)["status"] = "failed".into();
+        fixture.shown("pay", 5)["failureCode"] = "withdrawn".into();
+        fixture.state.attempts.get_mut(&id("inv", 1)).expect("attempts")[0]["declineCode"] = "withdrawn".into();
+    };
+    let count = |change: &dyn Fn(&mut Fixture)| {
+        let violations = violations(|fixture| {
+            withdrawn(fixture);
+            change(fixture);
+        });
+        violations.iter().filter(|violation| violation.starts_with("was withdrawn although")).count()
+    };
+    assert_eq!(count(&|_| {}), 2);
+    assert_eq!(count(&|fixture| fixture.shown("inv", 1)["status"] = "voided".into()), 0);
+    let cancel = |fixture: &mut Fixture| {
+        fixture.shown("inv", 1)["subscriptionId"] = id("sub", 1).into();
+        fixture.shown("sub", 1)["status"] = "cancelled".into();
+    };
+    assert_eq!(count(&cancel), 0);
+    let stop = |status: u16, invoice: u32| {
+        move |fixture: &mut Fixture| {
+            let request = post("/v1/invoices/{invoice.0}/cancel_schedule", json!({}));
+            fixture.request(request, status, json!({"id": id("inv", invoice)}));
+        }
+    };
+    assert_eq!([count(&stop(200, 1)), count(&stop(200, 2)), count(&stop(409, 1))], [0, 2, 2]);
+    let lost = |fixture: &mut Fixture| {
+        stop(200, 1)(fixture);
+        *fixture.responses.last_mut().expect("a response") = Some(Response::Lost);
+    };
+    assert_eq!(count(&lost), 0);
+    // A detached card is no reason for an attempt.
+    let detach = |fixture: &mut Fixture| {
+        fixture.shown("pay", 5)["paymentMethodId"] = id("pm", 1).into();
+        let object = json!({"id": id("pm", 1), "object": "payment_method"});
+        fixture.books.events.push(json!({"type": "payment_method.detached", "data": {"object": object}}));
+    };
+    assert_eq!(count(&detach), 1);
+}
+
+#[test]
 fn without_faults_everything_is_available() {
     reports("has no response although nothing failed", |fixture| fixture.responses[0] = Some(Response::Lost));
     reports("has no response although nothing failed", |fixture| fixture.response(0).status = 503);
