@@ -14,7 +14,7 @@ use crate::history::{self, Content};
 const INTERVAL: Duration = Duration::from_millis(50);
 const ATTEMPTS: usize = 5;
 /// The lists of the account, by path.
-const LISTS: [&str; 7] = [
+const LISTS: [&str; 8] = [
     "/v1/customers",
     "/v1/plans",
     "/v1/payments",
@@ -22,6 +22,7 @@ const LISTS: [&str; 7] = [
     "/v1/payment_links",
     "/v1/subscriptions",
     "/v1/recurring_invoices",
+    "/v1/disputes",
 ];
 
 /// What the API shows.
@@ -35,6 +36,8 @@ pub struct State {
     pub differing: Vec<(Value, Value)>,
     /// The attempts of each invoice.
     pub attempts: BTreeMap<String, Vec<Value>>,
+    /// The settlements of the days on which disputed money moved.
+    pub settlements: Vec<Value>,
     /// What could not be read.
     pub failed: Vec<String>,
     /// The account's time.
@@ -48,8 +51,8 @@ impl State {
     }
 }
 
-/// Reads the lists in pages, and retrieves the objects `named` alone.
-pub async fn read(key: &str, named: &BTreeSet<String>) -> State {
+/// Reads the lists in pages, the objects `named` alone, and the settlements of these days.
+pub async fn read(key: &str, named: &BTreeSet<String>, days: &[String]) -> State {
     let mut auditor = Auditor { client: client::client(), key: key.to_owned(), state: State::default() };
     auditor.state.now = text(&auditor.get("/v1/test_clock").await, "now");
     for path in LISTS {
@@ -67,6 +70,10 @@ pub async fn read(key: &str, named: &BTreeSet<String>) -> State {
     for id in auditor.ids("/v1/invoices") {
         let attempts = auditor.get(&format!("/v1/invoices/{id}/attempts?limit=100")).await;
         auditor.state.attempts.insert(id, attempts["data"].as_array().cloned().unwrap_or_default());
+    }
+    for day in days {
+        let settlement = auditor.get(&format!("/v1/settlements?day={day}")).await;
+        auditor.state.settlements.push(settlement);
     }
     auditor.state
 }

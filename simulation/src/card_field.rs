@@ -15,7 +15,7 @@ use crate::shop::Shop;
 use crate::system::GATEWAY_PAGES;
 
 /// The card that stands for each token of a history.
-const CARDS: [(&str, &str); 6] = [
+const CARDS: [(&str, &str); 9] = [
     ("tok_ok", "4242424242424242"),
     // The gateway and Stripe approve only in full.
     ("tok_partial", "5555555555554444"),
@@ -25,9 +25,16 @@ const CARDS: [(&str, &str); 6] = [
     ("tok_refused", "378282246310005"),
     // Submitted without a postal code.
     (INCOMPLETE, "4242424242424242"),
+    // The gateway reports no disputes.
+    ("tok_disputed", "4242424242424242"),
+    ("tok_disputed_won", "4242424242424242"),
+    (DISPUTED_TWICE, "4242424242424242"),
 ];
 
 const INCOMPLETE: &str = "tok_incomplete";
+
+/// A card whose issuer decides disputes twice: they are lost, and won later. The mock has no such card.
+pub const DISPUTED_TWICE: &str = "tok_disputed_twice";
 
 /// Fetches the tokens of the account's provider. A request that is repeated, by its key or because a form is submitted
 /// twice, has the same token, although the account may have moved to another provider since.
@@ -64,11 +71,16 @@ impl CardField {
         let is_for_renewals = matches!(&content, Content::Form(form) if form.contains("renewals="));
         let saves = request.path == "/v1/payment_methods" || (is_for_renewals && *name == "tok_insufficient");
         let fetched = token.get_or_init(async || match self.shop.provider() {
+            Provider::Mock if *name == DISPUTED_TWICE => Some("tok_disputed".to_owned()),
             Provider::Mock => Some((*name).to_owned()),
             Provider::CardGateway => fetch(client, self.shop.app_key.as_deref()?, number, *name != INCOMPLETE).await,
             Provider::Stripe => {
                 let (stripe, keys) = self.shop.stripe.as_ref()?;
-                Some(stripe.token(keys, behavior(name, saves)?))
+                let card = stripe.token(keys, behavior(name, saves)?);
+                if name.starts_with("tok_disputed") {
+                    self.shop.will_dispute(&card, name);
+                }
+                Some(card)
             }
         });
         let token = fetched.await.clone()?;

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod generator;
 pub mod history;
 pub mod host;
+pub mod issuers;
 pub mod lane;
 pub mod lanes;
 pub mod operators;

@@ -17,6 +17,7 @@ use crate::check::{self, Evidence};
 use crate::client::{self, Responses};
 use crate::clock;
 use crate::history::{Fault, History, Provider, SECOND};
+use crate::issuers::{Issuers, Phase};
 use crate::operators;
 use crate::random::Random;
 use crate::receiver::{self, Receiver};
@@ -89,13 +90,7 @@ pub fn run(
     let receiver = Receiver::new(Random::new(history.seed));
     let (shop, secret) = prepare(&mut system, receiver.clone(), history)?;
     let (mut agenda, account, key) = (Agenda::new(history, shop.clone()), shop.account, shop.key.clone());
-    let stripe_is_healthy = Arc::new(AtomicBool::new(false));
-    if history.uses(Provider::Stripe) {
-        let (shop, random, healthy) = (shop.clone(), Random::new(!history.seed), Arc::clone(&stripe_is_healthy));
-        system.world.start("stripe's events", 0, move || async move {
-            stripe::deliver_events(shop, random, healthy).await;
-        });
-    }
+    let (issuers, stripe_is_healthy) = start_stripe(&mut system, &shop, history);
     let ended = shop.clone();
     system.configure_provider(&format!("recovery_class = '{}'", history.class))?;
 
@@ -117,12 +112,12 @@ pub fn run(
     receiver.heal();
     stripe_is_healthy.store(true, Ordering::Relaxed);
     agenda.heal(&mut system, history.roles())?;
-    let mut unfinished = agenda.wait_until_quiet(&mut system)?;
+    let mut unfinished = finish(&mut system, &mut agenda, &issuers)?;
     let (mut noticed, supports_references) = (Vec::new(), !history.uses(Provider::Mock) || history.class != 'C');
     if history.operators {
         let shop = ended.clone();
         noticed = system.complete("operator", move || operators::resolve(shop))?;
-        unfinished.append(&mut agenda.wait_until_quiet(&mut system)?);
+        unfinished.append(&mut finish(&mut system, &mut agenda, &issuers)?);
     }
     noticed.extend(system.complete("operator", move || operators::compare(account, supports_references))?);
     let state = read_state(&mut system, &mut agenda, &key, &responses)?;
@@ -130,8 +125,8 @@ pub fn run(
     let (trace, backends) = system.world.end()?;
     let responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let at_stripe = (stripe::ledger(&ended), stripe::saved(&ended));
-    let (ledger, books) = runtime.block_on(check::read_books(&servers.database_url(), at_stripe, noticed))?;
+    let (url, at_stripe) = (servers.database_url(), stripe::books(&ended));
+    let (ledger, books) = runtime.block_on(check::read_books(&url, at_stripe, noticed))?;
     let deliveries = receiver.deliveries();
     let evidence = Evidence { history, responses: &responses, state, deliveries, secret, ledger, books };
     let mut violations = check::check(&evidence);
@@ -151,13 +146,43 @@ pub fn run(
     Ok((report, trace.lines.unwrap_or_default()))
 }
 
+/// Starts to deliver Stripe's events, if it is used. Returns its issuers, and what ends its faults.
+fn start_stripe(system: &mut System, shop: &Shop, history: &History) -> (Issuers, Arc<AtomicBool>) {
+    let (issuers, is_healthy) = (Issuers::new(shop.clone(), history.seed), Arc::new(AtomicBool::new(false)));
+    if history.uses(Provider::Stripe) {
+        let (shop, random) = (shop.clone(), Random::new(!history.seed));
+        let (issuers, is_healthy) = (issuers.clone(), Arc::clone(&is_healthy));
+        system.world.start("stripe's events", 0, move || async move {
+            stripe::deliver_events(shop, random, issuers, is_healthy).await;
+        });
+    }
+    (issuers, is_healthy)
+}
+
+/// Waits for all work, and then for that which follows from what issuers do with charges that have settled. Returns what
+/// is unfinished.
+fn finish(system: &mut System, agenda: &mut Agenda, issuers: &Issuers) -> Result<Vec<String>> {
+    loop {
+        let unfinished = agenda.wait_until_quiet(system)?;
+        if !unfinished.is_empty() || !issuers.have_work() {
+            return Ok(unfinished);
+        }
+        let acting = issuers.clone();
+        system.complete("issuers", move || async move {
+            acting.act(Phase::Settled);
+            Ok(())
+        })?;
+    }
+}
+
 /// Reads what the API shows, again if an event was written meanwhile or work has begun.
 fn read_state(system: &mut System, agenda: &mut Agenda, key: &str, responses: &Responses) -> Result<State> {
     let named = check::named(&responses.lock().unwrap_or_else(PoisonError::into_inner));
     loop {
         let before = system.world.observer.query(check::EVENTS)?;
+        let days = system.world.observer.query(check::DISPUTE_DAYS)?;
         let (key, named) = (key.to_owned(), named.clone());
-        let state = system.complete("auditor", || async move { Ok(auditor::read(&key, &named).await) })?;
+        let state = system.complete("auditor", || async move { Ok(auditor::read(&key, &named, &days).await) })?;
         let observer = &mut system.world.observer;
         let is_unchanged = observer.query(check::EVENTS)? == before && observer.query(check::UNFINISHED)?.is_empty();
         if is_unchanged || !agenda.wait_until_quiet(system)?.is_empty() {
@@ -245,6 +270,7 @@ impl Agenda {
             system.world.drift_us = late;
             self.run_until(system, clock::now_us() + time)?;
             unfinished = system.world.observer.query(check::UNFINISHED)?;
+            unfinished.extend(self.unknown_disputes(system)?);
             if unfinished.is_empty() {
                 break;
             }
@@ -254,6 +280,17 @@ impl Agenda {
             }
         }
         Ok(unfinished)
+    }
+
+    /// A sentence for each dispute at Stripe that our books do not have, or in another status.
+    fn unknown_disputes(&self, system: &mut System) -> Result<Vec<String>> {
+        let at_stripe = stripe::disputes(&self.shop);
+        if at_stripe.is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = system.world.observer.query(check::KNOWN_DISPUTES)?;
+        let unknown = at_stripe.iter().map(|(_, dispute)| format!("{} {}", dispute.id, dispute.status));
+        Ok(unknown.filter(|dispute| !known.contains(dispute)).map(|dispute| format!("{dispute} is unknown")).collect())
     }
 
     /// Lets timers fire the later the longer nothing but the end of an outage is due.

@@ -1,5 +1,6 @@
 //! The merchant's account, and its accounts at providers.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -37,9 +38,26 @@ pub struct Shop {
     /// The account at Stripe, if it is connected to one.
     pub stripe: Option<(Arc<Stripe>, StripeKeys)>,
     provider: Arc<Mutex<Provider>>,
+    /// The history's token of each card at Stripe whose charges are disputed.
+    disputed: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl Shop {
+    /// Charges of this card at Stripe are disputed as the history's token says.
+    pub fn will_dispute(&self, card: &str, token: &str) {
+        self.disputed.lock().unwrap_or_else(PoisonError::into_inner).insert(card.to_owned(), token.to_owned());
+    }
+
+    /// Whether charges of any card at Stripe are disputed.
+    pub fn has_disputed(&self) -> bool {
+        !self.disputed.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// The history's token of a card at Stripe whose charges are disputed.
+    pub fn disputed(&self, card: &str) -> Option<String> {
+        self.disputed.lock().unwrap_or_else(PoisonError::into_inner).get(card).cloned()
+    }
+
     /// The provider of new payments.
     pub fn provider(&self) -> Provider {
         *self.provider.lock().unwrap_or_else(PoisonError::into_inner)
@@ -94,7 +112,7 @@ pub async fn open(history: History, at_stripe: Arc<Stripe>) -> Result<Shop> {
         accounts::issue_secret(&mut *pool.acquire().await?, &peppers, &encryption, now, id, (None, None)).await?;
     pool.close().await;
     let provider = Arc::new(Mutex::new(history.provider));
-    Ok(Shop { account: id, key: secret.key.expose().to_owned(), app_key, stripe, provider })
+    Ok(Shop { account: id, key: secret.key.expose().to_owned(), app_key, stripe, provider, disputed: Arc::default() })
 }
 
 /// Connects the account to a new one at the card gateway, whose days end in this time zone. Returns its app key.

@@ -9,9 +9,11 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::check::Line;
+use crate::card_field::DISPUTED_TWICE;
+use crate::check::{AtStripe, Line, ProviderDispute};
 use crate::clock;
 use crate::history::Provider;
+use crate::issuers::{Issuers, Phase};
 use crate::random::Random;
 use crate::shop::Shop;
 use crate::system::API;
@@ -22,13 +24,17 @@ const INTERVAL: Duration = Duration::from_millis(500);
 const LATER: Duration = Duration::from_secs(300);
 
 /// Delivers events to api, each at least once if api responds, but some late, twice or in another order. Until it is
-/// `healthy`, some are lost for ever.
-pub async fn deliver_events(shop: Shop, mut random: Random, healthy: Arc<AtomicBool>) -> Infallible {
+/// `healthy`, some are lost for ever, and issuers act.
+pub async fn deliver_events(shop: Shop, mut random: Random, issuers: Issuers, healthy: Arc<AtomicBool>) -> Infallible {
     let endpoint = format!("http://{}/hooks/stripe/{}", SocketAddr::from(API), shop.account);
     let mut waiting: Vec<Value> = Vec::new();
     loop {
-        sleep(if healthy.load(Ordering::Relaxed) { LATER } else { INTERVAL }).await;
+        let was_healthy = healthy.load(Ordering::Relaxed);
+        sleep(if was_healthy { LATER } else { INTERVAL }).await;
         let Some((stripe, keys)) = &shop.stripe else { continue };
+        if !was_healthy {
+            issuers.act(if healthy.load(Ordering::Relaxed) { Phase::Healed } else { Phase::Faults });
+        }
         waiting.extend(stripe.take_events(keys));
         for event in std::mem::take(&mut waiting) {
             let is_lost = random.one_in(8) && !healthy.load(Ordering::Relaxed);
@@ -108,8 +114,35 @@ pub fn ledger(shop: &Shop) -> Vec<(String, Line)> {
     lines
 }
 
+/// All that is checked of Stripe.
+pub fn books(shop: &Shop) -> AtStripe {
+    AtStripe { ledger: ledger(shop), saved: saved(shop), disputes: disputes(shop) }
+}
+
+/// The disputes there, with our reference of each charge.
+pub fn disputes(shop: &Shop) -> Vec<(String, ProviderDispute)> {
+    let Some((stripe, keys)) = &shop.stripe else { return Vec::new() };
+    let intents = stripe.objects(keys, "payment_intent");
+    let read = |dispute: &Value| {
+        let intent = intents.iter().find(|intent| intent["id"] == dispute["payment_intent"])?;
+        let card = intent["payment_method"].as_str()?;
+        let moved = dispute["balance_transactions"].as_array().into_iter().flatten();
+        let theirs = ProviderDispute {
+            id: text(&dispute["id"]),
+            amount: dispute["amount"].as_i64().unwrap_or_default(),
+            currency: text(&dispute["currency"]).to_uppercase(),
+            status: text(&dispute["status"]),
+            is_decided_twice: shop.disputed(card).as_deref() == Some(DISPUTED_TWICE),
+            withdrawn: -moved.filter_map(|part| part["amount"].as_i64()).sum::<i64>(),
+            ..ProviderDispute::default()
+        };
+        Some((text(&intent["metadata"]["reference"]), theirs))
+    };
+    stripe.objects(keys, "dispute").iter().filter_map(read).collect()
+}
+
 /// Our references of the cards that were saved for later charges, once for each time.
-pub fn saved(shop: &Shop) -> Vec<String> {
+fn saved(shop: &Shop) -> Vec<String> {
     let Some((stripe, keys)) = &shop.stripe else { return Vec::new() };
     stripe.objects(keys, "setup_intent").iter().map(|intent| text(&intent["metadata"]["reference"])).collect()
 }

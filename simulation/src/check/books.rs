@@ -17,6 +17,14 @@ pub const UNFINISHED: &str = "WITH review AS (
         AND NOT EXISTS (SELECT FROM review r WHERE r.payment_id = p.id)
     UNION ALL SELECT format('event %s is not delivered', event_id) FROM webhook_pending
     UNION ALL SELECT format('the clock advances from %s to %s', frozen_at, target) FROM test_clocks WHERE target IS NOT NULL
+    UNION ALL SELECT format('dispute %s is %s, and decided', m.id, coalesce(d.status::text, 'unknown'))
+    FROM mock.disputes m JOIN payments p ON p.provider_account_id = m.account AND p.provider_ref = m.charge
+        LEFT JOIN disputes d ON d.provider_account_id = m.account AND d.provider_ref = m.id
+    WHERE (d.id IS NULL OR (d.closed_at IS NULL
+            AND m.opened_at + interval '240 hours' <= account_now(p.account_id, clock_timestamp())))
+        AND NOT EXISTS (SELECT FROM review r WHERE r.payment_id = p.id)
+    UNION ALL SELECT format('disputed money is missing: %s', provider_ref) FROM book_differences
+    WHERE resolved_at IS NULL AND difference = 'missing_with_us' AND entry IN ('dispute_withdrawn', 'dispute_reinstated')
     UNION ALL SELECT format('the gateway recovers %s', id) FROM gateway.transactions WHERE recover_at IS NOT NULL
     UNION ALL SELECT format('operation %s of payment %s is %s, due at %s', kind, payment_id, state, next_push_at)
     FROM operations o WHERE state NOT IN ('succeeded', 'failed', 'declined')
@@ -33,6 +41,15 @@ pub const CLOCK: &str = "SELECT frozen_at FROM test_clocks WHERE target IS NOT N
 
 /// Counts the events.
 pub const EVENTS: &str = "SELECT count(*) FROM events";
+
+/// The disputes that our books have: Stripe's id and the status.
+pub const KNOWN_DISPUTES: &str = "SELECT provider_ref || ' ' || status::text FROM disputes";
+
+/// The days of the account on which disputed money moved.
+pub const DISPUTE_DAYS: &str = "SELECT DISTINCT to_char(m.moved_at AT TIME ZONE a.timezone, 'YYYY-MM-DD') AS day
+    FROM disputes d JOIN accounts a ON a.id = d.account_id
+        CROSS JOIN LATERAL (VALUES (d.created_at), (CASE WHEN d.status = 'won' THEN d.closed_at END)) m (moved_at)
+    WHERE m.moved_at IS NOT NULL ORDER BY day";
 
 /// A transaction in a provider's ledger.
 #[derive(Clone, Debug, Default, FromRow)]
@@ -135,6 +152,41 @@ pub struct PageCard {
     pub charged_again: i64,
 }
 
+/// A dispute in a provider's books.
+#[derive(Clone, Debug, Default, FromRow)]
+pub struct ProviderDispute {
+    /// The provider's name for it.
+    pub id: String,
+    /// The payment of the charge.
+    pub payment: Option<String>,
+    /// In minor units.
+    pub amount: i64,
+    /// The currency.
+    pub currency: String,
+    /// `won` or `lost`, or `needs_response` until it is decided.
+    pub status: String,
+    /// At the mock, when its status begins, by the clock of the account, in milliseconds since 1970. It needs a response
+    /// until then.
+    pub decided_ms: Option<i64>,
+    /// Whether its issuer decides twice: it is lost, and won later.
+    pub is_decided_twice: bool,
+    /// What the provider has withdrawn, without what it has given back.
+    pub withdrawn: i64,
+    /// The dispute of ours that has its name.
+    pub ours: Option<String>,
+}
+
+/// What is read at Stripe.
+#[derive(Clone, Debug, Default)]
+pub struct AtStripe {
+    /// The lines of its ledger, with our references.
+    pub ledger: Vec<(String, Line)>,
+    /// Our references of the cards that were saved, once for each time.
+    pub saved: Vec<String>,
+    /// The disputes, with our references of the charges.
+    pub disputes: Vec<(String, ProviderDispute)>,
+}
+
 /// What only the database shows.
 #[derive(Clone, Debug, Default)]
 pub struct Books {
@@ -160,6 +212,8 @@ pub struct Books {
     pub page_cards: Vec<PageCard>,
     /// How many more cards the card gateway has saved than there are operations that save one there.
     pub surplus_cards: i64,
+    /// The disputes of all providers.
+    pub disputes: Vec<ProviderDispute>,
 }
 
 const MOCK_LEDGER: &str =
@@ -212,7 +266,9 @@ const GIVEN_UP: &str = "SELECT o.payment_id::text AS payment, o.kind::text,
 const RESOLVED: &str = "SELECT detail->>'payment' FROM audit_log
     WHERE action = 'operations.resolve' AND detail->>'payment' IS NOT NULL";
 
-const DIFFERENCES: &str = "SELECT (SELECT count(*) FROM orphans) + (SELECT count(*) FROM book_differences)";
+/// Disputed money that is read late is a difference until the dispute is recorded.
+const DIFFERENCES: &str = "SELECT (SELECT count(*) FROM orphans)
+    + (SELECT count(*) FROM book_differences WHERE resolved_at IS NULL)";
 
 /// The payments whose outcome at a provider of class C only a person can find out.
 const IN_REVIEW: &str = "SELECT DISTINCT payment_id::text FROM operations
@@ -234,18 +290,25 @@ const SURPLUS_CARDS: &str = "SELECT greatest(0, (SELECT count(*) FROM gateway.ca
     - (SELECT count(*) FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id
         WHERE o.kind = 'store_card' AND p.provider = 'card_gateway'))";
 
+const MOCK_DISPUTES: &str = "SELECT m.id, o.payment_id::text AS payment, m.amount, t.currency,
+        CASE m.nature WHEN 'tok_disputed_won' THEN 'won' ELSE 'lost' END AS status,
+        (extract(epoch FROM m.opened_at + interval '240 hours') * 1000)::bigint AS decided_ms,
+        false AS is_decided_twice, CASE WHEN m.reinstated_at IS NULL THEN m.amount ELSE 0 END AS withdrawn,
+        d.id::text AS ours
+    FROM mock.disputes m JOIN mock.transactions t ON t.id = m.charge
+    LEFT JOIN operations o ON o.reference = t.reference AND o.provider_account_id = t.account
+    LEFT JOIN disputes d ON d.provider_account_id = m.account AND d.provider_ref = m.id ORDER BY m.id";
+
+const OURS: &str = "SELECT id::text FROM disputes WHERE provider_ref = $1";
+
 /// What has this reference.
 const OF_REFERENCE: &str = "SELECT payment_id::text, state::text, provider_ref FROM operations WHERE reference = $1 AND payment_id IS NOT NULL";
 
-/// Reads the database. `at_stripe` are the lines there, with our references, and those of the cards that were saved.
+/// Reads the database.
 ///
 /// # Errors
 /// If it cannot be read.
-pub async fn read_books(
-    database_url: &str,
-    (at_stripe, saved_at_stripe): (Vec<(String, Line)>, Vec<String>),
-    noticed: Vec<String>,
-) -> Result<(Vec<Line>, Books)> {
+pub async fn read_books(database_url: &str, at_stripe: AtStripe, noticed: Vec<String>) -> Result<(Vec<Line>, Books)> {
     let mut db = PgConnection::connect(database_url).await?;
     let mut ledger: Vec<Line> = sqlx::query_as(MOCK_LEDGER).fetch_all(&mut db).await?;
     for mut line in sqlx::query_as::<_, Line>(GATEWAY_LEDGER).fetch_all(&mut db).await? {
@@ -253,7 +316,7 @@ pub async fn read_books(
         line.parent = line.parent.map(|parent| ulid(&parent)).transpose()?;
         ledger.push(Line { provider: Provider::CardGateway, ..line });
     }
-    for (reference, line) in at_stripe {
+    for (reference, line) in at_stripe.ledger {
         let operation: Option<(String, String, Option<String>)> =
             sqlx::query_as(OF_REFERENCE).bind(reference).fetch_optional(&mut db).await?;
         let (payment, state, recorded) =
@@ -287,10 +350,26 @@ pub async fn read_books(
     let books = Books {
         events, anomalies, differences, acquirer_differences, sent, given_up, resolved, noticed,
         in_review,
-        page_cards: page_cards(&mut db, &saved_at_stripe).await?,
+        page_cards: page_cards(&mut db, &at_stripe.saved).await?,
         surplus_cards: sqlx::query_scalar(SURPLUS_CARDS).fetch_one(&mut db).await?,
+        disputes: disputes(&mut db, at_stripe.disputes).await?,
     };
     Ok((ledger, books))
+}
+
+async fn disputes(db: &mut PgConnection, at_stripe: Vec<(String, ProviderDispute)>) -> Result<Vec<ProviderDispute>> {
+    let mut disputes: Vec<ProviderDispute> = sqlx::query_as(MOCK_DISPUTES).fetch_all(&mut *db).await?;
+    for (reference, dispute) in at_stripe {
+        let operation: Option<(String, String, Option<String>)> =
+            sqlx::query_as(OF_REFERENCE).bind(reference).fetch_optional(&mut *db).await?;
+        let ours = sqlx::query_scalar(OURS).bind(&dispute.id).fetch_optional(&mut *db).await?;
+        disputes.push(ProviderDispute { payment: operation.map(|(payment, ..)| payment), ours, ..dispute });
+    }
+    for dispute in &mut disputes {
+        dispute.payment = dispute.payment.take().map(|id| payment_id(&id)).transpose()?;
+        dispute.ours = dispute.ours.take().map(|id| ulid(&id)).transpose()?.map(|id| format!("dp_{id}"));
+    }
+    Ok(disputes)
 }
 
 async fn page_cards(db: &mut PgConnection, saved_at_stripe: &[String]) -> Result<Vec<PageCard>> {

@@ -34,6 +34,8 @@ const NEXT: &[(&str, &str, &[&str])] = &[
     ("payment_link", "open", &["paid", "cancelled", "expired"]),
     ("payment_method", "processing", &["active"]),
     ("refund", "pending", &["succeeded", "failed"]),
+    ("dispute", "needs_response", &["won", "lost"]),
+    ("dispute", "lost", &["won"]),
 ];
 
 /// What never decreases.

@@ -4,6 +4,7 @@ mod availability;
 mod billing;
 mod books;
 mod calendar;
+mod disputes;
 mod events;
 mod evidence;
 mod invoices;
@@ -20,7 +21,10 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use self::books::{Anomaly, Books, CLOCK, EVENTS, GivenUp, Line, PageCard, SENDING, Sent, UNFINISHED, read_books};
+pub use self::books::{
+    Anomaly, AtStripe, Books, CLOCK, DISPUTE_DAYS, EVENTS, GivenUp, KNOWN_DISPUTES, Line, PageCard, ProviderDispute,
+    SENDING, Sent, UNFINISHED, read_books,
+};
 pub use self::evidence::Evidence;
 use crate::client::Response;
 use crate::history::History;
@@ -54,6 +58,7 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<String> {
         billing::check,
         recurring::check,
         renewals::check,
+        disputes::check,
     ] {
         check(evidence, &mut violations);
     }

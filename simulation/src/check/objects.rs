@@ -20,6 +20,7 @@ const PREFIXES: &[(&str, &str)] = &[
     ("collection_attempt", "att_"),
     ("recurring_invoice", "rinv_"),
     ("payment_link", "plink_"),
+    ("dispute", "dp_"),
 ];
 
 /// What the tokens of the mock provider do: the decline, and the card.
@@ -111,7 +112,13 @@ fn payment(payment: &Value) -> Option<&'static str> {
     let sum = |status: &str| -> i64 {
         refunds.iter().filter(|refund| refund["status"] == status).map(|refund| number(refund, "amount")).sum()
     };
-    if sum("succeeded") != refunded || refunded + sum("pending") > captured || captured > amount || amount > requested {
+    let disputed = number(payment, "amountDisputed");
+    if sum("succeeded") != refunded
+        || refunded + sum("pending") > captured
+        || captured > amount
+        || amount > requested
+        || !(0..=captured).contains(&disputed)
+    {
         return Some("amounts that contradict each other");
     }
     let status = payment["status"].as_str().unwrap_or_default();

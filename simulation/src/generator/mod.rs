@@ -1,6 +1,7 @@
 //! Generates a history from a seed.
 
 mod billing;
+mod disputes;
 mod hostile;
 mod money;
 mod renewals;
@@ -78,7 +79,7 @@ pub fn generate(seed: u64) -> History {
         moves.push(Fault::Move { to: random.of(&PROVIDERS) });
     }
     let uses = |one| provider == one || moves.iter().any(|step| matches!(step, Fault::Move { to } if *to == one));
-    let [uses_gateway, uses_stripe] = [Provider::CardGateway, Provider::Stripe].map(uses);
+    let [uses_mock, uses_gateway, uses_stripe] = PROVIDERS.map(uses);
     let faults = (0..if is_calm { 0 } else { FAULTS }).map(|_| fault(&mut random, uses_gateway)).collect::<Vec<_>>();
     let mut faults: Vec<TimedFault> =
         faults.into_iter().chain(moves).map(|fault| TimedFault { at: random.below(DURATION), fault }).collect();
@@ -94,6 +95,10 @@ pub fn generate(seed: u64) -> History {
     } else {
         // Stripe saves a card twice if it has forgotten the first request.
         requests.extend(renewals::requests(seed));
+        // The card gateway reports no disputes.
+        if uses_mock || uses_stripe {
+            requests.extend(disputes::requests(seed));
+        }
         requests.sort_by_key(|timed| timed.at);
     }
     faults.sort_by_key(|fault| fault.at);

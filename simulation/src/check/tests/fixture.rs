@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::auditor::State;
-use crate::check::{Anomaly, Books, Evidence, Line, PageCard, check};
+use crate::check::{Anomaly, Books, Evidence, Line, PageCard, ProviderDispute, check};
 use crate::client::{ReceivedResponse, Response};
 use crate::history::{Fault, History, Provider, Request, TimedFault, TimedRequest, post};
 use crate::receiver::Delivery;
@@ -163,6 +163,56 @@ impl Fixture {
         let page_card =
             PageCard { card, payment, reference, status, begun_us, accepted_us, stored: 1, charged_again: 0 };
         self.books.page_cards.push(page_card);
+    }
+
+    /// Payment 10, which was disputed at Stripe after it had settled, and whose dispute 1 was lost.
+    pub(super) fn dispute(&mut self) {
+        let payment = json!({"status": "pending_settlement", "settled": false, "capture": true, "currency": "USD",
+            "amount": 9_000, "amountRequested": 9_000, "amountCaptured": 9_000, "amountRefunded": 0, "amountDisputed": 0,
+            "refunds": [], "version": 2});
+        let captured = object("payment", id("pay", 10), payment);
+        let create = post("/v1/payments", json!({"amount": 9_000, "paymentToken": "tok_disputed"}));
+        self.request(create, 201, captured.clone());
+        let settled = with(&captured, json!({"status": "settled", "settled": true, "version": 3}));
+        self.event("payment.captured", None, captured);
+        self.event("payment.settled", None, settled.clone());
+        self.show(with(&settled, json!({"amountDisputed": 9_000, "version": 4})));
+        let line = self.line(10, "sale", 9_000);
+        (line.settled, line.provider) = (true, Provider::Stripe);
+        let opened = json!({"paymentId": id("pay", 10), "amount": 9_000, "currency": "USD", "reason": "fraudulent",
+            "status": "needs_response", "version": 1});
+        let opened = object("dispute", id("dp", 1), opened);
+        let lost = with(&opened, json!({"status": "lost", "version": 2}));
+        self.event("dispute.created", None, opened);
+        self.event("dispute.closed", None, lost.clone());
+        self.show(lost);
+        self.books.disputes.push(ProviderDispute {
+            id: "du_1".to_owned(),
+            payment: Some(id("pay", 10)),
+            amount: 9_000,
+            currency: "USD".to_owned(),
+            status: "lost".to_owned(),
+            decided_ms: None,
+            is_decided_twice: false,
+            withdrawn: 9_000,
+            ours: Some(id("dp", 1)),
+        });
+        let total = |count: u64, amount: i64| json!({"count": count, "amount": amount});
+        self.state.settlements.push(json!({"object": "settlement", "day": "2026-01-30", "data": [{"currency": "USD",
+            "payments": total(1, 9_000), "refunds": total(0, 0), "disputes": total(1, 9_000), "net": 0}]}));
+    }
+
+    /// Dispute 1 was won later.
+    pub(super) fn win(&mut self) {
+        let won = with(self.shown("dp", 1), json!({"status": "won", "version": 3}));
+        self.event("dispute.closed", None, won.clone());
+        self.show(won);
+        let paid = with(self.shown("pay", 10), json!({"amountDisputed": 0, "version": 5}));
+        self.show(paid);
+        let theirs = &mut self.books.disputes[0];
+        (theirs.status, theirs.is_decided_twice, theirs.withdrawn) = ("won".to_owned(), true, 0);
+        let total = &mut self.state.settlements[0]["data"][0];
+        (total["disputes"], total["net"]) = (json!({"count": 2, "amount": 0}), json!(9_000));
     }
 
     fn line(&mut self, payment: u32, kind: &str, amount: i64) -> &mut Line {
