@@ -15,7 +15,7 @@ use crate::shop::Shop;
 use crate::system::GATEWAY_PAGES;
 
 /// The card that stands for each token of a history.
-const CARDS: [(&str, &str); 9] = [
+const CARDS: [(&str, &str); 10] = [
     ("tok_ok", "4242424242424242"),
     // The gateway and Stripe approve only in full.
     ("tok_partial", "5555555555554444"),
@@ -29,12 +29,17 @@ const CARDS: [(&str, &str); 9] = [
     ("tok_disputed", "4242424242424242"),
     ("tok_disputed_won", "4242424242424242"),
     (DISPUTED_TWICE, "4242424242424242"),
+    // The account at the gateway has no 3-D Secure.
+    (CHALLENGED, "4242424242424242"),
 ];
 
 const INCOMPLETE: &str = "tok_incomplete";
 
 /// A card whose issuer decides disputes twice: they are lost, and won later. The mock has no such card.
 pub const DISPUTED_TWICE: &str = "tok_disputed_twice";
+
+/// A card whose issuer requires a challenge of the cardholder. The mock has no such card.
+pub const CHALLENGED: &str = "tok_challenged";
 
 /// Fetches the tokens of the account's provider. A request that is repeated, by its key or because a form is submitted
 /// twice, has the same token, although the account may have moved to another provider since.
@@ -71,14 +76,13 @@ impl CardField {
         let is_for_renewals = matches!(&content, Content::Form(form) if form.contains("renewals="));
         let saves = request.path == "/v1/payment_methods" || (is_for_renewals && *name == "tok_insufficient");
         let fetched = token.get_or_init(async || match self.shop.provider() {
-            Provider::Mock if *name == DISPUTED_TWICE => Some("tok_disputed".to_owned()),
-            Provider::Mock => Some((*name).to_owned()),
+            Provider::Mock => Some(at_mock(name).to_owned()),
             Provider::CardGateway => fetch(client, self.shop.app_key.as_deref()?, number, *name != INCOMPLETE).await,
             Provider::Stripe => {
                 let (stripe, keys) = self.shop.stripe.as_ref()?;
                 let card = stripe.token(keys, behavior(name, saves)?);
-                if name.starts_with("tok_disputed") {
-                    self.shop.will_dispute(&card, name);
+                if *name == CHALLENGED || name.starts_with("tok_disputed") {
+                    self.shop.will_act(&card, name);
                 }
                 Some(card)
             }
@@ -93,6 +97,15 @@ impl CardField {
     }
 }
 
+/// The mock's token for one of the history.
+fn at_mock(name: &str) -> &str {
+    match name {
+        DISPUTED_TWICE => "tok_disputed",
+        CHALLENGED => "tok_ok",
+        _ => name,
+    }
+}
+
 /// What a card does at Stripe; `None` if its field does not take it. One that is declined can still be saved.
 fn behavior(card: &str, saves: bool) -> Option<CardBehavior> {
     let code = match card {
@@ -100,6 +113,7 @@ fn behavior(card: &str, saves: bool) -> Option<CardBehavior> {
         "tok_insufficient" => "insufficient_funds",
         "tok_refused" => "card_not_supported",
         INCOMPLETE => return None,
+        CHALLENGED => return Some(CardBehavior::Challenge),
         _ => return Some(CardBehavior::Approve),
     };
     Some(if saves { CardBehavior::DeclineCharges(code) } else { CardBehavior::Decline(code) })

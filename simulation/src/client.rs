@@ -148,7 +148,7 @@ fn resolved(request: &Request, object: impl Fn(&str, usize) -> Option<Value>) ->
     Some(Request { content, path: resolve(&request.path, &object)?, ..request.clone() })
 }
 
-/// Replaces each `{kind.number}`, `{kind.number.url}` and `{kind.number.field}`.
+/// Replaces each `{kind.number}`, `{kind.number.url}`, `{kind.number.nextAction}` and `{kind.number.field}`.
 fn resolve(text: &str, object: impl Fn(&str, usize) -> Option<Value>) -> Option<String> {
     let mut parts = text.split('{');
     let mut resolved = parts.next().unwrap_or_default().to_owned();
@@ -160,9 +160,13 @@ fn resolve(text: &str, object: impl Fn(&str, usize) -> Option<Value>) -> Option<
         match placeholder {
             Some((kind, number, field, rest)) => {
                 let object = object(kind, number)?;
-                let text = object[field.unwrap_or("id")].as_str()?;
-                let path = || Some(Url::parse(text).ok()?.path().to_owned());
-                resolved += &if field == Some("url") { path()? } else { text.to_owned() };
+                let value = &object[field.unwrap_or("id")];
+                let path = |url: &Value| Some(Url::parse(url.as_str()?).ok()?.path().to_owned());
+                resolved += &match field {
+                    Some("url") => path(value)?,
+                    Some("nextAction") => path(&value["url"])?,
+                    Some(_) | None => value.as_str()?.to_owned(),
+                };
                 resolved += rest;
             }
             None => resolved += &format!("{{{part}"),

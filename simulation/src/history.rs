@@ -63,8 +63,8 @@ pub struct TimedFault {
 
 /// A request of the merchant's client or a cardholder's browser. In the path and in strings of the content,
 /// `{payment.3}` is the id of the fourth payment that the history creates, or of another one if that does not exist,
-/// `{link.0.url}` the path of the first link's page, and `{subscription.0.latestInvoiceId}` that field of the first
-/// subscription; likewise for other kinds of object.
+/// `{link.0.url}` the path of the first link's page, `{payment.0.nextAction}` that of the first payment's challenge, and
+/// `{subscription.0.latestInvoiceId}` that field of the first subscription; likewise for other kinds of object.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Request {
     /// What is sent.
@@ -243,7 +243,11 @@ impl Request {
         for (index, part) in path.split('{').enumerate() {
             match part.split_once('}') {
                 Some((name, rest)) if index > 0 => {
-                    operation += if name.ends_with(".url") { "page" } else { "{id}" };
+                    operation += match name.rsplit_once('.') {
+                        Some((_, "url")) => "page",
+                        Some((_, "nextAction")) => "challenge",
+                        Some(_) | None => "{id}",
+                    };
                     operation += rest;
                 }
                 Some(_) | None => operation += part,

@@ -1,19 +1,18 @@
-//! Cardholders and issuers at Stripe: charges by some cards are disputed, and the disputes decided.
+//! Cardholders and issuers at Stripe: charges by some cards are challenged or disputed, and the disputes decided.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::card_field::DISPUTED_TWICE;
+use crate::card_field::{CHALLENGED, DISPUTED_TWICE};
 use crate::random::Random;
 use crate::shop::Shop;
 
 /// Their random numbers are a stream of their own.
 const STREAM: u64 = 3;
 
-/// What cardholders and issuers do with the charges of a shop. The mock does it by itself: a charge by some cards is
-/// disputed when it settles.
+/// What cardholders and issuers do with the charges of a shop. The mock disputes charges by itself, as they settle.
 #[derive(Clone)]
 pub struct Issuers(Arc<Mutex<State>>);
 
@@ -22,6 +21,27 @@ struct State {
     random: Random,
     /// By charge.
     cases: BTreeMap<String, Case>,
+    /// How each challenge ends, by charge.
+    challenges: BTreeMap<String, End>,
+}
+
+/// How a challenge ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Passed,
+    Failed,
+    /// Nobody answers it. Until it expires it is looked up every few seconds.
+    Abandoned,
+}
+
+impl End {
+    fn random(random: &mut Random) -> Self {
+        match random.below(16) {
+            0 => Self::Abandoned,
+            1..6 => Self::Failed,
+            _ => Self::Passed,
+        }
+    }
 }
 
 /// When they act.
@@ -61,7 +81,7 @@ impl Issuers {
     /// Those of a shop.
     pub fn new(shop: Shop, seed: u64) -> Self {
         let random = Random::stream(seed, STREAM);
-        Self(Arc::new(Mutex::new(State { shop, random, cases: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(State { shop, random, cases: BTreeMap::new(), challenges: BTreeMap::new() })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -77,10 +97,18 @@ impl Issuers {
         state.disputable().iter().any(is_open)
     }
 
-    /// Opens and decides disputes. What Stripe would report of them when everything has settled is lost at times.
+    /// Answers challenges, and opens and decides disputes. What Stripe would report of them when everything has settled is
+    /// lost at times.
     pub fn act(&self, phase: Phase) {
         let mut state = self.state();
         let Some((stripe, keys)) = state.shop.stripe.clone() else { return };
+        for charge in state.challenged() {
+            let State { random, challenges, .. } = &mut *state;
+            let end = *challenges.entry(charge.clone()).or_insert_with(|| End::random(random));
+            if end != End::Abandoned && (phase != Phase::Faults || random.one_in(2)) {
+                stripe.answer_challenge(&keys, &charge, end == End::Passed);
+            }
+        }
         for (charge, token) in state.disputable() {
             let State { random, cases, .. } = &mut *state;
             let case = cases.entry(charge.clone()).or_insert_with(|| Case::new(&token, random.one_in(2)));
@@ -106,15 +134,25 @@ impl Issuers {
 }
 
 impl State {
+    /// The charges that wait for an answer of the cardholder.
+    fn challenged(&self) -> Vec<String> {
+        let Some((stripe, keys)) = self.shop.stripe.as_ref().filter(|_| self.shop.has_acting()) else {
+            return Vec::new();
+        };
+        let intents = stripe.objects(keys, "payment_intent").into_iter();
+        let challenged = intents.filter(|intent| intent["status"] == "requires_action");
+        challenged.filter_map(|intent| Some(intent["id"].as_str()?.to_owned())).collect()
+    }
+
     /// The charges that are or can be disputed, each with the history's token of its card: captured, and not returned
     /// before.
     fn disputable(&self) -> Vec<(String, String)> {
-        let Some((stripe, keys)) = self.shop.stripe.as_ref().filter(|_| self.shop.has_disputed()) else {
+        let Some((stripe, keys)) = self.shop.stripe.as_ref().filter(|_| self.shop.has_acting()) else {
             return Vec::new();
         };
         let charges = stripe.objects(keys, "charge");
         let disputable = |charge: &Value| {
-            let token = self.shop.disputed(charge["payment_method"].as_str()?)?;
+            let token = self.shop.acting(charge["payment_method"].as_str()?).filter(|token| token != CHALLENGED)?;
             let [captured, refunded] = ["amount_captured", "amount_refunded"].map(|field| charge[field].as_i64());
             let is_left = charge["status"] == "succeeded" && captured > refunded;
             let intent = charge["payment_intent"].as_str()?.to_owned();

@@ -38,24 +38,24 @@ pub struct Shop {
     /// The account at Stripe, if it is connected to one.
     pub stripe: Option<(Arc<Stripe>, StripeKeys)>,
     provider: Arc<Mutex<Provider>>,
-    /// The history's token of each card at Stripe whose charges are disputed.
-    disputed: Arc<Mutex<BTreeMap<String, String>>>,
+    /// The history's token of each card at Stripe whose holder or issuer acts after a charge.
+    acting: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl Shop {
-    /// Charges of this card at Stripe are disputed as the history's token says.
-    pub fn will_dispute(&self, card: &str, token: &str) {
-        self.disputed.lock().unwrap_or_else(PoisonError::into_inner).insert(card.to_owned(), token.to_owned());
+    /// The holder and the issuer of this card at Stripe act after a charge, as the history's token says.
+    pub fn will_act(&self, card: &str, token: &str) {
+        self.acting.lock().unwrap_or_else(PoisonError::into_inner).insert(card.to_owned(), token.to_owned());
     }
 
-    /// Whether charges of any card at Stripe are disputed.
-    pub fn has_disputed(&self) -> bool {
-        !self.disputed.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    /// Whether there are such cards.
+    pub fn has_acting(&self) -> bool {
+        !self.acting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// The history's token of a card at Stripe whose charges are disputed.
-    pub fn disputed(&self, card: &str) -> Option<String> {
-        self.disputed.lock().unwrap_or_else(PoisonError::into_inner).get(card).cloned()
+    /// The history's token of such a card.
+    pub fn acting(&self, card: &str) -> Option<String> {
+        self.acting.lock().unwrap_or_else(PoisonError::into_inner).get(card).cloned()
     }
 
     /// The provider of new payments.
@@ -112,7 +112,7 @@ pub async fn open(history: History, at_stripe: Arc<Stripe>) -> Result<Shop> {
         accounts::issue_secret(&mut *pool.acquire().await?, &peppers, &encryption, now, id, (None, None)).await?;
     pool.close().await;
     let provider = Arc::new(Mutex::new(history.provider));
-    Ok(Shop { account: id, key: secret.key.expose().to_owned(), app_key, stripe, provider, disputed: Arc::default() })
+    Ok(Shop { account: id, key: secret.key.expose().to_owned(), app_key, stripe, provider, acting: Arc::default() })
 }
 
 /// Connects the account to a new one at the card gateway, whose days end in this time zone. Returns its app key.

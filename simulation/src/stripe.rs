@@ -132,7 +132,7 @@ pub fn disputes(shop: &Shop) -> Vec<(String, ProviderDispute)> {
             amount: dispute["amount"].as_i64().unwrap_or_default(),
             currency: text(&dispute["currency"]).to_uppercase(),
             status: text(&dispute["status"]),
-            is_decided_twice: shop.disputed(card).as_deref() == Some(DISPUTED_TWICE),
+            is_decided_twice: shop.acting(card).as_deref() == Some(DISPUTED_TWICE),
             withdrawn: -moved.filter_map(|part| part["amount"].as_i64()).sum::<i64>(),
             ..ProviderDispute::default()
         };

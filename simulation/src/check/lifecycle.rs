@@ -10,7 +10,12 @@ use crate::client::ReceivedResponse;
 
 /// The next states of each state: the lists of statuses in docs/api.md and docs/billing.md.
 const NEXT: &[(&str, &str, &[&str])] = &[
-    ("payment", "processing", &["authorized", "partially_authorized", "pending_settlement", "declined", "failed"]),
+    (
+        "payment",
+        "processing",
+        &["requires_action", "authorized", "partially_authorized", "pending_settlement", "declined", "failed"],
+    ),
+    ("payment", "requires_action", &["authorized", "pending_settlement", "declined", "failed"]),
     ("payment", "authorized", &["pending_settlement", "cancelled", "expired"]),
     (
         "payment",

@@ -32,6 +32,9 @@ const TOKENS: &[(&str, Option<&str>)] = &[
     ("tok_refused", Some("card_not_supported")),
 ];
 
+/// Approved once the cardholder has passed the challenge.
+const CHALLENGED: &str = "tok_challenged";
+
 pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
     let responses =
         || evidence.responses().filter(|(_, response)| response.succeeded()).map(|(_, response)| &response.json);
@@ -123,7 +126,7 @@ fn payment(payment: &Value) -> Option<&'static str> {
     }
     let status = payment["status"].as_str().unwrap_or_default();
     let is_right = match status {
-        "processing" | "declined" | "failed" => captured == 0 && amount == requested,
+        "processing" | "requires_action" | "declined" | "failed" => captured == 0 && amount == requested,
         "authorized" => captured == 0 && amount == requested && payment["capture"] == false,
         "expired" => captured == 0 && payment["capture"] == false,
         "partially_authorized" => amount < requested && refunded == 0,
@@ -139,12 +142,17 @@ fn payment(payment: &Value) -> Option<&'static str> {
     }
     let decline = match payment["declineCode"].as_str() {
         None => payment.get("declineType").is_none() && status != "declined",
-        Some("declined" | "insufficient_funds") => payment["declineType"] == "soft" && status == "declined",
+        Some("declined" | "insufficient_funds" | "authentication_failed") => {
+            payment["declineType"] == "soft" && status == "declined"
+        }
         Some("card_not_supported") => payment["declineType"] == "hard" && status == "declined",
         Some(_) => false,
     };
     if !decline {
         return Some("a wrong decline");
+    }
+    if payment["nextAction"]["url"].is_string() != (status == "requires_action") {
+        return Some("a wrong nextAction");
     }
     let saved = payment.get("paymentMethodId").is_some();
     if saved && payment.get("card").is_none() {
@@ -278,6 +286,7 @@ fn requested(evidence: &Evidence<'_>, violations: &mut Violations) {
                     || (code == "amount_mismatch" && evidence.has_fee())
                     || (code == "provider_refused" && is_entered)
             }
+            Some("declined") if token == CHALLENGED => payment["declineCode"] == "authentication_failed",
             _ => payment["declineCode"].as_str() == decline && number(payment, "amount") == amount,
         };
         violations.check(is_right, || format!("{request} with {token} became {payment}"));

@@ -45,6 +45,8 @@ const STATUSES: &[(&str, &[u16])] = &[
     ("GET /v1/test_clock", &[200]),
     ("POST /v1/test_clock/advance", &[200, 409, 422]),
     ("GET page", &[200]),
+    ("GET challenge", &[200, 303]),
+    ("GET challenge/return", &[200, 303]),
     ("POST page", &[200, 303, 409, 422]),
 ];
 

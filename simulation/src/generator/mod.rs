@@ -1,6 +1,7 @@
 //! Generates a history from a seed.
 
 mod billing;
+mod challenges;
 mod disputes;
 mod hostile;
 mod money;
@@ -98,6 +99,9 @@ pub fn generate(seed: u64) -> History {
         // The card gateway reports no disputes.
         if uses_mock || uses_stripe {
             requests.extend(disputes::requests(seed));
+        }
+        if uses_stripe {
+            requests.extend(challenges::requests(seed));
         }
         requests.sort_by_key(|timed| timed.at);
     }

@@ -67,6 +67,7 @@ fn objects_are_consistent() {
     reports_shown("amounts that contradict each other", ("pay", 1), "amountRefunded", 1.into());
     reports_shown("amounts that contradict its status", ("pay", 1), "status", "settled".into());
     reports_shown("a wrong decline", ("pay", 4), "declineType", "hard".into());
+    reports_shown("a wrong nextAction", ("pay", 1), "nextAction", json!({"url": "http://127.0.0.1:8080/pay/a/x"}));
     reports_shown("no card", ("pay", 1), "paymentMethodId", "pm_1".into());
     reports("no failureCode", |fixture| {
         let payment = fixture.shown("pay", 4).as_object_mut().expect("an object");
@@ -94,6 +95,9 @@ fn what_was_created_exists_as_requested() {
     reports("another description", |fixture| fixture.response(0).sent.1["description"] = "A".into());
     reports("with tok_insufficient became", |fixture| {
         fixture.response(7).sent.1["paymentToken"] = "tok_insufficient".into();
+    });
+    reports("with tok_challenged became", |fixture| {
+        fixture.response(7).sent.1["paymentToken"] = "tok_challenged".into();
     });
     reports("a list shows", |fixture| fixture.state.differing.push((json!({}), json!({"id": "pay_1"}))));
     reports("is on two pages", |fixture| fixture.state.repeated = ["/v1/payments".to_owned()].into());
