@@ -79,11 +79,7 @@ impl Intents {
                 Ok(intents.iter().map(|intent| inserted.contains(&intent.payment.id.uuid())).collect())
             })
         });
-        Self {
-            cards: payment_methods::reader(pool.clone()),
-            pool,
-            batches,
-        }
+        Self { cards: payment_methods::reader(pool.clone()), pool, batches }
     }
 
     /// Inserts an intent. Returns `false` if its idempotency key was used before; then nothing was inserted.
