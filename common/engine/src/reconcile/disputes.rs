@@ -1,5 +1,6 @@
 //! Records the disputes that a provider reports with the status of a charge.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use domain::accounts::Mode;
@@ -11,8 +12,9 @@ use foundation::error::Result;
 use foundation::time::Timestamp;
 use providers::{DisputeStatus, ReportedDispute};
 
-/// Delay before the next inquiry about an open dispute of which the provider does not say when it may change.
-const INQUIRY_DELAY: Duration = Duration::from_secs(3600);
+/// Delays before the next inquiry about an open dispute of which the provider does not say when it may change: a
+/// twenty-fourth of the payment's age within these limits, so that months of a dispute are no thousands of requests.
+const INQUIRY_DELAY: RangeInclusive<Duration> = Duration::from_hours(1)..=Duration::from_hours(24);
 
 /// A dispute that was opened or decided, and its event.
 pub type Change = (EventType, Dispute);
@@ -59,8 +61,38 @@ pub async fn append_events(tx: &mut Tx, payment: &Payment, changes: &[Change], n
     Ok(())
 }
 
-/// When the provider is asked next about a settled charge: while a dispute of it is open.
-pub fn next_inquiry(reported: &[ReportedDispute], now: Timestamp) -> Option<Timestamp> {
+/// When the provider is asked next about a settled charge of this age: while a dispute of it is open.
+pub fn next_inquiry(created_at: Timestamp, reported: &[ReportedDispute], now: Timestamp) -> Option<Timestamp> {
+    let age = now.jiff().duration_since(created_at.jiff()).unsigned_abs();
+    let delay = (age / 24).clamp(*INQUIRY_DELAY.start(), *INQUIRY_DELAY.end());
     let open = reported.iter().filter(|dispute| !dispute.status.is_closed());
-    open.map(|dispute| dispute.until.unwrap_or_else(|| now.plus(INQUIRY_DELAY))).min()
+    open.map(|dispute| dispute.until.unwrap_or_else(|| now.plus(delay))).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use providers::DisputeReason;
+
+    use super::*;
+
+    #[test]
+    fn an_open_dispute_is_asked_about_hourly_at_first_and_then_daily() {
+        let now = Timestamp::parse("2026-06-01T00:00:00Z").expect("a time");
+        let mut dispute = ReportedDispute {
+            provider_ref: "du_1".to_owned(),
+            amount: 100,
+            reason: DisputeReason::Fraudulent,
+            status: DisputeStatus::UnderReview,
+            respond_by: None,
+            until: None,
+            reinstatement_ref: None,
+        };
+        let hours = Duration::from_hours;
+        for (age, delay) in [(hours(0), hours(1)), (hours(48), hours(2)), (hours(2_000), hours(24))] {
+            let next = next_inquiry(now.minus(age), std::slice::from_ref(&dispute), now);
+            assert_eq!(next, Some(now.plus(delay)), "{age:?}");
+        }
+        dispute.status = DisputeStatus::Lost;
+        assert_eq!(next_inquiry(now, &[dispute], now), None);
+    }
 }

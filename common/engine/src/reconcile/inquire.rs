@@ -86,7 +86,7 @@ pub async fn record_report(db: &Db, clock: &Clock, due: &Inquiry, report: &Charg
     payment.inquiry_at = if asked_again {
         inquiry_at
     } else if payment.settled || payment.status.ended_unsettled() {
-        next_inquiry(&report.disputes, now)
+        next_inquiry(payment.created_at, &report.disputes, now)
     } else {
         payment
             .inquiry_at
