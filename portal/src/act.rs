@@ -168,7 +168,7 @@ async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
         }
         Some(_) | None => Value::Null,
     };
-    if action.has_version() && entered.get("version") != object["version"].to_string() {
+    if action.has_version() && entered.get("version").parse().ok() != object["version"].as_i64() {
         // This form may have changed it when it was first sent. Another one has the present values.
         let (present, end) = (Entered::of(action, &object), Instant::now() + WAIT);
         return refused_now(&app, &task, (nonce.as_str(), present), text(CHANGED), end).await;
