@@ -19,8 +19,8 @@ use crate::texts::text;
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
 
-/// The longest form.
-const MAX_FORM: usize = 16 * 1_024;
+/// The longest form: 16 KiB of metadata can take three times as much in a form.
+const MAX_FORM: usize = 64 * 1_024;
 /// The time for a form to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 

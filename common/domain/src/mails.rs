@@ -255,7 +255,8 @@ impl Due {
     }
 }
 
-/// Claims due e-mails for two minutes. If that process dies, another one then claims them.
+/// Claims due e-mails, of the kinds that this build knows, for two minutes. If that process dies, another one then claims
+/// them.
 ///
 /// # Errors
 /// Database errors only.
@@ -263,11 +264,12 @@ pub async fn claim(db: &PgPool, limit: i64) -> Result<Vec<Due>> {
     let due = sqlx::query_as!(
         Due,
         r#"UPDATE mails SET attempts = attempts + 1, reason = NULL, due_at = clock_timestamp() + make_interval(secs => $2)
-           WHERE id = ANY (ARRAY (SELECT id FROM mails WHERE due_at <= statement_timestamp()
+           WHERE id = ANY (ARRAY (SELECT id FROM mails WHERE due_at <= statement_timestamp() AND kind = ANY ($3)
                ORDER BY due_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
            RETURNING id, account_id AS "account_id: AccountId", kind AS "kind: Kind", attempts, link"#,
         limit,
         CLAIM.as_secs_f64(),
+        &Kind::ALL.map(|kind| kind.name().to_owned()) as &[String],
     );
     Ok(due.fetch_all(db).await?)
 }

@@ -178,6 +178,9 @@ impl Facts<'_> {
     fn collection_failed(&self, code: Option<&str>) -> Result<Letter, Unsent> {
         let texts = self.texts;
         self.require_owed()?;
+        if code == Some(Failure::AMOUNT.code) {
+            return Err(Unsent::OutOfDate("the account's provider charges no such amount"));
+        }
         let no_card = code == Some(Failure::NO_CARD.code);
         let intro = match no_card {
             true => texts.mail_failed_no_card(self.payee(), self.owed()),

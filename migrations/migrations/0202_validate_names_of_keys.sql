@@ -1,0 +1,1 @@
+ALTER TABLE api_keys VALIDATE CONSTRAINT api_keys_name;
