@@ -3,24 +3,18 @@
 use foundation::error::{Error, Result};
 use foundation::money::{Currency, Money};
 
-use crate::{ProviderKind, card_gateway, stripe};
+use crate::ProviderKind;
 
 impl ProviderKind {
     /// The supported currencies; `None` if all are supported.
     pub const fn currencies(self) -> Option<&'static [&'static str]> {
-        match self {
-            Self::Mock | Self::Stripe => None,
-            Self::CardGateway => Some(&card_gateway::CURRENCIES),
-        }
+        self.facts().currencies
     }
 
     /// The currencies of which the provider charges, captures and refunds only multiples of some minor units, and of how
     /// many.
     pub const fn steps(self) -> &'static [(&'static str, i64)] {
-        match self {
-            Self::Mock | Self::CardGateway => &[],
-            Self::Stripe => &stripe::STEPS,
-        }
+        self.facts().steps
     }
 
     /// Returns the providers that support only some currencies, and each pair of provider and currency, as SQL compares

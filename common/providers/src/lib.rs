@@ -14,6 +14,7 @@ mod contract;
 pub mod credentials;
 mod decline;
 mod dispute;
+mod facts;
 mod failure;
 pub mod mock;
 mod operation_kind;
@@ -29,11 +30,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
-use ulid::Ulid;
 
 pub use booked::{Booked, BookedKind, BookedState};
 
 use crate::capabilities::Permission;
+use crate::facts::Facts;
 use foundation::crypto::Secret;
 use foundation::id::ProviderAccountId;
 use foundation::money::Money;
@@ -57,82 +58,67 @@ impl ProviderKind {
     /// The longest authorization lifetime of all providers.
     pub const LONGEST_AUTHORIZATION: Duration = Duration::from_secs(7 * 24 * 3600);
 
-    /// Name in metrics and in `ctl`.
-    pub const fn name(self) -> &'static str {
+    const fn facts(self) -> &'static Facts {
         match self {
-            Self::Mock => "mock",
-            Self::CardGateway => "card_gateway",
-            Self::Stripe => "stripe",
+            Self::Mock => &mock::FACTS,
+            Self::CardGateway => &card_gateway::FACTS,
+            Self::Stripe => &stripe::FACTS,
         }
     }
 
-    /// Whether this has exactly the form of the provider's transaction ids: `mock_` and 24 hexadecimal digits, or the
-    /// gateway's ULID, or an id of Stripe.
+    /// Name in metrics and in `ctl`.
+    pub const fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// Whether this has exactly the form of the provider's transaction ids.
     pub fn is_reference(self, provider_ref: &str) -> bool {
-        match self {
-            Self::Mock => provider_ref
-                .strip_prefix("mock_")
-                .is_some_and(|hex| hex.len() == 24 && hex.bytes().all(|b| b.is_ascii_hexdigit())),
-            Self::CardGateway => provider_ref.len() == 26 && Ulid::from_string(provider_ref).is_ok(),
-            Self::Stripe => stripe::is_reference(provider_ref),
-        }
+        (self.facts().is_reference)(provider_ref)
     }
 
     /// Operations that the provider never supports.
     pub const fn unsupported(self) -> &'static [Permission] {
-        match self {
-            Self::Mock | Self::CardGateway | Self::Stripe => &[],
-        }
+        self.facts().unsupported
     }
 
     /// Whether the provider may require a challenge of the cardholder.
     pub const fn may_challenge(self) -> bool {
-        match self {
-            Self::Mock => false,
-            Self::CardGateway | Self::Stripe => true,
-        }
+        self.facts().may_challenge
     }
 
     /// Whether the provider may approve less than the requested amount.
     pub const fn may_approve_part(self) -> bool {
-        match self {
-            Self::Mock => true,
-            Self::CardGateway | Self::Stripe => false,
-        }
+        self.facts().may_approve_part
+    }
+
+    /// Whether charges require the payer's name and email address.
+    pub const fn requires_payer(self) -> bool {
+        self.facts().requires_payer
+    }
+
+    /// Whether the provider records every decline under the request's reference, so that it concerns the operation and not
+    /// only the one request.
+    pub const fn records_declines(self) -> bool {
+        self.facts().records_declines
     }
 
     /// Whether this is one of the provider's test tokens: reusable, and accepted for test accounts only.
     pub fn is_test_token(self, token: &str) -> bool {
-        match self {
-            Self::Mock => mock::CardBehavior::of_token(token).is_some(),
-            Self::Stripe => token.starts_with(stripe::TEST_CARD) && stripe::is_token(token),
-            Self::CardGateway => false,
-        }
+        (self.facts().is_test_token)(token)
     }
 
     pub fn test_tokens(self) -> Vec<&'static str> {
-        match self {
-            Self::Mock => mock::CardBehavior::ALL.into_iter().map(mock::CardBehavior::token).collect(),
-            Self::Stripe => vec!["pm_card_visa", "pm_card_chargeDeclined", "pm_card_authenticationRequired"],
-            Self::CardGateway => vec![],
-        }
+        (self.facts().test_tokens)()
     }
 
     /// The time after capture of the first inquiry whether the charge has settled.
     pub const fn settles_after(self) -> Duration {
-        match self {
-            Self::Mock => mock::SETTLES_AFTER,
-            Self::CardGateway => card_gateway::FIRST_INQUIRY_AFTER,
-            Self::Stripe => stripe::FIRST_INQUIRY_AFTER,
-        }
+        self.facts().settles_after
     }
 
     /// The lifetime of an authorization.
     pub const fn authorization_lifetime(self) -> Duration {
-        match self {
-            Self::Mock => mock::AUTHORIZATION_LIFETIME,
-            Self::CardGateway | Self::Stripe => Self::LONGEST_AUTHORIZATION,
-        }
+        self.facts().authorization_lifetime
     }
 }
 

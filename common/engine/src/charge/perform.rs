@@ -15,9 +15,7 @@ use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
 use foundation::id::OperationId;
 use foundation::{failpoint, rule_enabled};
-use providers::{
-    Cause, FailureCode, Found, Provider, ProviderError, ProviderKind, ProviderResponse, Providers, RecoveryClass,
-};
+use providers::{Cause, FailureCode, Found, Provider, ProviderError, ProviderResponse, Providers, RecoveryClass};
 
 /// How often a known outcome is written again after a failure, half a second apart: about as long as a restart of
 /// Postgres takes. After that the lease has expired, and recovery finds the outcome again if the provider supports it.
@@ -48,7 +46,7 @@ pub struct Performed {
 pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Performed>> {
     let Executor { db, providers, clock, claims, .. } = executor;
     let Some(mut claimed) = claims.claim(id).await? else { return Ok(None) };
-    add_provider_data(db, &mut claimed).await?;
+    add_payer(db, &mut claimed).await?;
     if claimed.sent_before && !rule_enabled!(Reference) {
         claimed.request.reference = format!("{}-{}", claimed.request.reference, claimed.fence);
     }
@@ -153,12 +151,11 @@ async fn update_breaker(db: &Db, claimed: &Claimed, result: &SendResult) {
     }
 }
 
-/// Adds data that only the card gateway needs.
-async fn add_provider_data(db: &Db, claimed: &mut Claimed) -> Result<()> {
-    if claimed.provider != ProviderKind::CardGateway {
-        return Ok(());
-    }
-    if let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
+/// Adds the payer to a charge at a provider that requires one.
+async fn add_payer(db: &Db, claimed: &mut Claimed) -> Result<()> {
+    if claimed.provider.requires_payer()
+        && let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject)
+    {
         claimed.request.payer = Some(operations::payer(db, id).await?);
     }
     Ok(())

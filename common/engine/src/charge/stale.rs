@@ -11,7 +11,7 @@ use foundation::money::Money;
 use foundation::queues;
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
-use providers::{Action, ProviderKind, ProviderResponse};
+use providers::{Action, ProviderResponse};
 use sqlx::PgExecutor;
 
 /// The result of recording an outcome.
@@ -46,8 +46,7 @@ pub fn unexpected_response(claimed: &Claimed, what: &str) -> Error {
 pub fn had_no_effect(claimed: &Claimed, response: &ProviderResponse) -> bool {
     match response {
         ProviderResponse::Refused { .. } => true,
-        // The card gateway does not record what its limits decline, and leaves the reference unused.
-        ProviderResponse::Declined { .. } => claimed.provider == ProviderKind::CardGateway,
+        ProviderResponse::Declined { .. } => !claimed.provider.records_declines(),
         ProviderResponse::Charged { .. }
         | ProviderResponse::Mismatched { .. }
         | ProviderResponse::Challenged { .. }

@@ -26,6 +26,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::PgPool;
+use ulid::Ulid;
 
 pub use account::{AccountSettings, Settings, account_settings};
 pub use credentials::Credentials;
@@ -37,8 +38,9 @@ use super::{
     Action, Booked, Card, ChargeInquiry, ChargeReport, Found, Provider, ProviderError, ProviderResponse, RecoveryClass,
     Request, Statement, StatementLine,
 };
-use crate::OperationKind;
 use crate::credentials::CredentialsCache;
+use crate::facts::Facts;
+use crate::{OperationKind, ProviderKind};
 use foundation::crypto::KeyRing;
 use foundation::id::ProviderAccountId;
 use foundation::time::Timestamp;
@@ -48,7 +50,24 @@ pub const CURRENCIES: [&str; 11] = ["USD", "EUR", "GBP", "CAD", "AUD", "NZD", "A
 
 /// Charges settle at the end of the day in the account's time zone, which the report contains. The first inquiry after
 /// this time finds out when that is.
-pub(super) const FIRST_INQUIRY_AFTER: Duration = Duration::from_secs(60 * 60);
+const FIRST_INQUIRY_AFTER: Duration = Duration::from_secs(60 * 60);
+
+pub(super) const FACTS: Facts = Facts {
+    name: "card_gateway",
+    is_reference: |text| text.len() == 26 && Ulid::from_string(text).is_ok(),
+    unsupported: &[],
+    currencies: Some(&CURRENCIES),
+    steps: &[],
+    may_challenge: true,
+    may_approve_part: false,
+    requires_payer: true,
+    // It does not record what its limits decline, and leaves the reference unused.
+    records_declines: false,
+    is_test_token: |_| false,
+    test_tokens: Vec::new,
+    settles_after: FIRST_INQUIRY_AFTER,
+    authorization_lifetime: ProviderKind::LONGEST_AUTHORIZATION,
+};
 
 #[derive(Clone)]
 pub struct CardGateway {

@@ -28,6 +28,7 @@ use super::{
     Request, Statement, StatementLine,
 };
 use crate::OperationKind;
+use crate::facts::Facts;
 use foundation::db::Batcher;
 use foundation::id::ProviderAccountId;
 use foundation::time::Timestamp;
@@ -36,6 +37,27 @@ use foundation::time::Timestamp;
 pub const SETTLES_AFTER: Duration = Duration::from_secs(60);
 /// The lifetime of an authorization that is not captured, on the account's clock.
 pub const AUTHORIZATION_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
+
+pub(super) const FACTS: Facts = Facts {
+    name: "mock",
+    is_reference,
+    unsupported: &[],
+    currencies: None,
+    steps: &[],
+    may_challenge: false,
+    may_approve_part: true,
+    requires_payer: false,
+    records_declines: true,
+    is_test_token: |token| CardBehavior::of_token(token).is_some(),
+    test_tokens: || CardBehavior::ALL.into_iter().map(CardBehavior::token).collect(),
+    settles_after: SETTLES_AFTER,
+    authorization_lifetime: AUTHORIZATION_LIFETIME,
+};
+
+/// Whether this is `mock_` and 24 hexadecimal digits.
+fn is_reference(text: &str) -> bool {
+    text.strip_prefix("mock_").is_some_and(|hex| hex.len() == 24 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+}
 
 /// The mock: adapter and provider in one.
 #[derive(Clone, Debug)]

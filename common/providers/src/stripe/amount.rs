@@ -6,7 +6,7 @@ use foundation::money::{Currency, MAX_AMOUNT, Money};
 
 /// The numbers of minor units of which Stripe charges multiples only: hundredths of currencies with thousandths, and whole
 /// ariaries. Its rules for HUF and TWD concern payouts.
-pub const STEPS: [(&str, i64); 8] =
+pub(super) const STEPS: [(&str, i64); 8] =
     [("BHD", 10), ("IQD", 10), ("JOD", 10), ("KWD", 10), ("LYD", 10), ("MGA", 100), ("OMR", 10), ("TND", 10)];
 /// Currencies whose unit at Stripe is the major unit, although ISO 4217 has a minor one.
 const WHOLE_AT_STRIPE: [&str; 1] = ["MGA"];

@@ -27,7 +27,6 @@ use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
 pub use account::{AtStripe, check};
-pub use amount::STEPS;
 pub use credentials::Credentials;
 pub use event::{Event, Signature};
 
@@ -37,8 +36,9 @@ use super::{
     Action, Booked, ChargeInquiry, ChargeReport, Found, Provider, ProviderError, ProviderResponse, RecoveryClass,
     Request, Statement, StatementLine,
 };
-use crate::OperationKind;
 use crate::credentials::CredentialsCache;
+use crate::facts::Facts;
+use crate::{OperationKind, ProviderKind};
 use foundation::crypto::KeyRing;
 use foundation::id::ProviderAccountId;
 use foundation::time::Timestamp;
@@ -49,7 +49,25 @@ const BASE_URL: &str = "https://api.stripe.com";
 /// An hour less than Stripe keeps idempotency keys at least.
 const KEYS_ARE_KEPT: Duration = Duration::from_secs(23 * 60 * 60);
 /// Money is available two days after a capture at the earliest; a first inquiry finds out when.
-pub(super) const FIRST_INQUIRY_AFTER: Duration = Duration::from_secs(60 * 60);
+const FIRST_INQUIRY_AFTER: Duration = Duration::from_secs(60 * 60);
+/// The prefix of Stripe's test cards (docs.stripe.com/testing), each use of which is a new PaymentMethod.
+const TEST_CARD: &str = "pm_card_";
+
+pub(super) const FACTS: Facts = Facts {
+    name: "stripe",
+    is_reference,
+    unsupported: &[],
+    currencies: None,
+    steps: &amount::STEPS,
+    may_challenge: true,
+    may_approve_part: false,
+    requires_payer: false,
+    records_declines: true,
+    is_test_token: |token| token.starts_with(TEST_CARD) && is_token(token),
+    test_tokens: || vec!["pm_card_visa", "pm_card_chargeDeclined", "pm_card_authenticationRequired"],
+    settles_after: FIRST_INQUIRY_AFTER,
+    authorization_lifetime: ProviderKind::LONGEST_AUTHORIZATION,
+};
 
 #[derive(Clone)]
 pub struct Stripe {
@@ -80,13 +98,10 @@ impl Stripe {
 }
 
 /// Whether this has the form of one of our references at Stripe: a payment, its capture or cancellation, or a refund.
-pub(super) fn is_reference(text: &str) -> bool {
+fn is_reference(text: &str) -> bool {
     let (id, what) = text.split_once(':').unwrap_or((text, ""));
     wire::is_id("re_", text) || (wire::is_id("pi_", id) && ["", "capture", "void"].contains(&what))
 }
-
-/// The prefix of Stripe's test cards (docs.stripe.com/testing), each use of which is a new PaymentMethod.
-pub(super) const TEST_CARD: &str = "pm_card_";
 
 /// Whether this has the form of a PaymentMethod, which Stripe's card field returns.
 pub fn is_token(text: &str) -> bool {
