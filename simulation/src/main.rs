@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use foundation::proof::Rule;
+use foundation::faults::Rule;
 use simulation::generator::generate;
 use simulation::lane::Lane;
 use simulation::lanes::{Job, Line};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::{PgConnection, PgPool, Row};
 
-use crate::proof;
+use crate::faults;
 use crate::rule_enabled;
 use crate::time::Timestamp;
 
@@ -173,7 +173,7 @@ fn microseconds(duration: Duration) -> i64 {
 
 #[expect(clippy::disallowed_methods, reason = "the only place that reads the wall clock")]
 fn machine_us() -> i64 {
-    jiff::Timestamp::now().as_microsecond() + microseconds_of(proof::clock_offset_seconds())
+    jiff::Timestamp::now().as_microsecond() + microseconds_of(faults::clock_offset_seconds())
 }
 
 fn microseconds_of(seconds: f64) -> i64 {

@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn every_rule_that_can_be_disabled_has_a_scene() {
-        let switches = include_str!("../../../common/foundation/src/proof/switch.rs");
+        let switches = include_str!("../../../common/foundation/src/faults/switch.rs");
         let list = switches.split_once("rules! {").and_then(|(_, rest)| rest.split_once("\n}")).expect("a list").0;
         let switches: BTreeSet<&str> = list.split('"').skip(1).step_by(2).collect();
         // The lock order is tested by a journey, where two commands contend often enough; what a provider forgets after a

@@ -95,7 +95,7 @@ impl Mock {
         let half = Duration::from_millis(u64::from(faults.latency_ms.unsigned_abs())) / 2;
         pause(half).await;
         #[cfg(debug_assertions)]
-        foundation::proof::reach("mock.received").await.map_err(|error| ProviderError::Unknown(error.to_string()))?;
+        foundation::faults::reach("mock.received").await.map_err(|error| ProviderError::Unknown(error.to_string()))?;
         let response = ledger::record(&self.db, &request, faults.recovery).await?;
         pause(half).await;
         if faults.lose_answers > 0 && settings::take_dropped_response(&self.db, request.account).await? {

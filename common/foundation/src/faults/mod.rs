@@ -17,7 +17,7 @@ const HOLD_POLL: Duration = Duration::from_millis(20);
 #[macro_export]
 macro_rules! rule_enabled {
     ($rule:ident) => {
-        $crate::proof::holds($crate::proof::Rule::$rule)
+        $crate::faults::holds($crate::faults::Rule::$rule)
     };
 }
 
@@ -27,7 +27,7 @@ macro_rules! rule_enabled {
 macro_rules! failpoint {
     ($name:literal) => {
         #[cfg(debug_assertions)]
-        $crate::proof::reach($name).await?;
+        $crate::faults::reach($name).await?;
     };
 }
 

@@ -1,4 +1,4 @@
-//! The switches. This file depends on no other file of ours: testkit/tests/proof.rs compiles it alone, as for a
+//! The switches. This file depends on no other file of ours: testkit/tests/faults.rs compiles it alone, as for a
 //! release, and tests it.
 
 use std::path::PathBuf;

@@ -31,7 +31,7 @@ fn release_builds_have_no_debug_assertions() {
 #[test]
 fn release_builds_ignore_disabled_rules_failpoints_and_clock_offsets() {
     let folder = TempDir::new().expect("a folder");
-    let switch = Path::new(env!("CARGO_MANIFEST_DIR")).join("../common/foundation/src/proof/switch.rs");
+    let switch = Path::new(env!("CARGO_MANIFEST_DIR")).join("../common/foundation/src/faults/switch.rs");
     let (source, program) = (folder.path().join("release.rs"), folder.path().join("release"));
     std::fs::write(&source, PROBE_SOURCE.replace("SWITCH", &switch.display().to_string())).expect("written");
     let build = |assertions: &str| {
