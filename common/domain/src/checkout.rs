@@ -10,12 +10,12 @@ pub use field::{FieldSession, field_session};
 use sqlx::{PgConnection, PgPool};
 
 use crate::accounts::{Caller, Mode, Payee};
+use crate::mutants;
 use foundation::card_number::has_card_number;
 use foundation::crypto::{KeyRing, Secret, random_hex, sha256};
 use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, PaymentMethodId, ProviderAccountId};
-use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::card_gateway::{self, FIELD_PREFIX, FieldToken};
 use providers::stripe;
@@ -258,11 +258,7 @@ pub async fn spend(
     )
     .fetch_optional(&mut *tx)
     .await?;
-    if !rule_enabled!(Token) {
-        let again = "UPDATE payment_tokens SET spent_at = NULL, upstream_token = $2 WHERE token_hash = $1";
-        let upstream_token = spent.as_ref().map_or("", |row| &row.upstream_token);
-        sqlx::query(again).bind(&hash[..]).bind(upstream_token).execute(&mut *tx).await?;
-    }
+    mutants::restore_token(tx, &hash, spent.as_ref().map_or("", |row| &row.upstream_token)).await?;
     match spent {
         Some(row) => Ok(SpentToken {
             provider_account_id: row.provider_account_id,

@@ -15,6 +15,7 @@ pub mod idempotency;
 pub mod invoices;
 pub mod mails;
 pub mod modifiers;
+mod mutants;
 pub mod nonces;
 pub mod operations;
 mod own_data;

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod create;
 mod delete_customer;
 pub mod keys;
+mod mutants;
 mod pay_page;
 mod payment_receipt;
 pub mod reconcile;

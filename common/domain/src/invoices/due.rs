@@ -1,13 +1,10 @@
 //! Invoices whose collection is due, or waits for a card.
 
-use std::time::Duration;
-
 use sqlx::{PgConnection, PgPool};
-use uuid::Uuid;
 
+use crate::mutants;
 use foundation::error::Result;
 use foundation::id::{AccountId, CustomerId};
-use foundation::rule_enabled;
 use foundation::time::Timestamp;
 
 /// Makes invoices that wait for a new default card due immediately. The customer must be locked. Skips invoices with an
@@ -21,17 +18,7 @@ pub async fn retry_waiting_for_card(
     customer: CustomerId,
     now: Timestamp,
 ) -> Result<()> {
-    if !rule_enabled!(LockOrder) {
-        // Locks them one by one, in reverse order.
-        let waiting = "SELECT id FROM invoices WHERE account_id = $1 AND customer_id = $2 AND status = 'scheduled'
-                     AND next_attempt_at IS NULL ORDER BY id DESC";
-        let waiting: Vec<Uuid> =
-            sqlx::query_scalar(waiting).bind(account.uuid()).bind(customer.uuid()).fetch_all(&mut *tx).await?;
-        for id in waiting {
-            sqlx::query("SELECT FROM invoices WHERE id = $1 FOR NO KEY UPDATE").bind(id).execute(&mut *tx).await?;
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
+    mutants::lock_waiting_invoices_in_reverse(tx, account, customer).await?;
     sqlx::query!(
         "WITH waiting AS MATERIALIZED (
              SELECT i.id FROM invoices i

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
-use super::result::state;
-use super::types::{FIRST_PUSH_AFTER, LEASE, Origin, REQUEST_LIFETIME, STOPPED_AFTER, State, Subject};
+use super::types::{LEASE, Origin, REQUEST_LIFETIME, STOPPED_AFTER, Subject};
 use crate::accounts::{AccountTime, Mode};
 use foundation::clock::Clock;
 use foundation::crypto::Secret;
@@ -15,7 +14,6 @@ use foundation::error::{Error, Result};
 use foundation::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use foundation::money::{Currency, Money};
 use foundation::public_url;
-use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::{Action, OperationKind, PROVIDER_TIMEOUT, Payer, ProviderKind, Request, Source};
 
@@ -59,6 +57,13 @@ pub struct Claimed {
     /// Whether it charges a saved card, and no first request may be sent any more: its collection was stopped, or the card
     /// detached.
     pub is_stopped: bool,
+}
+
+impl Claimed {
+    /// The payment that it charges; `None` for any other operation.
+    pub fn charged_payment(&self) -> Option<PaymentId> {
+        self.subject.payment().filter(|_| matches!(self.kind, OperationKind::Sale | OperationKind::Authorize))
+    }
 }
 
 /// A claimed row, before it is converted to a request.
@@ -160,17 +165,13 @@ pub fn return_url(action_token: &str) -> String {
 
 /// Claims operations. Those that arrive together are claimed in one statement.
 pub struct Claims {
-    pool: PgPool,
-    clock: Clock,
     batches: Batcher<OperationId, Option<ClaimedRow>>,
 }
 
 impl Claims {
     /// Must be called inside a Tokio runtime.
     pub fn start(pool: PgPool, clock: Clock) -> Self {
-        let now = clock.clone();
-        let batches = Batcher::start(pool.clone(), move |db, ids| Box::pin(claim_rows(db, ids, now.now())));
-        Self { pool, clock, batches }
+        Self { batches: Batcher::start(pool, move |db, ids| Box::pin(claim_rows(db, ids, clock.now()))) }
     }
 
     /// Claims an operation and moves it to `sending`; a single-row update needs no lock on a parent.
@@ -181,27 +182,11 @@ impl Claims {
     /// # Errors
     /// Database errors only.
     pub async fn claim(&self, id: OperationId) -> Result<Option<Claimed>> {
-        if !rule_enabled!(Claim) {
-            return self.claim_without_lease(id).await;
-        }
         let row = match self.batches.call(id).await {
             Err(error) if db::violated_constraint(&error) == Some("operations_one_in_flight") => return Ok(None),
             claimed => claimed?,
         };
-        let Some(row) = row else { return Ok(None) };
-        let mut claimed = row.into_claimed()?;
-        claimed.sent_before &= rule_enabled!(Gate);
-        Ok(Some(claimed))
-    }
-
-    /// Every worker that finds the operation unclaimed takes it.
-    async fn claim_without_lease(&self, id: OperationId) -> Result<Option<Claimed>> {
-        let mut claimed = read(&self.pool, id, self.clock.now()).await?;
-        let state = state(&self.pool, claimed.account_id, id).await?;
-        tokio::time::sleep(FIRST_PUSH_AFTER * 2).await;
-        claim_rows(&mut *self.pool.acquire().await?, &[id], self.clock.now()).await?;
-        claimed.sent_before = state != State::Ready;
-        Ok((!state.is_final()).then_some(claimed))
+        row.map(ClaimedRow::into_claimed).transpose()
     }
 }
 

@@ -3,11 +3,11 @@
 //! attempt is in flight.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 use sqlx::PgConnection;
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
+use crate::mutants;
 use domain::accounts::{self, Scope};
 use domain::customers;
 use domain::invoices::{self, Failure, FailureContext, Invoice, attempts};
@@ -17,12 +17,12 @@ use domain::payments;
 use domain::subscriptions;
 use foundation::db::{Db, column};
 use foundation::error::Result;
+use foundation::failpoint;
 use foundation::id::{
     AccountId, CollectionAttemptId, InvoiceId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId,
 };
 use foundation::money::Money;
 use foundation::time::Timestamp;
-use foundation::{failpoint, rule_enabled};
 use providers::{OperationKind, ProviderKind, Source};
 
 /// Maximum number of invoices per claim.
@@ -56,12 +56,7 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
     if due.is_empty() {
         return Ok(CollectionRun::default());
     }
-    if !rule_enabled!(Collect) {
-        // A concurrent run finds the same invoices due.
-        tx.rollback().await?;
-        tokio::time::sleep(Duration::from_millis(1500)).await;
-        tx = db.begin().await?;
-    }
+    let mut tx = mutants::unlock_due_invoices(db, tx).await?;
     let attempts: Vec<_> = due.iter().filter_map(NewAttempt::new).collect();
     let written = begin(&mut tx, &attempts, origin).await?;
     failpoint!("collect_invoices.written");

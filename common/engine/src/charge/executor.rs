@@ -9,7 +9,7 @@ use crate::charge::outcome::record_outcome;
 use crate::charge::outcomes::Outcomes;
 use crate::charge::stale::had_no_effect;
 use domain::invoices::{self, Invoice};
-use domain::operations::{Claimed, Claims, OperationKind, Subject};
+use domain::operations::{Claimed, Claims, Subject};
 use domain::payments::{self, Payment};
 use foundation::clock::Clock;
 use foundation::db::{Db, Reader};
@@ -22,10 +22,10 @@ use tokio::time::timeout;
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct Executor {
-    pub(super) db: Db,
+    pub(crate) db: Db,
     pub(super) providers: Providers,
-    pub(super) clock: Clock,
-    pub(super) claims: Claims,
+    pub(crate) clock: Clock,
+    pub(crate) claims: Claims,
     payments: Reader<PaymentId, Payment>,
     invoices: Reader<InvoiceId, Invoice>,
     outcomes: Outcomes,
@@ -48,9 +48,7 @@ impl Executor {
     /// Reads the payment of a charge, while its request is sent. `None` for other operations, after an error, and if it
     /// takes long: the outcome is then recorded in a transaction.
     pub(super) fn payment<'a>(&'a self, claimed: &Claimed) -> impl Future<Output = Option<Payment>> + use<'a> {
-        let account = claimed.account_id;
-        let is_charge = matches!(claimed.kind, OperationKind::Sale | OperationKind::Authorize);
-        let charged = claimed.subject.payment().filter(|_| is_charge);
+        let (account, charged) = (claimed.account_id, claimed.charged_payment());
         async move { timeout(READ_TIMEOUT, self.payments.retrieve(account, charged?)).await.ok()?.ok() }
     }
 

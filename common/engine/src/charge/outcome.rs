@@ -42,9 +42,7 @@ pub async fn record_outcome(
     response: &ProviderResponse,
     clock: &Clock,
 ) -> Result<Subject> {
-    if let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject)
-        && let ProviderResponse::Challenged { url } = response
-    {
+    if let (Some(id), ProviderResponse::Challenged { url }) = (claimed.charged_payment(), response) {
         record_challenge(db, claimed, id, url, clock).await?;
         return Ok(claimed.subject);
     }

@@ -7,8 +7,7 @@ use uuid::Uuid;
 
 use crate::charge::counters::{self, RequestOutcome};
 use crate::charge::executor::Executor;
-use crate::charge::finish::event_for;
-use crate::charge::outcome::append_event;
+use crate::mutants;
 use domain::operations::{self, Claimed, OperationKind, PROVIDER_TIMEOUT, Reference, Retry, Subject, WhenNotProcessed};
 use domain::payments;
 use foundation::db::{self, Db};
@@ -44,12 +43,14 @@ pub struct Performed {
 /// # Errors
 /// Database errors. Recovery then determines the outcome of what was already sent.
 pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Performed>> {
-    let Executor { db, providers, clock, claims, .. } = executor;
-    let Some(mut claimed) = claims.claim(id).await? else { return Ok(None) };
+    let Executor { db, providers, claims, .. } = executor;
+    let claimed = match rule_enabled!(Claim) {
+        true => claims.claim(id).await?,
+        false => mutants::claim_without_lease(executor, id).await?,
+    };
+    let Some(mut claimed) = claimed else { return Ok(None) };
+    mutants::forget_first_attempt(&mut claimed);
     add_payer(db, &mut claimed).await?;
-    if claimed.sent_before && !rule_enabled!(Reference) {
-        claimed.request.reference = format!("{}-{}", claimed.request.reference, claimed.fence);
-    }
     failpoint!("perform.claimed");
     let payment = executor.payment(&claimed);
     let (result, payment) = tokio::join!(call_provider(db, providers, &mut claimed), payment);
@@ -80,20 +81,7 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
                 }
             };
             failpoint!("perform.recorded");
-            if !rule_enabled!(Event)
-                && let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) =
-                    (claimed.kind, claimed.subject)
-            {
-                // A crash before this later transaction loses the event.
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                let mut tx = db.begin().await?;
-                let payment = payments::lock(&mut tx, claimed.account_id, id).await?;
-                if let Some(event) = event_for(&payment) {
-                    let now = claimed.time.now(&mut *tx, clock).await?;
-                    append_event(&mut tx, &payment, event, None, now).await?;
-                }
-                tx.commit().await?;
-            }
+            mutants::append_event_later(executor, &claimed).await?;
             Ok(Some(Performed { reply_id: ended.reply_id(), reply_to: claimed.origin.reply_to }))
         }
         SendResult::Pending => {
@@ -153,9 +141,7 @@ async fn update_breaker(db: &Db, claimed: &Claimed, result: &SendResult) {
 
 /// Adds the payer to a charge at a provider that requires one.
 async fn add_payer(db: &Db, claimed: &mut Claimed) -> Result<()> {
-    if claimed.provider.requires_payer()
-        && let (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) = (claimed.kind, claimed.subject)
-    {
+    if let Some(id) = claimed.charged_payment().filter(|_| claimed.provider.requires_payer()) {
         claimed.request.payer = Some(operations::payer(db, id).await?);
     }
     Ok(())
@@ -253,9 +239,9 @@ impl SendResult {
 /// request. `first` means that no request was sent before: only then does "not processed" mean that the operation had
 /// no effect.
 async fn send(provider: &dyn Provider, claimed: &Claimed, first: bool) -> SendResult {
-    match tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await {
+    let response = tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await;
+    match mutants::refuse_if_lost(response) {
         Ok(Ok(response)) => SendResult::Known(response),
-        Ok(Err(_)) | Err(_) if !rule_enabled!(Unknown) => SendResult::Known(ProviderResponse::refused("no response")),
         Ok(Err(ProviderError::NotProcessed { cause, reason })) if first => {
             SendResult::NotProcessed { cause: Some(cause), reason, reference: Reference::Unused }
         }
@@ -302,12 +288,9 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
     failpoint!("perform.looking_up");
     let found = look_up_once(provider, claimed).await;
     failpoint!("perform.looked_up");
-    match found {
+    match mutants::refuse_if_not_found(found) {
         Ok(Ok(Found::Response(response))) => Ok(SendResult::Known(response)),
         Ok(Ok(Found::Pending)) => Ok(SendResult::Pending),
-        Ok(Ok(Found::Nothing)) if !rule_enabled!(NotFound) => {
-            Ok(SendResult::Known(ProviderResponse::refused("not found")))
-        }
         Ok(Ok(Found::Nothing)) if !claimed.last_request_expired => {
             Ok(SendResult::retry_later("not found, but the request may still arrive"))
         }

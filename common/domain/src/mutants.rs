@@ -1,0 +1,40 @@
+//! What the domain does wrong while a test disables a rule (docs/chaos.md, Mutants). Each function does nothing
+//! otherwise; a rule can be disabled in debug builds only.
+
+use std::time::Duration;
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use foundation::error::Result;
+use foundation::id::{AccountId, CustomerId};
+use foundation::rule_enabled;
+
+/// Without the rule `token`, a spent token can be spent again.
+pub(crate) async fn restore_token(tx: &mut PgConnection, hash: &[u8], upstream_token: &str) -> Result<()> {
+    if !rule_enabled!(Token) {
+        let restored = "UPDATE payment_tokens SET spent_at = NULL, upstream_token = $2 WHERE token_hash = $1";
+        sqlx::query(restored).bind(hash).bind(upstream_token).execute(tx).await?;
+    }
+    Ok(())
+}
+
+/// Without the rule `lock_order`, invoices that wait for a card are locked one by one, in reverse order.
+pub(crate) async fn lock_waiting_invoices_in_reverse(
+    tx: &mut PgConnection,
+    account: AccountId,
+    customer: CustomerId,
+) -> Result<()> {
+    if rule_enabled!(LockOrder) {
+        return Ok(());
+    }
+    let waiting = "SELECT id FROM invoices WHERE account_id = $1 AND customer_id = $2 AND status = 'scheduled'
+                   AND next_attempt_at IS NULL ORDER BY id DESC";
+    let waiting: Vec<Uuid> =
+        sqlx::query_scalar(waiting).bind(account.uuid()).bind(customer.uuid()).fetch_all(&mut *tx).await?;
+    for id in waiting {
+        sqlx::query("SELECT FROM invoices WHERE id = $1 FOR NO KEY UPDATE").bind(id).execute(&mut *tx).await?;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}

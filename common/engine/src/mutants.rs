@@ -1,0 +1,100 @@
+//! What workers and the scheduler do wrong while a test disables a rule (docs/chaos.md, Mutants). Each function does
+//! nothing otherwise; a rule can be disabled in debug builds only.
+
+use std::time::Duration;
+
+use crate::billing::bill_cycle::bill_cycle;
+use crate::charge::executor::Executor;
+use crate::charge::finish::event_for;
+use crate::charge::outcome::append_event;
+use domain::operations::{self, Claimed, FIRST_PUSH_AFTER, State};
+use domain::payments;
+use domain::plans::Plan;
+use domain::subscriptions::Subscription;
+use foundation::calendar::Period;
+use foundation::db::{Db, Tx};
+use foundation::error::Result;
+use foundation::id::{InvoiceId, OperationId};
+use foundation::rule_enabled;
+use foundation::time::Timestamp;
+use providers::{Found, ProviderResponse};
+
+/// Without the rule `claim`, every worker that finds the operation unclaimed takes it.
+pub(crate) async fn claim_without_lease(executor: &Executor, id: OperationId) -> Result<Option<Claimed>> {
+    let Executor { db, clock, claims, .. } = executor;
+    let mut claimed = operations::read(db, id, clock.now()).await?;
+    let state = operations::state(db, claimed.account_id, id).await?;
+    tokio::time::sleep(FIRST_PUSH_AFTER * 2).await;
+    claims.claim(id).await?;
+    claimed.sent_before = state != State::Ready;
+    Ok((!state.is_final()).then_some(claimed))
+}
+
+/// Without the rule `gate`, a claim does not record that a request may have been sent; without the rule `reference`, each
+/// attempt has another reference.
+pub(crate) fn forget_first_attempt(claimed: &mut Claimed) {
+    claimed.sent_before &= rule_enabled!(Gate);
+    if claimed.sent_before && !rule_enabled!(Reference) {
+        claimed.request.reference = format!("{}-{}", claimed.request.reference, claimed.fence);
+    }
+}
+
+/// Without the rule `unknown`, a lost response is a refusal.
+pub(crate) fn refuse_if_lost<E, T>(
+    response: Result<Result<ProviderResponse, E>, T>,
+) -> Result<Result<ProviderResponse, E>, T> {
+    match response {
+        Ok(Err(_)) | Err(_) if !rule_enabled!(Unknown) => Ok(Ok(ProviderResponse::refused("no response"))),
+        response => response,
+    }
+}
+
+/// Without the rule `not_found`, a reference that the provider does not know is a refusal.
+pub(crate) fn refuse_if_not_found<E, T>(found: Result<Result<Found, E>, T>) -> Result<Result<Found, E>, T> {
+    match found {
+        Ok(Ok(Found::Nothing)) if !rule_enabled!(NotFound) => {
+            Ok(Ok(Found::Response(ProviderResponse::refused("not found"))))
+        }
+        found => found,
+    }
+}
+
+/// Without the rule `event`, the event is appended in a later transaction, and a crash before it loses the event.
+pub(crate) async fn append_event_later(executor: &Executor, claimed: &Claimed) -> Result<()> {
+    let Some(id) = claimed.charged_payment().filter(|_| !rule_enabled!(Event)) else { return Ok(()) };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut tx = executor.db.begin().await?;
+    let payment = payments::lock(&mut tx, claimed.account_id, id).await?;
+    if let Some(event) = event_for(&payment) {
+        let now = claimed.time.now(&mut *tx, &executor.clock).await?;
+        append_event(&mut tx, &payment, event, None, now).await?;
+    }
+    Ok(tx.commit().await?)
+}
+
+/// Without the rule `collect`, due invoices are not locked until their collection is written: a concurrent run finds them
+/// due too.
+pub(crate) async fn unlock_due_invoices(db: &Db, tx: Tx) -> Result<Tx> {
+    if rule_enabled!(Collect) {
+        return Ok(tx);
+    }
+    tx.rollback().await?;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    Ok(db.begin().await?)
+}
+
+/// Without the rule `cycle`, the invoice of a cycle is committed before its subscription: a crash in between leaves a
+/// billed cycle that is due again.
+pub(crate) async fn bill_cycle_alone(
+    db: &Db,
+    subscription: &Subscription,
+    plan: &Plan,
+    period: Period,
+    now: Timestamp,
+) -> Result<InvoiceId> {
+    let mut tx = db.begin().await?;
+    let invoice = bill_cycle(&mut tx, subscription, plan, period, now).await?;
+    tx.commit().await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    Ok(invoice)
+}
