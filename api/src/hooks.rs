@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::routing::post;
-use domain::{accounts, operations, payments};
+use domain::{accounts, charges, payments};
 use foundation::error::Error;
 use foundation::id::{AccountId, ProviderAccountId};
 use providers::stripe;
@@ -80,7 +80,7 @@ async fn look_up_soon(app: &App, at_stripe: ProviderAccountId, event: &stripe::E
         payments::inquire_soon(&app.db, at_stripe, payment, app.clock.now()).await?;
     }
     if let Some(reference) = &event.reference {
-        operations::push_soon(&app.db, at_stripe, reference).await?;
+        charges::push_soon(&app.db, at_stripe, reference).await?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
+use domain::charges;
 use domain::operations::admin::{self, Filter, OperationRow};
 use domain::operations::{OperationKind, State};
 use foundation::id::{AccountId, OperationId};
@@ -188,7 +189,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         }
         Command::Hold(Hold { id, length, reason }) => {
             let (reason, mut tx) = (operator::operator_text("reason", &reason)?, ctl.begin().await?);
-            let account = admin::hold(&mut tx, id, length).await?;
+            let account = charges::hold(&mut tx, id, length).await?;
             let detail = json!({"seconds": length.as_secs(), "reason": reason});
             tx.commit(&entry("operations.hold", account, id, detail)).await?;
             Ok(Output::new(vec![
@@ -199,7 +200,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
         }
         Command::Withhold { id, reason } => {
             let (reason, mut tx) = (operator::operator_text("reason", &reason)?, ctl.begin().await?);
-            let account = admin::require_manual_review(&mut tx, id).await?;
+            let account = charges::require_manual_review(&mut tx, id).await?;
             tx.commit(&entry("operations.withhold", account, id, json!({"reason": reason}))).await?;
             Ok(Output::new(vec![("id", json!(id)), ("account", json!(account)), ("waits_for", json!("an operator"))]))
         }

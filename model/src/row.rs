@@ -59,7 +59,7 @@ pub struct Row {
     pub manual_review: bool,
 }
 
-/// The part of `operations::Claimed` that determines the protocol.
+/// The part of `charges::Claimed` that determines the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Claim {
     /// Whether a request may have been sent before.
@@ -76,7 +76,7 @@ impl Row {
         Self { state, leased: false, requests_expired: false, not_found: 0, manual_review: false }
     }
 
-    /// `operations::claim`. The caller moves the fencing token to the claiming worker.
+    /// `charges::claim`. The caller moves the fencing token to the claiming worker.
     pub fn claim(&mut self) -> Option<Claim> {
         if !self.state.is_open() || self.leased {
             return None;
@@ -93,7 +93,7 @@ impl Row {
         Some(claim)
     }
 
-    /// `operations::sending_again`. Returns whether the claim is still the latest and the row is not final.
+    /// `charges::sending_again`. Returns whether the claim is still the latest and the row is not final.
     pub fn sending_again(&mut self, fenced: bool, reset_look_ups: bool) -> bool {
         if !fenced || self.state.is_final() {
             return false;
@@ -107,7 +107,7 @@ impl Row {
         true
     }
 
-    /// `operations::leave_unknown`: only for the latest claim, and only if the row is not final.
+    /// `charges::leave_unknown`: only for the latest claim, and only if the row is not final.
     pub fn leave_unknown(&mut self, fenced: bool, manual_review: bool, found_nothing: bool) {
         if fenced && !self.state.is_final() {
             self.state = State::Unknown;
@@ -117,14 +117,14 @@ impl Row {
         }
     }
 
-    /// `operations::requeue`: only for the latest claim, and only if the only request certainly had no effect.
+    /// `charges::requeue`: only for the latest claim, and only if the only request certainly had no effect.
     pub fn requeue(&mut self, fenced: bool) {
         if fenced && !self.state.is_final() && self.state != State::Absent {
             *self = Self::new(State::Ready);
         }
     }
 
-    /// `operations::finish`, and its counterpart in `charge/outcomes.rs`.
+    /// `charges::finish` and `charges::finish_charges`.
     pub fn finish(&mut self, state: State) {
         *self = Self::new(state);
     }

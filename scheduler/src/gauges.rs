@@ -2,6 +2,7 @@
 //! loses none.
 
 use domain::accounts::Mode;
+use domain::charges;
 use domain::invoices;
 use domain::mails;
 use domain::operations::{self, State};
@@ -80,7 +81,7 @@ async fn publish_anomalies(db: &Db) -> Result<()> {
 
 /// Open breakers by mode and provider. Accounts are not labels, because their number is unbounded.
 async fn publish_breakers(db: &Db) -> Result<()> {
-    let open = operations::breakers(db, BREAKER_LIMIT).await?;
+    let open = charges::breakers(db, BREAKER_LIMIT).await?;
     for (mode, provider) in Mode::ALL.into_iter().flat_map(|mode| ProviderKind::ALL.map(|provider| (mode, provider))) {
         let ages = open.iter().filter(|breaker| breaker.mode == mode && breaker.provider == provider);
         let ages = ages.map(|breaker| breaker.seconds);

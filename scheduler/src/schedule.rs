@@ -32,12 +32,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use domain::accounts::Scope;
+use domain::charges::{self, SWEEP_BATCH};
 use domain::checkout;
 use domain::events;
 use domain::figures;
 use domain::mails;
 use domain::nonces;
-use domain::operations::{self, Origin, SWEEP_BATCH};
+use domain::operations::{self, Origin};
 use domain::payment_links::{self, EXPIRY_BATCH};
 use domain::payments::{self, INQUIRY_BATCH};
 use domain::requests;
@@ -285,7 +286,7 @@ impl Scheduler {
             return Ok(());
         }
         loop {
-            let due = operations::take_due(&self.db).await?;
+            let due = charges::take_due(&self.db, None, Duration::ZERO, SWEEP_BATCH).await?;
             let handed_out = due.len();
             let (background, others): (Vec<_>, Vec<_>) = due.into_iter().partition(|due| due.background);
             for (queue, due) in [(queues::MONEY, others), (queues::COLLECTIONS, background)] {
@@ -293,7 +294,7 @@ impl Scheduler {
                     due.into_iter().map(|due| Wake { id: due.id.uuid(), request_id: due.request_id }).collect();
                 self.push(queue, &wakes).await?;
             }
-            if i64::try_from(handed_out).is_ok_and(|n| n < SWEEP_BATCH) {
+            if handed_out < SWEEP_BATCH {
                 return Ok(());
             }
         }

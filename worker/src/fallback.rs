@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::operations::{self, OVERDUE};
+use domain::charges::{self, OVERDUE};
 use domain::webhooks::dispatch;
 use futures_util::{FutureExt, StreamExt, stream};
 use queue::{Publisher, Wake};
@@ -138,11 +138,11 @@ impl<'a> FallbackPoller<'a> {
         let stopping = self.polls.stopping.clone();
         let mut slots = stopping.run_until_cancelled(acquire_free_slots(&self.slots)).await?;
         let limit = slots.num_permits();
-        let due =
-            operations::take_overdue(&self.work.db, self.background, min_delay, limit).await.unwrap_or_else(|error| {
-                tracing::error!(%error, "could not query due operations; trying again");
-                Vec::new()
-            });
+        let due = charges::take_due(&self.work.db, Some(self.background), min_delay, limit).await;
+        let due = due.unwrap_or_else(|error| {
+            tracing::error!(%error, "could not query due operations; trying again");
+            Vec::new()
+        });
         self.more = due.len() == limit;
         if !due.is_empty() && !min_delay.is_zero() {
             tracing::warn!(count = due.len(), "took operations that no scheduler handed out in time");

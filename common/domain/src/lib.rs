@@ -5,6 +5,7 @@ extern crate self as domain;
 pub mod accounts;
 pub mod addresses;
 pub mod audit;
+pub mod charges;
 pub mod checkout;
 pub mod customers;
 pub mod deleted;

@@ -4,7 +4,8 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::ambiguous_commit::AmbiguousCommit;
 use domain::accounts::{self, Caller};
-use domain::operations::{self, NewOperation, OperationKind, Origin, State, Subject};
+use domain::charges::{self, NewOperation};
+use domain::operations::{self, OperationKind, Origin, State, Subject};
 use domain::payments::{self, Payment, Refund, RefundStatus, refunds};
 use foundation::db;
 use foundation::error::{Error, Result};
@@ -176,7 +177,7 @@ impl Intent<'_> {
             background: false,
             origin: self.origin,
         };
-        operations::insert(tx, &[operation]).await
+        charges::insert(tx, &[operation]).await
     }
 
     /// Reads what an attempt has written whose COMMIT got no response.

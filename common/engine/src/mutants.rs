@@ -7,7 +7,8 @@ use crate::billing::bill_cycle::bill_cycle;
 use crate::charge::executor::Executor;
 use crate::charge::finish::event_for;
 use crate::charge::outcome::append_event;
-use domain::operations::{self, Claimed, FIRST_PUSH_AFTER, State};
+use domain::charges::{self, Claimed};
+use domain::operations::{self, FIRST_PUSH_AFTER, State};
 use domain::payments;
 use domain::plans::Plan;
 use domain::subscriptions::Subscription;
@@ -22,7 +23,7 @@ use providers::{Found, ProviderResponse};
 /// Without the rule `claim`, every worker that finds the operation unclaimed takes it.
 pub(crate) async fn claim_without_lease(executor: &Executor, id: OperationId) -> Result<Option<Claimed>> {
     let Executor { db, clock, claims, .. } = executor;
-    let mut claimed = operations::read(db, id, clock.now()).await?;
+    let mut claimed = charges::read(db, id, clock.now()).await?;
     let state = operations::state(db, claimed.account_id, id).await?;
     tokio::time::sleep(FIRST_PUSH_AFTER * 2).await;
     claims.claim(id).await?;

@@ -8,9 +8,9 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::ambiguous_commit::AmbiguousCommit;
-use crate::charge::intents::{CardToSave, FirstStep, Intent, insert_intents};
 use crate::charge::renewal_card;
 use domain::accounts::{self, Mode, Payee};
+use domain::charges::{self, CardToSave, FirstStep, Intent};
 use domain::checkout;
 use domain::customers;
 use domain::invoices::{self, Invoice};
@@ -415,10 +415,11 @@ async fn write(
         operation: ids.1,
         first_step,
         action_token,
+        background: false,
         origin: origin.clone(),
         key: None,
     };
-    match insert_intents(&mut tx, std::slice::from_ref(&intent)).await {
+    match charges::insert_intents(&mut tx, std::slice::from_ref(&intent)).await {
         Err(error) if is_taken(&error) => return Ok(Some(PayOutcome::Refused(PageState::UnderWay))),
         inserted => drop(inserted?),
     }

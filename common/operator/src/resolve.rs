@@ -10,8 +10,9 @@ pub use at_provider::Comparison;
 use serde_json::{Value, json};
 
 use domain::audit::{AuditedTx, Entry};
+use domain::charges;
 use domain::operations::admin::{self, OperationRow};
-use domain::operations::{self, OperationKind, State};
+use domain::operations::{OperationKind, State};
 use engine::charge::outcome::record_outcome_in;
 use engine::charge::perform::Performed;
 use engine::charge::stale::Recorded;
@@ -97,7 +98,7 @@ pub async fn resolve(
     options: ResolveOptions,
 ) -> Result<Resolved> {
     let operation = admin::find(db, id).await?;
-    let claimed = operations::read(db, id, clock.now()).await?;
+    let claimed = charges::read(db, id, clock.now()).await?;
     if has_this_outcome(db, &operation, resolution).await? {
         return Ok(Resolved { operation, record: None, already_resolved: true, performed: None, comparison: None });
     }

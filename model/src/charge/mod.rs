@@ -120,7 +120,7 @@ pub enum Step {
     ConfirmingRefusal(Response),
     /// Record the response (`outcome::record_outcome`).
     Recording(Response),
-    /// Leave the outcome unknown (`operations::leave_unknown`).
+    /// Leave the outcome unknown (`charges::leave_unknown`).
     LeavingUnknown(UnknownReason),
 }
 
@@ -164,7 +164,7 @@ pub enum UnknownReason {
     NotFound,
     /// The provider supports no look-ups, so an operator must decide.
     ManualReview,
-    /// The only request had no effect, and no client waits for it: the row becomes ready again (`operations::requeue`).
+    /// The only request had no effect, and no client waits for it: the row becomes ready again (`charges::requeue`).
     NotProcessed,
 }
 
@@ -177,20 +177,20 @@ pub enum Action {
     Void,
     /// A process without the invoice's lock sees that no operation is open.
     CheckUnlocked,
-    /// The sweep hands out the id (`operations::take_due`).
+    /// The sweep hands out the id (`charges::take_due`).
     Sweep,
     /// The queue delivers an id again, or late.
     Duplicate,
     /// The queue loses an id.
     LoseId,
-    /// A worker takes an id and claims the row (`operations::claim`).
+    /// A worker takes an id and claims the row (`charges::claim`).
     Claim(usize),
     /// A worker queries the provider. A lagging report may miss a recent charge.
     LookUp {
         worker: usize,
         missed: bool,
     },
-    /// A worker records that it sends again (`operations::sending_again`).
+    /// A worker records that it sends again (`charges::sending_again`).
     SendAgain(usize),
     /// A worker sends its request.
     Send(usize),

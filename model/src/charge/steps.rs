@@ -74,7 +74,7 @@ impl ChargeModel {
         }
     }
 
-    /// `operations::claim`, and the decision in `perform` after it.
+    /// `charges::claim`, and the decision in `perform` after it.
     fn claim(&self, state: &mut State, at: usize) {
         state.ids -= 1;
         let claim = if self.has_flaw(Flaw::ClaimWithoutLock) && state.row.state == RowState::Sending {
@@ -212,7 +212,7 @@ impl ChargeModel {
         }
     }
 
-    /// `perform::leave_unknown`, and `operations::requeue`.
+    /// `perform::leave_unknown`, and `charges::requeue`.
     fn leave(&self, state: &mut State, at: usize) {
         let Step::LeavingUnknown(reason) = state.workers[at].step else { return };
         let fenced = state.workers[at].fenced;

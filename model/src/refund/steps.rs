@@ -116,7 +116,7 @@ impl RefundModel {
         }
     }
 
-    /// `operations::claim`.
+    /// `charges::claim`.
     fn claim(&self, state: &mut State, at: usize, operation: usize) {
         let Some(claim) = state.rows[operation].claim() else { return };
         for worker in state.workers.iter_mut().filter(|worker| worker.operation == operation) {

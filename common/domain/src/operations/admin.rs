@@ -1,12 +1,9 @@
 //! Operations as operators see them. Only the operator's command line calls these functions, and the portal for the history
 //! of a payment.
 
-use std::time::Duration;
-
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgPool;
 
 use super::types::{REQUEST_LIFETIME, State};
-use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, KeyId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
 use foundation::money::Currency;
@@ -160,71 +157,6 @@ pub async fn list(db: &PgPool, filter: Filter) -> Result<Vec<OperationRow>> {
         rows.sort_by_key(|row| row.id);
     }
     Ok(rows)
-}
-
-/// Delays the next handout of an operation by `delay`. It stays due, and a worker that holds its lease continues.
-/// Returns its account.
-///
-/// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] if it has ended or needs manual review.
-pub async fn hold(tx: &mut PgConnection, id: OperationId, delay: Duration) -> Result<AccountId> {
-    let account = sqlx::query_scalar!(
-        "UPDATE operations SET next_push_at = clock_timestamp() + make_interval(secs => $2)
-         WHERE id = $1 AND next_push_at IS NOT NULL RETURNING account_id",
-        id.uuid(),
-        delay.as_secs_f64(),
-    );
-    let held = account.fetch_optional(&mut *tx).await?;
-    or_conflict(tx, id, held, "the operation has ended or needs manual review, so it is not handed out").await
-}
-
-/// Stops processing an operation for good: its outcome becomes unknown and needs manual review. Used after a restore,
-/// when the request may have been executed in the lost interval. Returns its account.
-///
-/// # Errors
-/// [`Error::NotFound`]; [`Error::Conflict`] if it has ended, is leased by a worker, saves a card that no payment awaits, or
-/// its payment has another operation of unknown outcome.
-pub async fn require_manual_review(tx: &mut PgConnection, id: OperationId) -> Result<AccountId> {
-    let account = match stop_processing(&mut *tx, id).await {
-        Err(Error::Database(error)) if db::violated_constraint(&error) == Some("operations_one_in_flight") => {
-            return Err(Error::conflict("another operation of the payment has an unknown outcome: resolve that first"));
-        }
-        account => account?,
-    };
-    let reason = "the operation has ended, is leased by a worker, or saves a card that no payment awaits";
-    or_conflict(tx, id, account, reason).await
-}
-
-async fn stop_processing(tx: &mut PgConnection, id: OperationId) -> Result<Option<AccountId>> {
-    let account = sqlx::query_scalar!(
-        "UPDATE operations SET state = 'unknown', next_push_at = NULL, lease_until = NULL,
-                first_sent_at = coalesce(first_sent_at, created_at), last_sent_at = coalesce(last_sent_at, created_at)
-         WHERE id = $1 AND finished_at IS NULL
-           AND (kind <> 'store_card' OR EXISTS (
-               SELECT FROM payment_methods m WHERE m.id = operations.payment_method_id AND m.awaits_operation_id IS NOT NULL))
-           AND (lease_until IS NULL OR lease_until < clock_timestamp())
-         RETURNING account_id",
-        id.uuid(),
-    );
-    Ok(account.fetch_optional(tx).await?)
-}
-
-async fn or_conflict(
-    tx: &mut PgConnection,
-    id: OperationId,
-    account: Option<AccountId>,
-    reason: &'static str,
-) -> Result<AccountId> {
-    match account {
-        Some(account) => Ok(account),
-        None if exists(tx, id).await? => Err(Error::conflict(reason)),
-        None => Err(Error::no_such("operation", id)),
-    }
-}
-
-async fn exists(tx: &mut PgConnection, id: OperationId) -> Result<bool> {
-    let found = sqlx::query_scalar!("SELECT id FROM operations WHERE id = $1", id.uuid());
-    Ok(found.fetch_optional(tx).await?.is_some())
 }
 
 /// Returns one operation.

@@ -8,22 +8,24 @@ use sqlx::PgConnection;
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
 use crate::mutants;
-use domain::accounts::{self, Scope};
+use domain::accounts::{self, Mode, Scope};
+use domain::charges::{self, FirstStep, Intent};
 use domain::customers;
 use domain::invoices::{self, Failure, FailureContext, Invoice, attempts};
-use domain::operations::{self, NewOperation, Origin, Subject};
+use domain::operations::Origin;
 use domain::payment_methods::{self, PaymentMethod};
-use domain::payments;
+use domain::payments::{self, NewPayment, Payment};
 use domain::subscriptions;
 use foundation::db::{Db, column};
 use foundation::error::Result;
 use foundation::failpoint;
 use foundation::id::{
-    AccountId, CollectionAttemptId, InvoiceId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId,
+    AccountId, CollectionAttemptId, CustomerId, InvoiceId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId,
 };
 use foundation::money::Money;
+use foundation::own_data::{Metadata, OwnData};
 use foundation::time::Timestamp;
-use providers::{OperationKind, ProviderKind, Source};
+use providers::{ProviderKind, Source};
 
 /// Maximum number of invoices per claim.
 pub const COLLECTION_BATCH: i64 = 100;
@@ -117,6 +119,43 @@ impl NewAttempt {
             operation: OperationId::new(due.now),
         })
     }
+
+    /// The payment that charges the card.
+    fn intent(&self, card: ChargedCard, origin: &Origin) -> Intent {
+        let new = NewPayment {
+            id: self.payment,
+            account_id: self.account,
+            provider_account_id: card.provider_account_id,
+            money: self.money,
+            capture: true,
+            customer_id: Some(card.customer_id),
+            payment_method: None,
+            invoice_id: Some(self.invoice),
+            payment_link_id: None,
+            parts: None,
+            description: None,
+            own: OwnData { metadata: card.metadata, external_id: None },
+        };
+        let payment = Payment {
+            payment_method_id: Some(card.id),
+            card_brand: card.brand,
+            card_last4: card.last4,
+            card_exp_month: card.exp_month,
+            card_exp_year: card.exp_year,
+            ..Payment::processing(new, card.mode, self.now)
+        };
+        Intent {
+            payment,
+            return_url: None,
+            payer_language: None,
+            operation: self.operation,
+            first_step: FirstStep::Charge(Source::Card(card.provider_ref)),
+            action_token: None,
+            background: true,
+            origin: origin.clone(),
+            key: None,
+        }
+    }
 }
 
 /// Locks due invoices. One that a payer is paying on its page is skipped, and is due again if that payment fails. So is
@@ -160,94 +199,89 @@ async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec
 }
 
 /// The card that a new attempt charges.
-struct Begun {
+struct ChargedCard {
     invoice: InvoiceId,
+    mode: Mode,
+    customer_id: CustomerId,
+    metadata: Option<Metadata>,
+    id: PaymentMethodId,
     provider_account_id: ProviderAccountId,
     provider_ref: String,
+    brand: Option<String>,
+    last4: Option<String>,
+    exp_month: Option<i16>,
+    exp_year: Option<i16>,
 }
 
-/// Inserts the attempts of locked invoices with their payments and operations, and returns the ids of those invoices.
-/// Without a named card, or if it was detached, the default card is charged. Left out are invoices without a card, with
-/// a card stored where their currency or their amount is not supported ([`ProviderKind::supports`],
-/// [`ProviderKind::charges`]), and those that a payer began to pay before they were locked.
+/// Begins attempts of locked invoices, and returns the ids of those invoices. Left out are invoices that no card can be
+/// charged for, and those that a payer began to pay before they were locked.
 async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) -> Result<HashSet<InvoiceId>> {
+    let mut cards = charged_cards(tx, attempts).await?;
+    let (begun, intents): (Vec<_>, Vec<_>) = attempts
+        .iter()
+        .filter_map(|attempt| Some((attempt, attempt.intent(cards.remove(&attempt.invoice)?, origin))))
+        .unzip();
+    charges::insert_intents(tx, &intents).await?;
+    sqlx::query!(
+        "WITH due AS MATERIALIZED (
+             SELECT n.*, i.account_id, i.amount, i.attempt_count + 1 AS number
+             FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[])
+                      AS n (invoice_id, attempt_id, payment_id, now)
+             JOIN invoices i ON i.id = n.invoice_id),
+         attempt AS (
+             INSERT INTO collection_attempts
+                 (id, account_id, invoice_id, number, status, amount, payment_id, attempted_at)
+             SELECT attempt_id, account_id, invoice_id, number, 'processing', amount, payment_id, now FROM due)
+         UPDATE invoices i SET attempt_count = due.number, next_attempt_at = NULL,
+                series_started_at = coalesce(i.series_started_at, due.now)
+         FROM due WHERE i.id = due.invoice_id",
+        &column(&begun, |attempt| attempt.invoice.uuid()),
+        &column(&begun, |attempt| attempt.attempt.uuid()),
+        &column(&begun, |attempt| attempt.payment.uuid()),
+        &column(&begun, |attempt| attempt.now) as &[Timestamp],
+    )
+    .execute(tx)
+    .await?;
+    Ok(begun.into_iter().map(|attempt| attempt.invoice).collect())
+}
+
+/// Returns the card to charge for each invoice: the one that it names or, without one or if that was detached, the default
+/// card. Left out are invoices without a card, with a card stored where their currency or their amount is not supported
+/// ([`ProviderKind::supports`], [`ProviderKind::charges`]), and those with a live payment.
+async fn charged_cards(tx: &mut PgConnection, attempts: &[NewAttempt]) -> Result<HashMap<InvoiceId, ChargedCard>> {
     let (limited, supported) = ProviderKind::currency_limits();
     let (with_step, steps) = ProviderKind::amount_limits();
-    let begun = sqlx::query_as!(
-        Begun,
-        r#"WITH due AS MATERIALIZED (
-               SELECT n.*, i.account_id, i.customer_id, i.amount, i.currency, i.metadata, i.attempt_count + 1 AS number,
-                      m.id AS card_id, m.provider_account_id, m.provider_ref, m.brand, m.last4,
-                      m.exp_month, m.exp_year
-               FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[])
-                        AS n (invoice_id, attempt_id, payment_id, now)
-               JOIN invoices i ON i.id = n.invoice_id
-               -- LIMIT keeps these from being read before what they are looked up by.
-               CROSS JOIN LATERAL (SELECT default_payment_method_id FROM customers
-                   WHERE account_id = i.account_id AND id = i.customer_id LIMIT 1) c
-               LEFT JOIN LATERAL (SELECT id FROM payment_methods
-                   WHERE account_id = i.account_id AND id = i.collect_payment_method_id AND status = 'active' LIMIT 1) named ON true
-               CROSS JOIN LATERAL (SELECT * FROM payment_methods
-                   WHERE account_id = i.account_id AND customer_id = i.customer_id AND status = 'active'
-                     AND id = coalesce(named.id, c.default_payment_method_id) LIMIT 1) m
-               JOIN provider_accounts s ON s.id = m.provider_account_id
-                   AND (s.currencies IS NULL OR i.currency = ANY (s.currencies))
-                   AND (s.provider::text <> ALL ($5::text[]) OR s.provider::text || ' ' || i.currency = ANY ($6::text[]))
-                   AND coalesce(i.amount % ($8::bigint[])[array_position($7::text[], s.provider::text || ' ' || i.currency)], 0) = 0
-               WHERE NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
-                   AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
-                 AND NOT has_unreturned_charge(i.account_id, i.id)),
-           payment AS (
-               INSERT INTO payments
-                   (id, account_id, provider_account_id, customer_id, payment_method_id, invoice_id, status, capture, currency,
-                    amount_requested, amount, card_brand, card_last4, card_exp_month, card_exp_year, created_at, metadata)
-               SELECT payment_id, account_id, provider_account_id, customer_id, card_id, invoice_id, 'processing', true,
-                      currency, amount, amount, brand, last4, exp_month, exp_year, now, metadata FROM due),
-           attempt AS (
-               INSERT INTO collection_attempts
-                   (id, account_id, invoice_id, number, status, amount, payment_id, attempted_at)
-               SELECT attempt_id, account_id, invoice_id, number, 'processing', amount, payment_id, now FROM due)
-           UPDATE invoices i SET attempt_count = due.number, next_attempt_at = NULL,
-                  series_started_at = coalesce(i.series_started_at, due.now)
-           FROM due WHERE i.id = due.invoice_id
-           RETURNING i.id AS "invoice!: InvoiceId", due.provider_account_id AS "provider_account_id!: ProviderAccountId",
-                     due.provider_ref AS "provider_ref!: String""#,
+    let cards = sqlx::query_as!(
+        ChargedCard,
+        r#"SELECT i.id AS "invoice!: InvoiceId", (SELECT a.mode FROM accounts a WHERE a.id = i.account_id) AS "mode!: Mode",
+                  i.customer_id AS "customer_id!: CustomerId",
+                  i.metadata AS "metadata?: Metadata", m.id AS "id!: PaymentMethodId",
+                  m.provider_account_id AS "provider_account_id!: ProviderAccountId", m.provider_ref AS "provider_ref!: String",
+                  m.brand AS "brand?", m.last4 AS "last4?", m.exp_month AS "exp_month?", m.exp_year AS "exp_year?"
+           FROM unnest($1::uuid[]) AS n (invoice_id)
+           JOIN invoices i ON i.id = n.invoice_id
+           -- LIMIT keeps these from being read before what they are looked up by.
+           CROSS JOIN LATERAL (SELECT default_payment_method_id FROM customers
+               WHERE account_id = i.account_id AND id = i.customer_id LIMIT 1) c
+           LEFT JOIN LATERAL (SELECT id FROM payment_methods
+               WHERE account_id = i.account_id AND id = i.collect_payment_method_id AND status = 'active' LIMIT 1) named ON true
+           CROSS JOIN LATERAL (SELECT * FROM payment_methods
+               WHERE account_id = i.account_id AND customer_id = i.customer_id AND status = 'active'
+                 AND id = coalesce(named.id, c.default_payment_method_id) LIMIT 1) m
+           JOIN provider_accounts s ON s.id = m.provider_account_id
+               AND (s.currencies IS NULL OR i.currency = ANY (s.currencies))
+               AND (s.provider::text <> ALL ($2::text[]) OR s.provider::text || ' ' || i.currency = ANY ($3::text[]))
+               AND coalesce(i.amount % ($5::bigint[])[array_position($4::text[], s.provider::text || ' ' || i.currency)], 0) = 0
+           WHERE NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
+               AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+             AND NOT has_unreturned_charge(i.account_id, i.id)"#,
         &column(attempts, |attempt| attempt.invoice.uuid()),
-        &column(attempts, |attempt| attempt.attempt.uuid()),
-        &column(attempts, |attempt| attempt.payment.uuid()),
-        &column(attempts, |attempt| attempt.now) as &[Timestamp],
         &limited as &[&str],
         &supported,
         &with_step,
         &steps,
-    )
-    .fetch_all(&mut *tx)
-    .await?;
-    let begun: HashMap<_, _> = begun
-        .into_iter()
-        .map(|begun| (begun.invoice, (begun.provider_account_id, Source::Card(begun.provider_ref))))
-        .collect();
-    let sales: Vec<_> = attempts
-        .iter()
-        .filter_map(|attempt| Some((attempt, begun.get(&attempt.invoice)?)))
-        .map(|(attempt, (provider_account_id, source))| NewOperation {
-            id: attempt.operation,
-            account_id: attempt.account,
-            provider_account_id: *provider_account_id,
-            subject: Subject::Payment(attempt.payment),
-            refund_id: None,
-            kind: OperationKind::Sale,
-            money: Some(attempt.money),
-            source: Some(source),
-            target_ref: None,
-            action_token: None,
-            by_system: false,
-            background: true,
-            origin,
-        })
-        .collect();
-    operations::insert(tx, &sales).await?;
-    Ok(begun.into_keys().collect())
+    );
+    Ok(cards.fetch_all(tx).await?.into_iter().map(|card| (card.invoice, card)).collect())
 }
 
 /// Inserts a failed attempt for a due invoice for which no request can be sent. Returns `false` if that is no longer

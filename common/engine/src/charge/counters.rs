@@ -4,8 +4,9 @@
 use std::sync::OnceLock;
 
 use domain::accounts::Mode;
+use domain::charges::Claimed;
 use domain::invoices::{Failure, Next};
-use domain::operations::{Claimed, OperationKind};
+use domain::operations::OperationKind;
 use foundation::id::AccountId;
 use providers::{Action, DeclineType, ProviderKind, ProviderResponse, card_gateway};
 

@@ -1,10 +1,10 @@
 //! Ends a charge: the payment's new state, its event and its stored response, in one statement.
 
-use crate::charge::outcomes::{EndedCharge, finish_charges};
 use crate::charge::stale::{Anomaly, reverse, unexpected_response};
 use domain::accounts::Mode;
+use domain::charges::{Claimed, EndedCharge, Outcome, finish_charges};
 use domain::events::{self, EventType};
-use domain::operations::{Claimed, Outcome, State};
+use domain::operations::State;
 use domain::payments::{Payment, PaymentView, Status};
 use foundation::db::Tx;
 use foundation::error::{Error, Result};

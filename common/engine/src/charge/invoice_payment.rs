@@ -3,16 +3,15 @@
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
 use crate::charge::finish::{apply_response, ended_charge, finish_payment};
-use crate::charge::outcomes::EndedCharge;
 use crate::charge::renewal_card;
 use crate::charge::reversal::reverse_partial;
 use crate::charge::stale::{Recorded, stale_outcome};
 use crate::charge::unsent::attempt_stopped;
 use domain::accounts::{self, Mode};
+use domain::charges::{self, Claimed, EndedCharge};
 use domain::customers;
 use domain::events::{self, EventType};
 use domain::invoices::{self, Failure, FailureContext, Invoice, InvoiceView, Status as InvoiceStatus, attempts};
-use domain::operations::{self, Claimed};
 use domain::payment_methods::{self, PaymentMethod};
 use domain::payments::{self, Payment, Status};
 use domain::subscriptions::{self, Subscription};
@@ -54,7 +53,7 @@ pub async fn charge_for_invoice(
     }
     let mut invoice = invoices::lock(tx, account, invoice).await?;
     let mut payment = payments::lock(tx, account, charged.id).await?;
-    let operation = operations::lock(tx, claimed.id).await?;
+    let operation = charges::lock(tx, claimed.id).await?;
     if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
         return Ok(recorded);
     }

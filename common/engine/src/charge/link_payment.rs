@@ -4,7 +4,7 @@
 use crate::charge::finish::{apply_response, finish_payment};
 use crate::charge::reversal::reverse_partial;
 use crate::charge::stale::{Recorded, stale_outcome};
-use domain::operations::{self, Claimed};
+use domain::charges::{self, Claimed};
 use domain::payment_links;
 use domain::payments;
 use foundation::db::Tx;
@@ -27,7 +27,7 @@ pub async fn charge_for_link(
 ) -> Result<Recorded> {
     let mut link = payment_links::lock(tx, claimed.account_id, link, now).await?;
     let mut payment = payments::lock(tx, claimed.account_id, payment).await?;
-    let operation = operations::lock(tx, claimed.id).await?;
+    let operation = charges::lock(tx, claimed.id).await?;
     if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
         return Ok(recorded);
     }

@@ -8,7 +8,6 @@ pub mod intents;
 pub mod invoice_payment;
 pub mod link_payment;
 pub mod outcome;
-pub mod outcomes;
 pub mod perform;
 pub mod renewal_card;
 pub mod reversal;

@@ -12,10 +12,11 @@ use crate::charge::stale::{Recorded, no_outcome, refund_instead, stale_change, s
 use std::time::Duration;
 
 use domain::accounts::Mode;
+use domain::charges::{self, Claimed, Retry};
 use domain::customers;
 use domain::events::{self, EventType};
 use domain::idempotency;
-use domain::operations::{self, Claimed, OperationKind, Retry, Subject};
+use domain::operations::{OperationKind, Subject};
 use domain::payment_methods::{self, PaymentMethod, PaymentMethodView};
 use domain::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
 use foundation::clock::Clock;
@@ -120,7 +121,7 @@ async fn record_charge(
         return charge_for_link(tx, claimed, payment.id, link, response, now).await;
     }
     let mut payment = payments::lock(tx, claimed.account_id, payment.id).await?;
-    let operation = operations::lock(tx, claimed.id).await?;
+    let operation = charges::lock(tx, claimed.id).await?;
     if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
         if recorded == Recorded::Late {
             failpoint!("outcome.written_late");
@@ -151,7 +152,7 @@ async fn record_challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, 
         let livemode = payment.mode == Mode::Live;
         events::append(&mut tx, payment.account_id, livemode, EventType::PaymentRequiresAction, &view, now).await?;
     }
-    operations::leave_unknown(&mut tx, claimed, Retry::After(CHALLENGE_POLL_INTERVAL), false).await?;
+    charges::leave_unknown(&mut tx, claimed, Retry::After(CHALLENGE_POLL_INTERVAL), false).await?;
     failpoint!("outcome.challenged");
     tx.commit().await?;
     Ok(())
@@ -166,13 +167,13 @@ async fn record_capture_or_void(
     clock: &Clock,
 ) -> Result<Recorded> {
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
-    let operation = operations::lock(tx, claimed.id).await?;
+    let operation = charges::lock(tx, claimed.id).await?;
     if let Some(recorded) = stale_change(claimed, &operation, response) {
         return Ok(recorded);
     }
     // Read after the lock, so that the events of concurrent changes are in the order of their locks.
     let now = claimed.time.now(&mut **tx, clock).await?;
-    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    charges::finish(tx, claimed.id, &operation_outcome(response)).await?;
     let event = match (response, &claimed.request.action) {
         (ProviderResponse::Done { .. }, Action::Capture { money, .. }) => {
             payment.captured(money.minor, claimed.provider, now)?;
@@ -221,12 +222,12 @@ async fn record_refund(
 ) -> Result<Recorded> {
     let refund = claimed.refund_id.ok_or_else(|| unexpected_response(claimed, "refund operation without a refund"))?;
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
-    let operation = operations::lock(tx, claimed.id).await?;
+    let operation = charges::lock(tx, claimed.id).await?;
     if let Some(recorded) = stale_change(claimed, &operation, response) {
         return Ok(recorded);
     }
     let now = claimed.time.now(&mut **tx, clock).await?;
-    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    charges::finish(tx, claimed.id, &operation_outcome(response)).await?;
     let event = match response {
         ProviderResponse::Done { .. } => {
             let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Succeeded, None, now).await?;
@@ -248,13 +249,13 @@ async fn record_refund(
         }
     };
     if payment.pending_operation == Some(OperationKind::Refund)
-        && !operations::another_refund_is_unknown(tx, claimed, id).await?
+        && !charges::another_refund_is_unknown(tx, claimed, id).await?
     {
         payment.pending_operation = None;
     }
     payments::save(tx, &mut payment).await?;
     // Refunds of a payment run one at a time: wake the next instead of leaving it to the sweep.
-    if let Some(next) = operations::next_refund(tx, claimed.account_id, id).await? {
+    if let Some(next) = charges::next_refund(tx, claimed.account_id, id).await? {
         tx.wake(queues::MONEY, next.uuid());
     }
     append_event(tx, &payment, event, Some(refund), now).await?;
@@ -285,11 +286,11 @@ async fn record_reversal(
     clock: &Clock,
 ) -> Result<Recorded> {
     let payment = payments::lock(tx, claimed.account_id, id).await?;
-    let operation = operations::lock(tx, claimed.id).await?;
+    let operation = charges::lock(tx, claimed.id).await?;
     if let Some(recorded) = no_outcome(claimed, &operation, response) {
         return Ok(recorded);
     }
-    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    charges::finish(tx, claimed.id, &operation_outcome(response)).await?;
     match response {
         ProviderResponse::Refused { .. } if claimed.kind == OperationKind::Reverse => {
             let now = claimed.time.now(&mut **tx, clock).await?;
@@ -320,12 +321,12 @@ async fn record_stored_card(
 ) -> Result<Recorded> {
     let id = saved.id;
     let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
-    let operation = operations::lock(tx, claimed.id).await?;
+    let operation = charges::lock(tx, claimed.id).await?;
     if let Some(recorded) = no_outcome(claimed, &operation, response) {
         return Ok(recorded);
     }
     let written = Recorded::written(&operation);
-    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    charges::finish(tx, claimed.id, &operation_outcome(response)).await?;
     let ProviderResponse::Stored { provider_ref, card } = response else {
         payment_methods::finish_saving(tx, id, None).await?;
         idempotency::finish_saving(tx, claimed.account_id, id, None::<&PaymentMethodView<'_>>).await?;
@@ -362,11 +363,11 @@ async fn record_card_of_payment(
         return Ok((recorded, Subject::Payment(payment.id)));
     };
     let payment = payments::lock(tx, claimed.account_id, payment).await?;
-    let operation = operations::lock(tx, claimed.id).await?;
+    let operation = charges::lock(tx, claimed.id).await?;
     if let Some(recorded) = no_outcome(claimed, &operation, response) {
         return Ok((recorded, claimed.subject));
     }
-    operations::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    charges::finish(tx, claimed.id, &operation_outcome(response)).await?;
     renewal_card::charge(tx, claimed, &payment, card, provider_ref, details).await?;
     Ok((Recorded::written(&operation), claimed.subject))
 }

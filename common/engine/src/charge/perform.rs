@@ -8,7 +8,8 @@ use uuid::Uuid;
 use crate::charge::counters::{self, RequestOutcome};
 use crate::charge::executor::Executor;
 use crate::mutants;
-use domain::operations::{self, Claimed, OperationKind, PROVIDER_TIMEOUT, Reference, Retry, Subject, WhenNotProcessed};
+use domain::charges::{self, Claimed, Reference, Retry, WhenNotProcessed};
+use domain::operations::{OperationKind, PROVIDER_TIMEOUT, Subject};
 use domain::payments;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
@@ -66,7 +67,7 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
         SendResult::NotProcessed { cause, reason, reference } => {
             tracing::warn!(operation = %id, %reason, "not processed; it will be sent again");
             failpoint!("perform.not_processed");
-            while let Err(error) = operations::requeue(db, &claimed, cause, reference).await {
+            while let Err(error) = charges::requeue(db, &claimed, cause, reference).await {
                 wait_before_retry(&claimed, error, &mut attempts).await?;
             }
             failpoint!("perform.requeued");
@@ -112,7 +113,7 @@ async fn call_provider(db: &Db, providers: &Providers, claimed: &mut Claimed) ->
     }
     Ok(match providers.get(claimed.provider) {
         Some(provider) if claimed.sent_before => recover(db, provider, claimed).await?,
-        Some(_) if !operations::admit(db, claimed).await => {
+        Some(_) if !charges::admit(db, claimed).await => {
             SendResult::NotProcessed { cause: None, reason: BREAKER_OPEN.to_owned(), reference: Reference::Unused }
         }
         Some(provider) => send(provider, claimed, true).await,
@@ -128,9 +129,9 @@ async fn update_breaker(db: &Db, claimed: &Claimed, result: &SendResult) {
     let written = if let SendResult::NotProcessed { cause: Some(cause), reason, .. } = result
         && cause.affects_account()
     {
-        operations::count_not_processed(db, claimed, reason).await
+        charges::count_not_processed(db, claimed, reason).await
     } else if claimed.has_breaker && result.is_processed() {
-        operations::close_breaker(db, claimed.provider_account_id).await
+        charges::close_breaker(db, claimed.provider_account_id).await
     } else {
         return;
     };
@@ -142,7 +143,7 @@ async fn update_breaker(db: &Db, claimed: &Claimed, result: &SendResult) {
 /// Adds the payer to a charge at a provider that requires one.
 async fn add_payer(db: &Db, claimed: &mut Claimed) -> Result<()> {
     if let Some(id) = claimed.charged_payment().filter(|_| claimed.provider.requires_payer()) {
-        claimed.request.payer = Some(operations::payer(db, id).await?);
+        claimed.request.payer = Some(charges::payer(db, id).await?);
     }
     Ok(())
 }
@@ -154,13 +155,13 @@ async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: 
     let mut tx = db.begin().await?;
     if let (OperationKind::Refund, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
         let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
-        let open = !operations::lock(&mut tx, claimed.id).await?.state.is_final();
+        let open = !charges::lock(&mut tx, claimed.id).await?.state.is_final();
         if open && payment.pending_operation.is_none() {
             payment.pending_operation = Some(OperationKind::Refund);
             payments::save(&mut tx, &mut payment).await?;
         }
     }
-    operations::leave_unknown(&mut tx, claimed, retry, found_nothing).await?;
+    charges::leave_unknown(&mut tx, claimed, retry, found_nothing).await?;
     failpoint!("perform.left_unknown");
     tx.commit().await?;
     Ok(())
@@ -260,7 +261,7 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
         RecoveryClass::IdempotentFor(kept) if claimed.sent_for >= kept && rule_enabled!(Forgotten) => {
             look_up_forgotten(provider, claimed).await
         }
-        RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) if !operations::admit(db, claimed).await => {
+        RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) if !charges::admit(db, claimed).await => {
             Ok(SendResult::retry_later(BREAKER_OPEN))
         }
         RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) => send_again(db, provider, claimed).await,
@@ -275,7 +276,7 @@ async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
 
 /// Sends the request again. A failure of this request does not settle an earlier one, which may still arrive.
 async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
-    operations::sending_again(db, claimed).await?;
+    charges::sending_again(db, claimed).await?;
     failpoint!("perform.resending");
     Ok(send(provider, claimed, false).await)
 }
@@ -300,7 +301,7 @@ async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Res
             found_nothing: true,
         }),
         Ok(Ok(Found::Nothing)) if claimed.is_stopped => Ok(SendResult::withdrawn()),
-        Ok(Ok(Found::Nothing)) if !operations::admit(db, claimed).await => Ok(SendResult::retry_later(BREAKER_OPEN)),
+        Ok(Ok(Found::Nothing)) if !charges::admit(db, claimed).await => Ok(SendResult::retry_later(BREAKER_OPEN)),
         Ok(Ok(Found::Nothing)) => {
             let result = send_again(db, provider, claimed).await?;
             failpoint!("perform.responded_again");

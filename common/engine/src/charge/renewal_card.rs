@@ -4,13 +4,13 @@
 
 use sqlx::{PgConnection, PgPool};
 
-use crate::charge::intents::{CardToSave, Intent};
 use crate::charge::save_card::make_default;
 use crate::charge::stale::unexpected_response;
 use domain::accounts::Mode;
+use domain::charges::{self, CardToSave, Claimed, Intent, NewOperation};
 use domain::customers::Customer;
 use domain::events::{self, EventType};
-use domain::operations::{self, Claimed, NewOperation, OperationKind, Origin, Subject};
+use domain::operations::{OperationKind, Origin, Subject};
 use domain::payment_methods::{self, AwaitedCharge, NewPaymentMethod, PaymentMethod, PaymentMethodView};
 use domain::payments::{self, Payment};
 use domain::subscriptions::{self, Status, Subscription};
@@ -47,7 +47,7 @@ pub async fn begin_saving(tx: &mut PgConnection, intent: &Intent, card: &CardToS
         awaited: Some(&awaited),
     };
     payment_methods::insert_processing(tx, &processing).await?;
-    operations::insert(
+    charges::insert(
         tx,
         &[NewOperation {
             id: intent.operation,
@@ -84,7 +84,7 @@ pub async fn charge(
         .awaits_operation_id
         .ok_or_else(|| unexpected_response(claimed, "card of a payment that has already ended"))?;
     payment_methods::store_awaiting(tx, card.id, provider_ref, details).await?;
-    operations::insert(
+    charges::insert(
         tx,
         &[NewOperation {
             id: operation,
@@ -126,7 +126,7 @@ pub async fn awaited_charge(db: &PgPool, claimed: &Claimed) -> Result<Option<Req
     Ok(Some(Request {
         reference: operation.to_string(),
         action: Action::Charge { source, money: requested(&payment), capture: true },
-        return_url: card.awaits_action_token.as_deref().map(operations::return_url),
+        return_url: card.awaits_action_token.as_deref().map(charges::return_url),
         ..claimed.request.clone()
     }))
 }

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use domain::operations::{self, NewOperation, OperationKind, Origin, Subject};
+use domain::charges::{self, NewOperation};
+use domain::operations::{OperationKind, Origin, Subject};
 use domain::payments::{self, Payment, Refund, RefundStatus, Status, refunds};
 use foundation::db::Tx;
 use foundation::error::Result;
@@ -79,7 +80,7 @@ async fn begin_operation(
 ) -> Result<()> {
     let operation = OperationId::new(now);
     let amount = refund.map_or(payment.amount, |refund| refund.amount);
-    operations::insert(
+    charges::insert(
         tx,
         &[NewOperation {
             id: operation,

@@ -4,12 +4,13 @@ use sqlx::PgPool;
 
 use crate::ambiguous_commit::AmbiguousCommit;
 use domain::accounts::Caller;
+use domain::charges::{self, NewOperation};
 use domain::checkout;
 use domain::customers::{self, Customer};
 use domain::events::{self, EventType};
 use domain::idempotency::{self, CreationKey, CreationResult, EarlierRequest};
 use domain::invoices;
-use domain::operations::{self, NewOperation, OperationKind, Origin, Subject};
+use domain::operations::{OperationKind, Origin, Subject};
 use domain::payment_methods::{self, NewPaymentMethod, PaymentMethod, PaymentMethodView, Status};
 use foundation::crypto::KeyRing;
 use foundation::db::{self, Db, Tx};
@@ -87,7 +88,7 @@ async fn write(
         awaited: None,
     };
     payment_methods::insert_processing(&mut tx, &processing).await?;
-    operations::insert(
+    charges::insert(
         &mut tx,
         &[NewOperation {
             id: operation,

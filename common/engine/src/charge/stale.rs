@@ -2,7 +2,8 @@
 //! is recorded and reversed, never dropped; a request without effect counts only while its claim is the latest.
 
 use crate::charge::counters;
-use domain::operations::{self, Claimed, Locked, NewOperation, OperationKind, Origin, Subject};
+use domain::charges::{self, Claimed, Locked, NewOperation};
+use domain::operations::{OperationKind, Origin, Subject};
 use domain::payments::Payment;
 use foundation::db::Tx;
 use foundation::error::{Error, Result};
@@ -257,7 +258,7 @@ async fn begin_reversal(
 ) -> Result<OperationId> {
     let reversal = OperationId::new(now);
     let money = Money { minor: amount, currency: payment.currency };
-    operations::insert(
+    charges::insert(
         tx,
         &[NewOperation {
             id: reversal,

@@ -2,8 +2,9 @@
 //! is pushed or the response is sent.
 
 use crate::ambiguous_commit::AmbiguousCommit;
-use crate::charge::intents::{FirstStep, Intent, Intents, insert_intents};
+use crate::charge::intents::Intents;
 use domain::accounts::{self, Caller};
+use domain::charges::{self, FirstStep, Intent};
 use domain::checkout::{self, SpentToken};
 use domain::customers;
 use domain::idempotency::IdempotencyKey;
@@ -123,13 +124,11 @@ async fn write(
     let settlement = accounts::settlement(&mut *tx, resolved.provider_account_id).await?;
     settlement.require(request.money)?;
     let intent = intent(caller, request, resolved.challenged_by(settlement.provider), origin, ids, now);
-    insert_intents(&mut tx, std::slice::from_ref(&intent)).await.map_err(Error::from).map_err(|error| match intent
-        .payment
-        .customer_id
-        .filter(|_| is_of_deleted_customer(&error))
-    {
-        Some(customer) => Error::no_such("customer", customer),
-        None => error,
+    charges::insert_intents(&mut tx, std::slice::from_ref(&intent)).await.map_err(Error::from).map_err(|error| {
+        match intent.payment.customer_id.filter(|_| is_of_deleted_customer(&error)) {
+            Some(customer) => Error::no_such("customer", customer),
+            None => error,
+        }
     })?;
     failpoint!("take_payment.written");
     commit.send(tx.commit()).await?;
@@ -173,6 +172,7 @@ fn intent(
         operation,
         first_step: FirstStep::Charge(resolved.source),
         action_token: resolved.action_token,
+        background: false,
         origin: origin.clone(),
         key: None,
     }

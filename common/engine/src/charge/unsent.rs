@@ -3,8 +3,9 @@
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
 use crate::charge::finish::end_charge;
+use domain::charges::{self, Locked};
 use domain::invoices::{Failure, Invoice, attempts};
-use domain::operations::{self, Locked, State};
+use domain::operations::State;
 use domain::payments;
 use foundation::db::Tx;
 use foundation::error::{Error, Result};
@@ -25,7 +26,7 @@ pub async fn end_unsent(tx: &mut Tx, invoice: &Invoice, payment: PaymentId, now:
     if !payment.status.is_under_way() {
         return Ok(false);
     }
-    let Some((id, Locked { state: State::Ready, .. })) = operations::lock_charge(tx, account, payment.id).await? else {
+    let Some((id, Locked { state: State::Ready, .. })) = charges::lock_charge(tx, account, payment.id).await? else {
         return Ok(false);
     };
     let code = FailureCode::Withdrawn;

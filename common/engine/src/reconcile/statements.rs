@@ -15,9 +15,10 @@ use crate::reconcile::books::{
     Difference, LineMatch, LookUpResult, NewDifference, OurBooks, OurEntry, end_recorded_differences, listed_in,
     look_up_missing, provider_side, record_difference, request_difference, statement_between,
 };
+use domain::charges;
 use domain::disputes::books as dispute_books;
 use domain::operations::books::{self, RecordedOperation};
-use domain::operations::{self, OperationKind, PROVIDER_TIMEOUT, State};
+use domain::operations::{OperationKind, PROVIDER_TIMEOUT, State};
 use domain::payments;
 use foundation::clock::Clock;
 use foundation::db::{self, Db};
@@ -276,7 +277,7 @@ impl Comparison<'_> {
         if line.entry == Entry::Charge && is_recorded(&**self.db, recorded.id, &line.provider_ref).await? {
             return Ok(());
         }
-        let operation = operations::read(self.db, recorded.id, self.clock.now()).await?;
+        let operation = charges::read(self.db, recorded.id, self.clock.now()).await?;
         let fits_request = match line.entry {
             Entry::Charge => is_possible_outcome(operation.provider, &operation.request.action, &line.response),
             Entry::Capture

@@ -3,7 +3,7 @@
 use sqlx::PgPool;
 
 use super::finding::{Finding, MAX_NAMED, MAX_ROWS, Severity};
-use domain::operations::{self, Breaker};
+use domain::charges::{self, Breaker};
 use foundation::clock::CLOCK_TOLERANCE;
 use foundation::error::Result;
 use foundation::telemetry::{RunningProcess, running_processes};
@@ -30,7 +30,7 @@ pub(super) async fn process_clocks(db: &PgPool) -> Result<Finding> {
 
 /// Provider accounts whose circuit breaker is open.
 pub(super) async fn providers(db: &PgPool) -> Result<Finding> {
-    let open = operations::breakers(db, MAX_ROWS).await?;
+    let open = charges::breakers(db, MAX_ROWS).await?;
     let check = "providers";
     if open.is_empty() {
         return Ok(Finding::ok(check, "no circuit breaker is open"));

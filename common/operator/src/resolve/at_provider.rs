@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use super::Resolution;
+use domain::charges::Claimed;
 use domain::operations::admin::OperationRow;
-use domain::operations::{Claimed, OperationKind, PROVIDER_TIMEOUT};
+use domain::operations::{OperationKind, PROVIDER_TIMEOUT};
 use engine::charge::renewal_card;
 use foundation::error::{Error, Result};
 use foundation::money::{Currency, Money};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use super::claim::Claimed;
-use super::types::State;
+use crate::operations::State;
 use foundation::error::Result;
 use foundation::id::{AccountId, OperationId, PaymentId};
 use providers::FailureCode;

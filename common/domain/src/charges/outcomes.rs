@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use domain::events::Event;
-use domain::operations::State;
-use domain::payments::{Payment, Status};
+use crate::events::Event;
+use crate::operations::State;
+use crate::payments::{Payment, Status};
 use foundation::db::{Batcher, Db, column};
 use foundation::error::Result;
 use foundation::failpoint;

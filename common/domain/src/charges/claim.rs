@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
-use super::types::{LEASE, Origin, REQUEST_LIFETIME, STOPPED_AFTER, Subject};
 use crate::accounts::{AccountTime, Mode};
+use crate::operations::{LEASE, Origin, REQUEST_LIFETIME, STOPPED_AFTER, Subject};
 use foundation::clock::Clock;
 use foundation::crypto::Secret;
 use foundation::db::{self, Batcher, column};

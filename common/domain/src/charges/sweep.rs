@@ -9,7 +9,7 @@ use foundation::id::{OperationId, ProviderAccountId};
 use foundation::rule_enabled;
 
 /// Maximum number of operations that one sweep hands out.
-pub const SWEEP_BATCH: i64 = 500;
+pub const SWEEP_BATCH: usize = 500;
 /// An operation that has been due for this long was missed by the sweep, which runs every second.
 pub const OVERDUE: Duration = Duration::from_secs(30);
 
@@ -23,12 +23,13 @@ pub struct Due {
     pub background: bool,
 }
 
-/// Returns the due operations (never pushed, abandoned by a crashed worker, or unknown and due for a retry) and moves
-/// their `next_push_at` forward with backoff, so that a backlog is not pushed again at every tick.
+/// Returns up to `limit` operations that have been due for at least `overdue_by` (never pushed, abandoned by a crashed
+/// worker, or unknown and due for a retry), all or only the background operations or the others. Moves their
+/// `next_push_at` forward with backoff, so that a backlog is not pushed again at every tick.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
+pub async fn take_due(db: &PgPool, background: Option<bool>, overdue_by: Duration, limit: usize) -> Result<Vec<Due>> {
     if !rule_enabled!(Sweep) {
         return Ok(Vec::new());
     }
@@ -38,33 +39,12 @@ pub async fn take_due(db: &PgPool) -> Result<Vec<Due>> {
         Due,
         "UPDATE operations SET pushes = pushes + 1,
                 next_push_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(pushes + 1, 5)))
-         WHERE id = ANY (ARRAY(SELECT id FROM operations WHERE next_push_at <= (SELECT clock_timestamp())
-                      ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
-         RETURNING id, request_id, background",
-        SWEEP_BATCH,
-    )
-    .fetch_all(db)
-    .await?)
-}
-
-/// Like [`take_due`], for up to `limit` operations that have been due for at least `overdue_by`, either background
-/// operations or the others.
-///
-/// # Errors
-/// Database errors only.
-pub async fn take_overdue(db: &PgPool, background: bool, overdue_by: Duration, limit: usize) -> Result<Vec<Due>> {
-    if !rule_enabled!(Sweep) {
-        return Ok(Vec::new());
-    }
-    Ok(sqlx::query_as!(
-        Due,
-        "UPDATE operations SET pushes = pushes + 1,
-                next_push_at = clock_timestamp() + make_interval(secs => least(30, 2 ^ least(pushes + 1, 5)))
          WHERE id = ANY (ARRAY(SELECT id FROM operations
-                      WHERE next_push_at <= (SELECT clock_timestamp() - make_interval(secs => $3)) AND background = $2
+                      WHERE next_push_at <= (SELECT clock_timestamp() - make_interval(secs => $3))
+                        AND ($2::bool IS NULL OR background = $2)
                       ORDER BY next_push_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
          RETURNING id, request_id, background",
-        i64::try_from(limit).unwrap_or(SWEEP_BATCH),
+        i64::try_from(limit).unwrap_or(i64::MAX),
         background,
         overdue_by.as_secs_f64(),
     )

@@ -1,0 +1,23 @@
+//! Charges and what follows them: the one writer of operations, and of payments at the beginning and end of a charge.
+//!
+//! `ready → sending → succeeded | declined | failed | unknown` (docs/charge-protocol.md, Operations). Leases use the
+//! database's `clock_timestamp()`: `now()` does not advance while a transaction waits for a lock, and the clocks of
+//! processes differ.
+
+mod breaker;
+mod claim;
+mod finish;
+mod hold;
+mod insert;
+mod outcomes;
+mod refunds;
+mod sweep;
+
+pub use breaker::{Breaker, Reference, WhenNotProcessed, admit, breakers, close_breaker, count_not_processed, requeue};
+pub use claim::{Claimed, Claims, payer, read, return_url, sending_again};
+pub use finish::{Locked, Outcome, Retry, finish, leave_unknown, lock, lock_charge};
+pub use hold::{hold, require_manual_review};
+pub use insert::{CardToSave, FirstStep, Intent, NewOperation, insert, insert_intents};
+pub use outcomes::{EndedCharge, Outcomes, finish_charges};
+pub use refunds::{another_refund_is_unknown, next_refund};
+pub use sweep::{Due, OVERDUE, SWEEP_BATCH, push_soon, take_due};
