@@ -40,9 +40,8 @@ pub async fn retry_waiting_for_card(
     Ok(())
 }
 
-/// Returns when the next collection attempt of an account is due. Invoices with a live payment or an unreturned
-/// charge do not count. Lists the
-/// ended payment statuses exactly as the unique index of live payments does, so that the planner can use it.
+/// Returns when the next collection attempt of an account is due. Invoices with a live payment or an unreturned charge do
+/// not count.
 ///
 /// # Errors
 /// Database errors only.
@@ -52,7 +51,7 @@ pub async fn next_due(db: &PgPool, account: AccountId) -> Result<Option<Timestam
              AND (i.account_id, i.next_attempt_at) >= ($1, '-infinity')
              AND (i.account_id, i.next_attempt_at) <= ($1, 'infinity')
              AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
-                 AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+                 AND is_live(p.status))
              AND NOT has_unreturned_charge(i.account_id, i.id)
            ORDER BY i.account_id, i.next_attempt_at LIMIT 1"#,
         account.uuid(),

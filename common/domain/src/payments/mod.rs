@@ -187,16 +187,12 @@ pub struct Live {
     pub status: Status,
 }
 
-/// The live payment for an invoice or link, if there is one. The list of statuses matches the predicate
-/// of the unique index, so the query can use it.
+/// The live payment for an invoice or link, if there is one.
 macro_rules! live {
     ($tx:ident, $account:expr, $column:literal, $id:expr) => {
         sqlx::query_as!(
             Live,
-            "SELECT id, status FROM payments WHERE account_id = $1 AND "
-                + $column
-                + " = $2
-             AND status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded')",
+            "SELECT id, status FROM payments WHERE account_id = $1 AND " + $column + " = $2 AND is_live(status)",
             $account.uuid(),
             $id.uuid(),
         )

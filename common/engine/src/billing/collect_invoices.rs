@@ -170,7 +170,7 @@ async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec
                           i.amount, i.currency AS "currency: String" FROM invoices i
                    WHERE i.next_attempt_at <= $1 AND hold_clock(i.account_id)
                      AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
-                         AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+                         AND is_live(p.status))
                      AND NOT has_unreturned_charge(i.account_id, i.id)
                    ORDER BY i.next_attempt_at LIMIT $2 FOR NO KEY UPDATE OF i SKIP LOCKED"#,
                     now,
@@ -185,7 +185,7 @@ async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec
                    WHERE i.next_attempt_at IS NOT NULL AND (i.account_id, i.next_attempt_at) >= ($1, '-infinity')
                      AND (i.account_id, i.next_attempt_at) <= ($1, $2)
                      AND NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
-                         AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+                         AND is_live(p.status))
                      AND NOT has_unreturned_charge(i.account_id, i.id)
                    ORDER BY i.account_id, i.next_attempt_at LIMIT $3 FOR NO KEY UPDATE OF i SKIP LOCKED"#,
                 account.uuid(),
@@ -273,7 +273,7 @@ async fn charged_cards(tx: &mut PgConnection, attempts: &[NewAttempt]) -> Result
                AND (s.provider::text <> ALL ($2::text[]) OR s.provider::text || ' ' || i.currency = ANY ($3::text[]))
                AND coalesce(i.amount % ($5::bigint[])[array_position($4::text[], s.provider::text || ' ' || i.currency)], 0) = 0
            WHERE NOT EXISTS (SELECT 1 FROM payments p WHERE p.account_id = i.account_id AND p.invoice_id = i.id
-               AND p.status NOT IN ('declined', 'failed', 'cancelled', 'expired', 'refunded'))
+               AND is_live(p.status))
              AND NOT has_unreturned_charge(i.account_id, i.id)"#,
         &column(attempts, |attempt| attempt.invoice.uuid()),
         &limited as &[&str],
