@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::billing::bill_cycle::bill_cycle;
 use crate::charge::executor::Executor;
-use crate::charge::finish::event_for;
 use crate::charge::outcome::append_event;
 use domain::charges::{self, Claimed};
 use domain::operations::{self, FIRST_PUSH_AFTER, State};
@@ -66,7 +65,7 @@ pub(crate) async fn append_event_later(executor: &Executor, claimed: &Claimed) -
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut tx = executor.db.begin().await?;
     let payment = payments::lock(&mut tx, claimed.account_id, id).await?;
-    if let Some(event) = event_for(&payment) {
+    if let Some(event) = charges::event_of(&payment) {
         let now = claimed.time.now(&mut *tx, &executor.clock).await?;
         append_event(&mut tx, &payment, event, None, now).await?;
     }

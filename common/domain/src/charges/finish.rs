@@ -8,7 +8,7 @@ use super::claim::Claimed;
 use crate::operations::State;
 use foundation::error::Result;
 use foundation::id::{AccountId, OperationId, PaymentId};
-use providers::FailureCode;
+use providers::{FailureCode, ProviderResponse};
 
 /// A locked operation, as read before its outcome is written.
 #[derive(Debug)]
@@ -59,6 +59,7 @@ pub async fn lock_charge(
     Ok(Some((id, lock(tx, id).await?)))
 }
 
+/// How an operation ends.
 #[derive(Debug)]
 pub struct Outcome<'a> {
     /// A final state.
@@ -71,11 +72,41 @@ pub struct Outcome<'a> {
     pub failure_code: Option<FailureCode>,
 }
 
+impl<'a> Outcome<'a> {
+    /// How an operation ends with this response.
+    pub fn of(response: &'a ProviderResponse) -> Self {
+        let outcome = |state| Self { state, provider_ref: None, failure: None, failure_code: None };
+        match response {
+            ProviderResponse::Charged { provider_ref, .. }
+            | ProviderResponse::Done { provider_ref }
+            | ProviderResponse::Stored { provider_ref, .. } => {
+                Self { provider_ref: Some(provider_ref), ..outcome(State::Succeeded) }
+            }
+            ProviderResponse::Declined { decline, .. } => Self {
+                failure: Some(&decline.code),
+                failure_code: Some(FailureCode::ProviderRefused),
+                ..outcome(State::Declined)
+            },
+            ProviderResponse::Refused { code, reason } => {
+                Self { failure: Some(reason), failure_code: Some(*code), ..outcome(State::Failed) }
+            }
+            // The charge belongs to the anomaly and its reversal, so the operation gets no provider_ref.
+            ProviderResponse::Mismatched { .. } => Self {
+                failure: Some("the provider charged a different amount than requested"),
+                failure_code: Some(FailureCode::AmountMismatch),
+                ..outcome(State::Failed)
+            },
+            ProviderResponse::Challenged { .. } => outcome(State::Unknown),
+        }
+    }
+}
+
 /// Writes the outcome of an operation, regardless of the fence: an outcome that a late worker knows is still true.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn finish(tx: &mut PgConnection, id: OperationId, outcome: &Outcome<'_>) -> Result<()> {
+pub async fn finish(tx: &mut PgConnection, id: OperationId, response: &ProviderResponse) -> Result<()> {
+    let outcome = Outcome::of(response);
     debug_assert!(outcome.state.is_final());
     // The single-use token and the payer's address have no further use.
     sqlx::query!(

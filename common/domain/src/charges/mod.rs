@@ -18,6 +18,6 @@ pub use claim::{Claimed, Claims, payer, read, return_url, sending_again};
 pub use finish::{Locked, Outcome, Retry, finish, leave_unknown, lock, lock_charge};
 pub use hold::{hold, require_manual_review};
 pub use insert::{CardToSave, FirstStep, Intent, NewOperation, insert, insert_intents};
-pub use outcomes::{EndedCharge, Outcomes, finish_charges};
+pub use outcomes::{EndedCharge, Outcomes, Written, event_of, finish_charges};
 pub use refunds::{another_refund_is_unknown, next_refund};
 pub use sweep::{Due, OVERDUE, SWEEP_BATCH, push_soon, take_due};

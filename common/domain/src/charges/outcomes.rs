@@ -6,16 +6,18 @@ use std::collections::HashSet;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::events::Event;
+use super::finish::Outcome;
+use crate::accounts::Mode;
+use crate::events::{self, Event, EventType};
 use crate::operations::State;
-use crate::payments::{Payment, Status};
+use crate::payments::{Payment, PaymentView, Status};
 use foundation::db::{Batcher, Db, column};
-use foundation::error::Result;
-use foundation::failpoint;
+use foundation::error::{Error, Result};
 use foundation::id::{InvoiceId, OperationId};
 use foundation::queues;
 use foundation::time::Timestamp;
-use providers::{DeclineType, FailureCode};
+use foundation::{failpoint, rule_enabled};
+use providers::{DeclineType, FailureCode, ProviderResponse};
 
 /// A charge that has ended.
 #[derive(Debug)]
@@ -31,6 +33,50 @@ pub struct EndedCharge {
     pub response: Option<String>,
     /// The scheduled invoice that a collection has paid in full, and its version after that.
     pub invoice: Option<(InvoiceId, i64)>,
+}
+
+impl EndedCharge {
+    /// The outcome of a charge with its event and the response for replays. `payment` is as after the outcome, but with its
+    /// version before it.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if an object cannot be rendered.
+    pub fn new(
+        operation: OperationId,
+        mut payment: Payment,
+        response: &ProviderResponse,
+        now: Timestamp,
+    ) -> Result<Self> {
+        payment.version += 1;
+        let view = PaymentView::new(&payment, &[]);
+        let body = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
+        let livemode = payment.mode == Mode::Live;
+        let event = event_of(&payment).filter(|_| rule_enabled!(Event));
+        let events = event.into_iter().map(|kind| events::render(livemode, kind, &view, now)).collect::<Result<_>>()?;
+        let Outcome { state, failure, .. } = Outcome::of(response);
+        let failure = failure.map(str::to_owned);
+        Ok(Self { operation, state, failure, events, response: Some(body), invoice: None, payment })
+    }
+}
+
+/// The event of a payment whose charge has just ended.
+pub fn event_of(payment: &Payment) -> Option<EventType> {
+    match payment.status {
+        Status::Declined => Some(EventType::PaymentDeclined),
+        Status::Failed => Some(EventType::PaymentFailed),
+        Status::Authorized | Status::PartiallyAuthorized | Status::PendingSettlement if payment.capture => {
+            Some(EventType::PaymentCaptured)
+        }
+        Status::Authorized | Status::PartiallyAuthorized => Some(EventType::PaymentAuthorized),
+        Status::Processing
+        | Status::RequiresAction
+        | Status::PendingSettlement
+        | Status::Settled
+        | Status::PartiallyRefunded
+        | Status::Refunded
+        | Status::Cancelled
+        | Status::Expired => None,
+    }
 }
 
 /// Writes outcomes of charges. Those that arrive together are written by one statement, which commits by itself.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
-use crate::charge::finish::{apply_response, ended_charge};
+use crate::charge::finish::apply_response;
 use crate::charge::invoice_payment::{is_collected, paid_invoice};
 use crate::charge::outcome::record_outcome;
 use crate::charge::stale::had_no_effect;
-use domain::charges::{Claimed, Claims, Outcomes};
+use domain::charges::{Claimed, Claims, EndedCharge, Outcomes};
 use domain::invoices::{self, Invoice};
 use domain::operations::Subject;
 use domain::payments::{self, Payment};
@@ -96,6 +96,6 @@ impl Executor {
             return Ok(false);
         }
         apply_response(&mut payment, claimed, response, now)?;
-        self.outcomes.write(ended_charge(claimed.id, payment, response, now)?).await
+        self.outcomes.write(EndedCharge::new(claimed.id, payment, response, now)?).await
     }
 }

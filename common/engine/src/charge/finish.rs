@@ -1,76 +1,95 @@
-//! Ends a charge: the payment's new state, its event and its stored response, in one statement.
+//! Ends a charge: the payment's new state, its event and its stored response, in one statement. A charge that no payment
+//! can use is recorded and reversed, never dropped.
 
-use crate::charge::stale::{Anomaly, reverse, unexpected_response};
-use domain::accounts::Mode;
-use domain::charges::{Claimed, EndedCharge, Outcome, finish_charges};
-use domain::events::{self, EventType};
-use domain::operations::State;
-use domain::payments::{Payment, PaymentView, Status};
+use crate::charge::reversal::{Anomaly, reverse};
+use crate::charge::stale::{Recorded, is_superseded, unexpected_response};
+use domain::charges::{self, Claimed, EndedCharge, Locked};
+use domain::payments::{self, Payment};
 use foundation::db::Tx;
 use foundation::error::{Error, Result};
-use foundation::id::OperationId;
+use foundation::id::{OperationId, PaymentId};
 use foundation::queues;
-use foundation::rule_enabled;
 use foundation::time::Timestamp;
-use providers::{FailureCode, ProviderResponse};
+use providers::{Card, FailureCode, ProviderResponse};
 
-/// Records the outcome of a charge that is locked with its operation.
-pub async fn finish_payment(
+/// Locks a payment and the operation that charges it, and writes the outcome. `card` is the one that the payment saves.
+/// Returns the payment, unless the response comes too late. The invoice or link that it pays is locked.
+pub async fn end_charge(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    id: PaymentId,
+    card: Option<&Card>,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<(Recorded, Option<Payment>)> {
+    let mut payment = payments::lock(tx, claimed.account_id, id).await?;
+    let operation = charges::lock(tx, claimed.id).await?;
+    if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
+        return Ok((recorded, None));
+    }
+    if let Some(card) = card {
+        payment.set_card(card);
+    }
+    apply_response(&mut payment, claimed, response, now)?;
+    write_outcome(tx, claimed.id, &payment, response, now).await?;
+    if let ProviderResponse::Mismatched { provider_ref, total } = response {
+        reverse(tx, claimed, &payment, provider_ref, *total, Anomaly::AmountMismatch, now).await?;
+    }
+    Ok((Recorded::written(&operation), Some(payment)))
+}
+
+/// Handles a response that comes too late to be the outcome of its payment, which is locked with its operation. `None`
+/// if it is in time.
+async fn stale_outcome(
     tx: &mut Tx,
     claimed: &Claimed,
     payment: &Payment,
+    operation: &Locked,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<Option<Recorded>> {
+    if is_superseded(claimed, operation, response) {
+        return Ok(Some(Recorded::Superseded));
+    }
+    if operation.state.is_final() {
+        late_charge(tx, claimed, payment, operation, response, now).await?;
+        return Ok(Some(Recorded::Late));
+    }
+    if !payment.status.is_under_way() {
+        return Err(unexpected_response(claimed, &format!("charge of a payment that is {}", payment.status.name())));
+    }
+    Ok(None)
+}
+
+/// Handles a response to an operation that has ended. A repeated report of the same charge is ignored; another charge
+/// is reversed.
+async fn late_charge(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: &Payment,
+    operation: &Locked,
     response: &ProviderResponse,
     now: Timestamp,
 ) -> Result<()> {
-    if !end_charge(tx, claimed.id, payment, response, now).await? {
-        return Err(unexpected_response(claimed, "charge of a payment that has already ended"));
+    match response {
+        ProviderResponse::Charged { provider_ref, amount, .. }
+            if operation.provider_ref.as_ref() != Some(provider_ref) =>
+        {
+            reverse(tx, claimed, payment, provider_ref, *amount, Anomaly::SecondCharge, now).await
+        }
+        ProviderResponse::Mismatched { provider_ref, total }
+            if operation.provider_ref.as_ref() != Some(provider_ref) =>
+        {
+            reverse(tx, claimed, payment, provider_ref, *total, Anomaly::AmountMismatch, now).await
+        }
+        ProviderResponse::Charged { .. }
+        | ProviderResponse::Mismatched { .. }
+        | ProviderResponse::Challenged { .. }
+        | ProviderResponse::Declined { .. }
+        | ProviderResponse::Refused { .. }
+        | ProviderResponse::Done { .. }
+        | ProviderResponse::Stored { .. } => Ok(()),
     }
-    if let ProviderResponse::Mismatched { provider_ref, total } = response {
-        reverse(tx, claimed, payment, provider_ref, *total, Anomaly::AmountMismatch, now).await?;
-    }
-    Ok(())
-}
-
-/// Writes the outcome of a charge and wakes the webhook endpoints of its event. Returns `false` if it had already ended.
-/// `payment` is as for [`ended_charge`].
-pub async fn end_charge(
-    tx: &mut Tx,
-    operation: OperationId,
-    payment: &Payment,
-    response: &ProviderResponse,
-    now: Timestamp,
-) -> Result<bool> {
-    let written = finish_charges(tx, &[&ended_charge(operation, payment.clone(), response, now)?]).await?;
-    for endpoint in written.endpoints {
-        tx.wake(queues::WEBHOOKS, endpoint);
-    }
-    Ok(!written.payments.is_empty())
-}
-
-/// The outcome of a charge with its event and the response for replays. `payment` is as after the outcome, but with its
-/// version before it.
-pub fn ended_charge(
-    operation: OperationId,
-    mut payment: Payment,
-    response: &ProviderResponse,
-    now: Timestamp,
-) -> Result<EndedCharge> {
-    payment.version += 1;
-    let view = PaymentView::new(&payment, &[]);
-    let body = serde_json::to_string(&view).map_err(|e| Error::internal(format!("{}: {e}", payment.id)))?;
-    let livemode = payment.mode == Mode::Live;
-    let event = event_for(&payment).filter(|_| rule_enabled!(Event));
-    let events = event.into_iter().map(|kind| events::render(livemode, kind, &view, now)).collect::<Result<_>>()?;
-    let outcome = operation_outcome(response);
-    Ok(EndedCharge {
-        operation,
-        state: outcome.state,
-        failure: outcome.failure.map(str::to_owned),
-        events,
-        response: Some(body),
-        invoice: None,
-        payment,
-    })
 }
 
 /// Applies a provider's response to the payment.
@@ -99,49 +118,22 @@ pub fn apply_response(
     }
 }
 
-/// Returns the event for a payment whose charge has just ended.
-pub fn event_for(payment: &Payment) -> Option<EventType> {
-    match payment.status {
-        Status::Declined => Some(EventType::PaymentDeclined),
-        Status::Failed => Some(EventType::PaymentFailed),
-        Status::Authorized | Status::PartiallyAuthorized | Status::PendingSettlement if payment.capture => {
-            Some(EventType::PaymentCaptured)
-        }
-        Status::Authorized | Status::PartiallyAuthorized => Some(EventType::PaymentAuthorized),
-        Status::Processing
-        | Status::RequiresAction
-        | Status::PendingSettlement
-        | Status::Settled
-        | Status::PartiallyRefunded
-        | Status::Refunded
-        | Status::Cancelled
-        | Status::Expired => None,
+/// Writes the outcome of a charge that is locked with its operation, and wakes the webhook endpoints of its event.
+/// `payment` is as for [`EndedCharge::new`].
+pub async fn write_outcome(
+    tx: &mut Tx,
+    operation: OperationId,
+    payment: &Payment,
+    response: &ProviderResponse,
+    now: Timestamp,
+) -> Result<()> {
+    let ended = EndedCharge::new(operation, payment.clone(), response, now)?;
+    let written = charges::finish_charges(tx, &[&ended]).await?;
+    if written.payments.is_empty() {
+        return Err(Error::internal(format!("{operation}: {} awaits no outcome although it is locked", payment.id)));
     }
-}
-
-/// How an operation ends with this response.
-pub fn operation_outcome(response: &ProviderResponse) -> Outcome<'_> {
-    let outcome = |state| Outcome { state, provider_ref: None, failure: None, failure_code: None };
-    match response {
-        ProviderResponse::Charged { provider_ref, .. }
-        | ProviderResponse::Done { provider_ref }
-        | ProviderResponse::Stored { provider_ref, .. } => {
-            Outcome { provider_ref: Some(provider_ref), ..outcome(State::Succeeded) }
-        }
-        ProviderResponse::Declined { decline, .. } => Outcome {
-            failure: Some(&decline.code),
-            failure_code: Some(FailureCode::ProviderRefused),
-            ..outcome(State::Declined)
-        },
-        ProviderResponse::Refused { code, reason } => {
-            Outcome { failure: Some(reason), failure_code: Some(*code), ..outcome(State::Failed) }
-        }
-        // The charge belongs to the anomaly and its reversal, so the operation gets no provider_ref.
-        ProviderResponse::Mismatched { .. } => Outcome {
-            failure: Some("the provider charged a different amount than requested"),
-            failure_code: Some(FailureCode::AmountMismatch),
-            ..outcome(State::Failed)
-        },
-        ProviderResponse::Challenged { .. } => outcome(State::Unknown),
+    for endpoint in written.endpoints {
+        tx.wake(queues::WEBHOOKS, endpoint);
     }
+    Ok(())
 }

@@ -2,18 +2,18 @@
 //! the same transaction.
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
-use crate::charge::finish::{apply_response, ended_charge, finish_payment};
+use crate::charge::finish::{apply_response, end_charge};
 use crate::charge::renewal_card;
 use crate::charge::reversal::reverse_partial;
-use crate::charge::stale::{Recorded, stale_outcome};
+use crate::charge::stale::Recorded;
 use crate::charge::unsent::attempt_stopped;
 use domain::accounts::{self, Mode};
-use domain::charges::{self, Claimed, EndedCharge};
+use domain::charges::{Claimed, EndedCharge};
 use domain::customers;
 use domain::events::{self, EventType};
 use domain::invoices::{self, Failure, FailureContext, Invoice, InvoiceView, Status as InvoiceStatus, attempts};
 use domain::payment_methods::{self, PaymentMethod};
-use domain::payments::{self, Payment, Status};
+use domain::payments::{Payment, Status};
 use domain::subscriptions::{self, Subscription};
 use foundation::db::Tx;
 use foundation::error::Result;
@@ -52,16 +52,9 @@ pub async fn charge_for_invoice(
         renewal_card::accept(tx, card, charged.id, customer, subscription, now).await?;
     }
     let mut invoice = invoices::lock(tx, account, invoice).await?;
-    let mut payment = payments::lock(tx, account, charged.id).await?;
-    let operation = charges::lock(tx, claimed.id).await?;
-    if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
-        return Ok(recorded);
-    }
-    if let Some(details) = card.as_ref().and_then(PaymentMethod::card) {
-        payment.set_card(&details);
-    }
-    apply_response(&mut payment, claimed, response, now)?;
-    finish_payment(tx, claimed, &payment, response, now).await?;
+    let details = card.as_ref().and_then(PaymentMethod::card);
+    let (recorded, payment) = end_charge(tx, claimed, charged.id, details.as_ref(), response, now).await?;
+    let Some(mut payment) = payment else { return Ok(recorded) };
     match recorded_failure(response, &payment, &invoice) {
         Some(Failure::WITHDRAWN) => {
             attempt_stopped(tx, account, payment.id).await?;
@@ -86,7 +79,7 @@ pub async fn charge_for_invoice(
         }
     }
     failpoint!("invoice_payment.written");
-    Ok(Recorded::written(&operation))
+    Ok(recorded)
 }
 
 /// The failure of a payment that was not approved in full.
@@ -149,7 +142,7 @@ pub fn paid_invoice(
     apply_response(&mut payment, claimed, response, now)?;
     invoice.pay(payment.id, payment.applied_amount(), now)?;
     invoice.version += 1;
-    let mut charge = ended_charge(claimed.id, payment, response, now)?;
+    let mut charge = EndedCharge::new(claimed.id, payment, response, now)?;
     let livemode = invoice.mode == Mode::Live;
     charge.events.push(events::render(livemode, EventType::InvoicePaid, &InvoiceView::new(&invoice), now)?);
     Ok(Some(EndedCharge { invoice: Some((invoice.id, invoice.version)), response: None, ..charge }))

@@ -1,12 +1,11 @@
 //! The outcome of a payment for a payment link: the link is locked first, and becomes paid or open again in the same
 //! transaction.
 
-use crate::charge::finish::{apply_response, finish_payment};
+use crate::charge::finish::end_charge;
 use crate::charge::reversal::reverse_partial;
-use crate::charge::stale::{Recorded, stale_outcome};
-use domain::charges::{self, Claimed};
+use crate::charge::stale::Recorded;
+use domain::charges::Claimed;
 use domain::payment_links;
-use domain::payments;
 use foundation::db::Tx;
 use foundation::error::Result;
 use foundation::failpoint;
@@ -26,13 +25,8 @@ pub async fn charge_for_link(
     now: Timestamp,
 ) -> Result<Recorded> {
     let mut link = payment_links::lock(tx, claimed.account_id, link, now).await?;
-    let mut payment = payments::lock(tx, claimed.account_id, payment).await?;
-    let operation = charges::lock(tx, claimed.id).await?;
-    if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
-        return Ok(recorded);
-    }
-    apply_response(&mut payment, claimed, response, now)?;
-    finish_payment(tx, claimed, &payment, response, now).await?;
+    let (recorded, payment) = end_charge(tx, claimed, payment, None, response, now).await?;
+    let Some(mut payment) = payment else { return Ok(recorded) };
     match response {
         ProviderResponse::Charged { amount, .. } if *amount >= payment.amount_requested => {
             payment_links::pay(tx, &mut link, payment.id, now).await?;
@@ -51,5 +45,5 @@ pub async fn charge_for_link(
         }
     }
     failpoint!("link_payment.written");
-    Ok(Recorded::written(&operation))
+    Ok(recorded)
 }

@@ -2,17 +2,18 @@
 //! matched by operation, not by fencing token. A charge that no payment can use is recorded and reversed, never
 //! dropped.
 
-use crate::charge::finish::{apply_response, finish_payment, operation_outcome};
+use std::time::Duration;
+
+use crate::charge::finish::end_charge;
 use crate::charge::invoice_payment::charge_for_invoice;
 use crate::charge::link_payment::charge_for_link;
 use crate::charge::renewal_card;
-use crate::charge::reversal::schedule_inquiry_after_refusal;
+use crate::charge::reversal::{record_reversal, schedule_inquiry_after_refusal};
 use crate::charge::save_card::make_default;
-use crate::charge::stale::{Recorded, no_outcome, refund_instead, stale_change, stale_outcome, unexpected_response};
-use std::time::Duration;
+use crate::charge::stale::{Recorded, no_outcome, stale_change, unexpected_response};
 
 use domain::accounts::Mode;
-use domain::charges::{self, Claimed, Retry};
+use domain::charges::{self, Claimed, Outcome, Retry};
 use domain::customers;
 use domain::events::{self, EventType};
 use domain::idempotency;
@@ -120,18 +121,17 @@ async fn record_charge(
     if let Some(link) = payment.payment_link_id {
         return charge_for_link(tx, claimed, payment.id, link, response, now).await;
     }
-    let mut payment = payments::lock(tx, claimed.account_id, payment.id).await?;
-    let operation = charges::lock(tx, claimed.id).await?;
-    if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
-        if recorded == Recorded::Late {
+    let (recorded, _) = end_charge(tx, claimed, payment.id, None, response, now).await?;
+    match recorded {
+        Recorded::Written { .. } => {
+            failpoint!("outcome.charge_written");
+        }
+        Recorded::Late => {
             failpoint!("outcome.written_late");
         }
-        return Ok(recorded);
+        Recorded::Superseded => {}
     }
-    apply_response(&mut payment, claimed, response, now)?;
-    finish_payment(tx, claimed, &payment, response, now).await?;
-    failpoint!("outcome.charge_written");
-    Ok(Recorded::written(&operation))
+    Ok(recorded)
 }
 
 /// Records that the cardholder must complete a challenge. The operation does not end: the payment shows where to send
@@ -173,7 +173,7 @@ async fn record_capture_or_void(
     }
     // Read after the lock, so that the events of concurrent changes are in the order of their locks.
     let now = claimed.time.now(&mut **tx, clock).await?;
-    charges::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    charges::finish(tx, claimed.id, response).await?;
     let event = match (response, &claimed.request.action) {
         (ProviderResponse::Done { .. }, Action::Capture { money, .. }) => {
             payment.captured(money.minor, claimed.provider, now)?;
@@ -185,7 +185,7 @@ async fn record_capture_or_void(
         }
         (ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. }, action) => {
             payment.pending_operation = None;
-            payment.failure_code = operation_outcome(response).failure_code;
+            payment.failure_code = Outcome::of(response).failure_code;
             // Our view of the charge may be outdated, so the provider is queried for its status now.
             payment.inquiry_at = payment.inquiry_at.map(|_| now);
             schedule_inquiry_after_refusal(&mut payment, now);
@@ -227,7 +227,7 @@ async fn record_refund(
         return Ok(recorded);
     }
     let now = claimed.time.now(&mut **tx, clock).await?;
-    charges::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    charges::finish(tx, claimed.id, response).await?;
     let event = match response {
         ProviderResponse::Done { .. } => {
             let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Succeeded, None, now).await?;
@@ -235,7 +235,7 @@ async fn record_refund(
             EventType::PaymentRefunded
         }
         ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. } => {
-            let code = operation_outcome(response).failure_code;
+            let code = Outcome::of(response).failure_code;
             let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Failed, code, now).await?;
             payment.release(amount)?;
             schedule_inquiry_after_refusal(&mut payment, now);
@@ -277,41 +277,6 @@ pub async fn append_event(
     Ok(())
 }
 
-/// Records a reversal. A charge that cannot be cancelled, because it has settled, is refunded.
-async fn record_reversal(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    id: PaymentId,
-    response: &ProviderResponse,
-    clock: &Clock,
-) -> Result<Recorded> {
-    let payment = payments::lock(tx, claimed.account_id, id).await?;
-    let operation = charges::lock(tx, claimed.id).await?;
-    if let Some(recorded) = no_outcome(claimed, &operation, response) {
-        return Ok(recorded);
-    }
-    charges::finish(tx, claimed.id, &operation_outcome(response)).await?;
-    match response {
-        ProviderResponse::Refused { .. } if claimed.kind == OperationKind::Reverse => {
-            let now = claimed.time.now(&mut **tx, clock).await?;
-            refund_instead(tx, claimed, &payment, now).await?;
-        }
-        ProviderResponse::Refused { reason, .. } => {
-            tracing::error!(
-                operation = %claimed.id, payment = %id, reason,
-                "the provider refused to return a charge that belongs to no payment: the cardholder has paid too much until an operator returns it"
-            );
-        }
-        ProviderResponse::Charged { .. }
-        | ProviderResponse::Mismatched { .. }
-        | ProviderResponse::Challenged { .. }
-        | ProviderResponse::Done { .. }
-        | ProviderResponse::Stored { .. }
-        | ProviderResponse::Declined { .. } => {}
-    }
-    Ok(Recorded::written(&operation))
-}
-
 async fn record_stored_card(
     tx: &mut Tx,
     claimed: &Claimed,
@@ -326,7 +291,7 @@ async fn record_stored_card(
         return Ok(recorded);
     }
     let written = Recorded::written(&operation);
-    charges::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    charges::finish(tx, claimed.id, response).await?;
     let ProviderResponse::Stored { provider_ref, card } = response else {
         payment_methods::finish_saving(tx, id, None).await?;
         idempotency::finish_saving(tx, claimed.account_id, id, None::<&PaymentMethodView<'_>>).await?;
@@ -367,7 +332,7 @@ async fn record_card_of_payment(
     if let Some(recorded) = no_outcome(claimed, &operation, response) {
         return Ok((recorded, claimed.subject));
     }
-    charges::finish(tx, claimed.id, &operation_outcome(response)).await?;
+    charges::finish(tx, claimed.id, response).await?;
     renewal_card::charge(tx, claimed, &payment, card, provider_ref, details).await?;
     Ok((Recorded::written(&operation), claimed.subject))
 }

@@ -1,21 +1,166 @@
-//! Returns partial approvals of invoice and link payments: a partial amount never pays an invoice or a link. It is
-//! voided, or refunded if it has already settled.
+//! Returns of charges that the cardholder did not owe: of those that belong to no payment, which are recorded as
+//! anomalies, and of partial approvals, which never pay an invoice or a link. A charge is voided, or refunded if it has
+//! already settled.
 
 use std::time::Duration;
 
-use domain::charges::{self, NewOperation};
+use sqlx::PgExecutor;
+
+use crate::charge::counters;
+use crate::charge::stale::{Recorded, no_outcome, unexpected_response};
+use domain::charges::{self, Claimed, NewOperation};
 use domain::operations::{OperationKind, Origin, Subject};
 use domain::payments::{self, Payment, Refund, RefundStatus, Status, refunds};
+use foundation::clock::Clock;
 use foundation::db::Tx;
 use foundation::error::Result;
 use foundation::failpoint;
-use foundation::id::{OperationId, RefundId};
+use foundation::id::{AnomalyId, OperationId, PaymentId, RefundId};
 use foundation::money::Money;
 use foundation::queues;
 use foundation::time::Timestamp;
+use providers::{Action, ProviderResponse};
 
 /// Delay after a refusal before the provider is queried for the charge's status.
 const INQUIRY_DELAY: Duration = Duration::from_secs(10);
+
+/// Why a charge belongs to no payment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "snake_case")]
+pub enum Anomaly {
+    /// Its payment has another charge, or has failed.
+    SecondCharge,
+    /// Its total differs from the requested amount.
+    AmountMismatch,
+}
+
+/// Records a charge that belongs to no payment, with the operation that reverses it. Once per charge.
+pub async fn reverse(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: &Payment,
+    provider_ref: &str,
+    amount: i64,
+    anomaly: Anomaly,
+    now: Timestamp,
+) -> Result<()> {
+    if is_recorded(&mut **tx, claimed.id, provider_ref).await? {
+        return Ok(());
+    }
+    // Reversing it would cancel the charge of that payment.
+    if let Some(paid) = payment_with_charge(tx, claimed, provider_ref).await? {
+        tracing::error!(
+            operation = %claimed.id, payment = %payment.id, provider_ref, amount, pays = %paid,
+            "the provider reports a second charge with the reference of another payment's charge; nothing is reversed, an operator must ask the provider"
+        );
+        counters::count("payments_late_changes_total", claimed);
+        return Ok(());
+    }
+    tracing::error!(
+        operation = %claimed.id, payment = %payment.id, provider_ref, amount, requested = payment.amount_requested, ?anomaly,
+        "an approved charge belongs to no payment: recorded as an anomaly, and its reversal has begun"
+    );
+    let counter = match anomaly {
+        Anomaly::SecondCharge => "payments_duplicate_charges_total",
+        Anomaly::AmountMismatch => "payments_amount_mismatches_total",
+    };
+    counters::count(counter, claimed);
+    let reversal = begin(tx, payment, OperationKind::Reverse, None, Some(provider_ref), amount, now).await?;
+    sqlx::query!(
+        "INSERT INTO charge_anomalies
+            (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref, amount, currency, created_at, kind)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        AnomalyId::new(now).uuid(),
+        claimed.account_id.uuid(),
+        payment.id.uuid(),
+        claimed.id.uuid(),
+        reversal.uuid(),
+        provider_ref,
+        amount,
+        payment.currency.code(),
+        now,
+        anomaly as Anomaly,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Returns the payment that has this charge.
+async fn payment_with_charge(tx: &mut Tx, claimed: &Claimed, provider_ref: &str) -> Result<Option<PaymentId>> {
+    let query = sqlx::query_scalar!(
+        r#"SELECT id AS "id!: PaymentId" FROM payments WHERE provider_account_id = $1 AND provider_ref = $2"#,
+        claimed.provider_account_id.uuid(),
+        provider_ref,
+    );
+    Ok(query.fetch_optional(&mut **tx).await?)
+}
+
+/// Whether a charge is recorded as one that belongs to no payment.
+pub async fn is_recorded(db: impl PgExecutor<'_>, operation: OperationId, provider_ref: &str) -> Result<bool> {
+    let recorded = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM charge_anomalies WHERE operation_id = $1 AND provider_ref = $2) AS "recorded!""#,
+        operation.uuid(),
+        provider_ref
+    );
+    Ok(recorded.fetch_one(db).await?)
+}
+
+/// Records a reversal. A charge that cannot be cancelled, because it has settled, is refunded.
+pub async fn record_reversal(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    id: PaymentId,
+    response: &ProviderResponse,
+    clock: &Clock,
+) -> Result<Recorded> {
+    let payment = payments::lock(tx, claimed.account_id, id).await?;
+    let operation = charges::lock(tx, claimed.id).await?;
+    if let Some(recorded) = no_outcome(claimed, &operation, response) {
+        return Ok(recorded);
+    }
+    charges::finish(tx, claimed.id, response).await?;
+    match response {
+        ProviderResponse::Refused { .. } if claimed.kind == OperationKind::Reverse => {
+            let now = claimed.time.now(&mut **tx, clock).await?;
+            refund_instead(tx, claimed, &payment, now).await?;
+        }
+        ProviderResponse::Refused { reason, .. } => {
+            tracing::error!(
+                operation = %claimed.id, payment = %id, reason,
+                "the provider refused to return a charge that belongs to no payment: the cardholder has paid too much until an operator returns it"
+            );
+        }
+        ProviderResponse::Charged { .. }
+        | ProviderResponse::Mismatched { .. }
+        | ProviderResponse::Challenged { .. }
+        | ProviderResponse::Done { .. }
+        | ProviderResponse::Stored { .. }
+        | ProviderResponse::Declined { .. } => {}
+    }
+    Ok(Recorded::written(&operation))
+}
+
+/// Begins to refund an anomaly that could not be voided.
+async fn refund_instead(tx: &mut Tx, claimed: &Claimed, payment: &Payment, now: Timestamp) -> Result<()> {
+    let Action::Void { charge } = &claimed.request.action else {
+        return Err(unexpected_response(claimed, "reversal that is not a void"));
+    };
+    let anomaly = sqlx::query!(
+        "SELECT id, amount FROM charge_anomalies
+         WHERE account_id = $1 AND provider_ref = $2 AND reversal_operation_id = $3",
+        claimed.account_id.uuid(),
+        charge,
+        claimed.id.uuid(),
+    );
+    let Some(anomaly) = anomaly.fetch_optional(&mut **tx).await? else { return Ok(()) };
+    let kind = OperationKind::ReverseByRefund;
+    let reversal = begin(tx, payment, kind, None, Some(charge), anomaly.amount, now).await?;
+    sqlx::query!("UPDATE charge_anomalies SET reversal_operation_id = $2 WHERE id = $1", anomaly.id, reversal.uuid())
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
+}
 
 /// Begins to void a partial charge, in the transaction that recorded it. The payment is locked.
 ///
@@ -24,7 +169,7 @@ const INQUIRY_DELAY: Duration = Duration::from_secs(10);
 pub async fn reverse_partial(tx: &mut Tx, payment: &mut Payment, now: Timestamp) -> Result<()> {
     payment.pending_operation = Some(OperationKind::Void);
     payments::save(tx, payment).await?;
-    begin_operation(tx, payment, OperationKind::Void, None, now).await
+    begin_return(tx, payment, OperationKind::Void, None, payment.amount, now).await
 }
 
 /// Whether a charge is a partial one that must be returned and has not been yet.
@@ -68,38 +213,50 @@ pub async fn refund_partial(tx: &mut Tx, payment: &mut Payment, now: Timestamp) 
     payment.amount_refund_pending += left;
     payment.has_refunds = true;
     refunds::insert(tx, payment.account_id, &refund).await?;
-    begin_operation(tx, payment, OperationKind::Refund, Some(&refund), now).await
+    begin_return(tx, payment, OperationKind::Refund, Some(refund.id), left, now).await
 }
 
-async fn begin_operation(
+/// Begins to return a partial approval.
+async fn begin_return(
     tx: &mut Tx,
     payment: &Payment,
     kind: OperationKind,
-    refund: Option<&Refund>,
+    refund: Option<RefundId>,
+    amount: i64,
     now: Timestamp,
 ) -> Result<()> {
-    let operation = OperationId::new(now);
-    let amount = refund.map_or(payment.amount, |refund| refund.amount);
-    charges::insert(
-        tx,
-        &[NewOperation {
-            id: operation,
-            account_id: payment.account_id,
-            provider_account_id: payment.provider_account_id,
-            subject: Subject::Payment(payment.id),
-            refund_id: refund.map(|refund| refund.id),
-            kind,
-            money: Some(Money { minor: amount, currency: payment.currency }),
-            source: None,
-            target_ref: payment.provider_ref.as_deref(),
-            action_token: None,
-            by_system: true,
-            background: false,
-            origin: &Origin::default(),
-        }],
-    )
-    .await?;
+    begin(tx, payment, kind, refund, payment.provider_ref.as_deref(), amount, now).await?;
     failpoint!("reversal.begun");
-    tx.wake(queues::MONEY, operation.uuid());
     Ok(())
+}
+
+async fn begin(
+    tx: &mut Tx,
+    payment: &Payment,
+    kind: OperationKind,
+    refund_id: Option<RefundId>,
+    charge: Option<&str>,
+    amount: i64,
+    now: Timestamp,
+) -> Result<OperationId> {
+    let id = OperationId::new(now);
+    let operation = NewOperation {
+        id,
+        account_id: payment.account_id,
+        provider_account_id: payment.provider_account_id,
+        subject: Subject::Payment(payment.id),
+        refund_id,
+        kind,
+        money: Some(Money { minor: amount, currency: payment.currency }),
+        source: None,
+        target_ref: charge,
+        action_token: None,
+        by_system: true,
+        background: false,
+        origin: &Origin::default(),
+    };
+    charges::insert(tx, &[operation]).await?;
+    // Until a reversal ends, nothing else can be charged for the same invoice or link.
+    tx.wake(queues::MONEY, id.uuid());
+    Ok(id)
 }

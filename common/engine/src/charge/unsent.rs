@@ -2,13 +2,13 @@
 //! charged.
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
-use crate::charge::finish::end_charge;
+use crate::charge::finish::write_outcome;
 use domain::charges::{self, Locked};
 use domain::invoices::{Failure, Invoice, attempts};
 use domain::operations::State;
 use domain::payments;
 use foundation::db::Tx;
-use foundation::error::{Error, Result};
+use foundation::error::Result;
 use foundation::id::{AccountId, PaymentId};
 use foundation::time::Timestamp;
 use providers::{FailureCode, ProviderResponse};
@@ -32,9 +32,7 @@ pub async fn end_unsent(tx: &mut Tx, invoice: &Invoice, payment: PaymentId, now:
     let code = FailureCode::Withdrawn;
     payment.fail(code)?;
     let response = ProviderResponse::Refused { code, reason: "its invoice is no longer to be charged".to_owned() };
-    if !end_charge(tx, id, &payment, &response, now).await? {
-        return Err(Error::internal(format!("{} could not be ended although it is locked", payment.id)));
-    }
+    write_outcome(tx, id, &payment, &response, now).await?;
     attempt_stopped(tx, account, payment.id).await?;
     Ok(true)
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use sqlx::PgPool;
 
 use crate::charge::outcome::record_outcome;
-use crate::charge::stale::is_recorded;
+use crate::charge::reversal::is_recorded;
 use crate::reconcile::books::{
     Difference, LineMatch, LookUpResult, NewDifference, OurBooks, OurEntry, end_recorded_differences, listed_in,
     look_up_missing, provider_side, record_difference, request_difference, statement_between,

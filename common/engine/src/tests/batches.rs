@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Shop, at, payment_of, token};
-use crate::charge::finish::{apply_response, ended_charge};
+use crate::charge::finish::apply_response;
 use crate::charge::intents::Intents;
 use crate::{Change, Executor, PaymentRequest, PaymentSource, TakenPayment, change_payment, perform};
 use domain::charges::{Claimed, Claims, EndedCharge, Outcomes};
@@ -48,7 +48,7 @@ impl Shop {
         let response = ProviderResponse::Charged { provider_ref: provider_ref.into(), amount: 900, card: None };
         let mut payment = payments::retrieve(&self.db, self.caller.account_id, payment).await.expect("a payment");
         apply_response(&mut payment, claimed, &response, at(NOW)).expect("approved");
-        ended_charge(claimed.id, payment, &response, at(NOW)).expect("an outcome")
+        EndedCharge::new(claimed.id, payment, &response, at(NOW)).expect("an outcome")
     }
 
     async fn count(&self, what: &str) -> i64 {
