@@ -3,7 +3,6 @@
 
 pub mod ambiguous_commit;
 pub mod billing;
-mod change_payment;
 pub mod charge;
 pub mod clock;
 pub mod create;
@@ -17,21 +16,21 @@ pub mod reconcile;
 mod tests;
 
 pub use billing::cancel_subscription::cancel_subscription;
-pub use billing::collect_invoices::{BegunAttempt, COLLECTION_BATCH, CollectionRun, collect_due_invoices};
 pub use billing::reschedule_recurring_invoice::{resume_recurring_invoice, update_recurring_invoice};
 pub use billing::run_recurring_invoices::{RECURRING_BATCH, run_due_recurring_invoices};
 pub use billing::run_subscriptions::run_due_subscriptions;
 pub use billing::schedule_invoice::{cancel_schedule, schedule_invoice};
 pub use billing::void_invoice::void_invoice;
-pub use change_payment::{Change, PendingChange, change_outcome, change_payment};
+pub use charge::attempt::executor::Executor;
+pub use charge::attempt::perform::{Performed, perform};
 pub use charge::challenge::{Challenge, ReturnTo, challenge};
 pub use charge::counters::{register_billing_metrics, register_payments_metrics, report_accounts};
-pub use charge::executor::Executor;
-pub use charge::intents::Intents;
+pub use charge::intent::Intents;
+pub use charge::intent::change_payment::{Change, PendingChange, change_outcome, change_payment};
+pub use charge::intent::collect_invoices::{BegunAttempt, COLLECTION_BATCH, CollectionRun, collect_due_invoices};
+pub use charge::intent::save_card::{NewCard, detach_card, save_card, set_default};
+pub use charge::intent::take_payment::{PaymentRequest, PaymentSource, TakenPayment, take_payment};
 pub use charge::outcome::record_outcome;
-pub use charge::perform::{Performed, perform};
-pub use charge::save_card::{NewCard, detach_card, save_card, set_default};
-pub use charge::take_payment::{PaymentRequest, PaymentSource, TakenPayment, take_payment};
 pub use clock::advance_clock::advance_clock;
 pub use clock::advanced_clocks::{AdvancedClock, advanced_clocks_with_due_work};
 pub use create::address::create_address;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::billing::bill_cycle::bill_cycle;
-use crate::charge::executor::Executor;
+use crate::charge::attempt::executor::Executor;
 use crate::charge::outcome::append_event;
 use domain::charges::{self, Claimed};
 use domain::operations::{self, FIRST_PUSH_AFTER, State};

@@ -1,6 +1,6 @@
 //! Cancels a subscription and the collection of its unpaid invoices.
 
-use crate::charge::unsent::end_unsent;
+use crate::charge::outcome::unsent::end_unsent;
 use domain::accounts::Caller;
 use domain::invoices::{self, Invoice, Status as InvoiceStatus, attempts};
 use domain::subscriptions::{self, Status, Subscription};

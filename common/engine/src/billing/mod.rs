@@ -2,7 +2,6 @@
 
 pub mod bill_cycle;
 pub mod cancel_subscription;
-pub mod collect_invoices;
 pub mod reschedule_recurring_invoice;
 pub mod run_recurring_invoices;
 pub mod run_subscriptions;

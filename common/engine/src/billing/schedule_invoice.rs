@@ -1,6 +1,6 @@
 //! Schedules an invoice for collection, and cancels the schedule.
 
-use crate::charge::unsent::end_unsent;
+use crate::charge::outcome::unsent::end_unsent;
 use domain::accounts::{self, Caller};
 use domain::invoices::{self, Invoice, attempts};
 use domain::payment_methods::{self, Status as CardStatus};

@@ -1,6 +1,6 @@
 //! Voids an invoice, unless a request of a payment for it may take effect. Its subscription no longer counts it as unpaid.
 
-use crate::charge::unsent::end_unsent;
+use crate::charge::outcome::unsent::end_unsent;
 use domain::accounts::Caller;
 use domain::invoices::{self, Invoice, Status};
 use domain::payments;

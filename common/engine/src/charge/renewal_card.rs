@@ -4,8 +4,8 @@
 
 use sqlx::{PgConnection, PgPool};
 
-use crate::charge::save_card::make_default;
-use crate::charge::stale::unexpected_response;
+use crate::charge::intent::save_card::make_default;
+use crate::charge::outcome::stale::unexpected_response;
 use domain::accounts::Mode;
 use domain::charges::{self, CardToSave, Claimed, Intent, NewOperation};
 use domain::customers::Customer;

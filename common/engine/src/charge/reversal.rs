@@ -7,7 +7,7 @@ use std::time::Duration;
 use sqlx::PgExecutor;
 
 use crate::charge::counters;
-use crate::charge::stale::{Recorded, no_outcome, unexpected_response};
+use crate::charge::outcome::stale::{Recorded, no_outcome, unexpected_response};
 use domain::charges::{self, Claimed, NewOperation};
 use domain::operations::{OperationKind, Origin, Subject};
 use domain::payments::{self, Payment, Refund, RefundStatus, Status, refunds};

@@ -12,9 +12,9 @@ use futures_util::{FutureExt, StreamExt, stream};
 use sqlx::PgPool;
 use tokio::time::{Instant, sleep};
 
-use crate::billing::collect_invoices::collect_due_invoices;
 use crate::billing::run_recurring_invoices::run_due_recurring_invoices;
 use crate::billing::run_subscriptions::run_due_subscriptions;
+use crate::charge::intent::collect_invoices::collect_due_invoices;
 use crate::reconcile::inquire::inquire;
 use domain::accounts::Scope;
 use domain::invoices;

@@ -2,7 +2,7 @@
 //! charged.
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
-use crate::charge::finish::write_outcome;
+use crate::charge::outcome::charge::write_outcome;
 use domain::charges::{self, Locked};
 use domain::invoices::{Failure, Invoice, attempts};
 use domain::operations::State;

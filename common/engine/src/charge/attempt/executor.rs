@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
-use crate::charge::finish::apply_response;
-use crate::charge::invoice_payment::{is_collected, paid_invoice};
+use crate::charge::outcome::charge::apply_response;
+use crate::charge::outcome::invoice_payment::{is_collected, paid_invoice};
 use crate::charge::outcome::record_outcome;
-use crate::charge::stale::had_no_effect;
+use crate::charge::outcome::stale::had_no_effect;
 use domain::charges::{Claimed, Claims, EndedCharge, Outcomes};
 use domain::invoices::{self, Invoice};
 use domain::operations::Subject;

@@ -1,4 +1,9 @@
-//! Intents of payments that arrive together, and what they read.
+//! Intents: what is committed before anything is sent.
+
+pub mod change_payment;
+pub mod collect_invoices;
+pub mod save_card;
+pub mod take_payment;
 
 use sqlx::PgPool;
 
@@ -10,8 +15,8 @@ use foundation::id::PaymentMethodId;
 /// Inserts intents that neither lock nor change another row, and reads what they need. Those that arrive together are
 /// inserted with one statement, which commits by itself.
 pub struct Intents {
-    pub(super) pool: PgPool,
-    pub(super) cards: Reader<PaymentMethodId, PaymentMethod>,
+    pool: PgPool,
+    cards: Reader<PaymentMethodId, PaymentMethod>,
     batches: Batcher<Intent, bool>,
 }
 

@@ -2,7 +2,7 @@
 //! is pushed or the response is sent.
 
 use crate::ambiguous_commit::AmbiguousCommit;
-use crate::charge::intents::Intents;
+use crate::charge::intent::Intents;
 use domain::accounts::{self, Caller};
 use domain::charges::{self, FirstStep, Intent};
 use domain::checkout::{self, SpentToken};

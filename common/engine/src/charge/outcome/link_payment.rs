@@ -1,9 +1,9 @@
 //! The outcome of a payment for a payment link: the link is locked first, and becomes paid or open again in the same
 //! transaction.
 
-use crate::charge::finish::end_charge;
+use crate::charge::outcome::charge::end_charge;
+use crate::charge::outcome::stale::Recorded;
 use crate::charge::reversal::reverse_partial;
-use crate::charge::stale::Recorded;
 use domain::charges::Claimed;
 use domain::payment_links;
 use foundation::db::Tx;
@@ -16,7 +16,7 @@ use providers::ProviderResponse;
 /// Records the outcome of a charge for a payment link. Recording it again changes nothing.
 ///
 /// Lock order: the link, the payment, the operation.
-pub async fn charge_for_link(
+pub(super) async fn charge_for_link(
     tx: &mut Tx,
     claimed: &Claimed,
     payment: PaymentId,

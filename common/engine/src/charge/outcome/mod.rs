@@ -2,15 +2,21 @@
 //! matched by operation, not by fencing token. A charge that no payment can use is recorded and reversed, never
 //! dropped.
 
+pub mod charge;
+pub mod invoice_payment;
+mod link_payment;
+pub mod stale;
+pub mod unsent;
+
 use std::time::Duration;
 
-use crate::charge::finish::end_charge;
-use crate::charge::invoice_payment::charge_for_invoice;
-use crate::charge::link_payment::charge_for_link;
+use crate::charge::intent::save_card::make_default;
+use crate::charge::outcome::charge::end_charge;
+use crate::charge::outcome::invoice_payment::charge_for_invoice;
+use crate::charge::outcome::link_payment::charge_for_link;
+use crate::charge::outcome::stale::{Recorded, no_outcome, stale_change, unexpected_response};
 use crate::charge::renewal_card;
 use crate::charge::reversal::{record_reversal, schedule_inquiry_after_refusal};
-use crate::charge::save_card::make_default;
-use crate::charge::stale::{Recorded, no_outcome, stale_change, unexpected_response};
 
 use domain::accounts::Mode;
 use domain::charges::{self, Claimed, Outcome, Retry};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::error::Elapsed;
 use uuid::Uuid;
 
+use crate::charge::attempt::executor::Executor;
 use crate::charge::counters::{self, RequestOutcome};
-use crate::charge::executor::Executor;
 use crate::mutants;
 use domain::charges::{self, Claimed, Reference, Retry, WhenNotProcessed};
 use domain::operations::{OperationKind, PROVIDER_TIMEOUT, Subject};

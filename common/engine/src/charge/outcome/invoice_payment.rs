@@ -2,11 +2,11 @@
 //! the same transaction.
 
 use crate::charge::counters::{CollectionOutcome, count_collections};
-use crate::charge::finish::{apply_response, end_charge};
+use crate::charge::outcome::charge::{apply_response, end_charge};
+use crate::charge::outcome::stale::Recorded;
+use crate::charge::outcome::unsent::attempt_stopped;
 use crate::charge::renewal_card;
 use crate::charge::reversal::reverse_partial;
-use crate::charge::stale::Recorded;
-use crate::charge::unsent::attempt_stopped;
 use domain::accounts::{self, Mode};
 use domain::charges::{Claimed, EndedCharge};
 use domain::customers;

@@ -1,8 +1,8 @@
 //! Ends a charge: the payment's new state, its event and its stored response, in one statement. A charge that no payment
 //! can use is recorded and reversed, never dropped.
 
+use crate::charge::outcome::stale::{Recorded, is_superseded, unexpected_response};
 use crate::charge::reversal::{Anomaly, reverse};
-use crate::charge::stale::{Recorded, is_superseded, unexpected_response};
 use domain::charges::{self, Claimed, EndedCharge, Locked};
 use domain::payments::{self, Payment};
 use foundation::db::Tx;
