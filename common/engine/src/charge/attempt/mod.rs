@@ -2,3 +2,5 @@
 
 pub mod executor;
 pub mod perform;
+mod recover;
+mod send;

@@ -2,32 +2,26 @@
 
 use std::time::Duration;
 
-use tokio::time::error::Elapsed;
 use uuid::Uuid;
 
-use crate::charge::attempt::executor::Executor;
+use super::executor::Executor;
+use super::recover::recover;
+use super::send::{BREAKER_OPEN, RETRY_DELAY, SendResult, send};
 use crate::charge::counters::{self, RequestOutcome};
 use crate::mutants;
-use domain::charges::{self, Claimed, Reference, Retry, WhenNotProcessed};
-use domain::operations::{OperationKind, PROVIDER_TIMEOUT, Subject};
+use domain::charges::{self, Claimed, Reference, Retry};
+use domain::operations::{OperationKind, Subject};
 use domain::payments;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
 use foundation::id::OperationId;
 use foundation::{failpoint, rule_enabled};
-use providers::{Cause, FailureCode, Found, Provider, ProviderError, ProviderResponse, Providers, RecoveryClass};
+use providers::{FailureCode, ProviderResponse, Providers};
 
 /// How often a known outcome is written again after a failure, half a second apart: about as long as a restart of
 /// Postgres takes. After that the lease has expired, and recovery finds the outcome again if the provider supports it.
 const RECORD_ATTEMPTS: u32 = 120;
 const RECORD_PAUSE: Duration = Duration::from_millis(500);
-/// Delay before the provider is queried again for an outcome that it has not reported.
-const RETRY_DELAY: Duration = Duration::from_secs(3);
-/// Delay before a look-up is repeated at a provider whose search finds new objects after about a minute.
-const SEARCH_DELAY: Duration = Duration::from_secs(2 * 60);
-/// Number of consecutive look-ups that must find nothing before a reference counts as unknown to the provider. Only
-/// those made when no earlier request could still arrive count.
-const REQUIRED_LOOK_UPS: i32 = 2;
 
 /// An operation that has ended, and the waiters to notify.
 #[derive(Debug)]
@@ -165,184 +159,6 @@ async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: 
     failpoint!("perform.left_unknown");
     tx.commit().await?;
     Ok(())
-}
-
-/// Reason reported when the circuit breaker holds an operation back.
-const BREAKER_OPEN: &str = "the circuit breaker is open: the provider recently processed nothing";
-
-enum SendResult {
-    Known(ProviderResponse),
-    /// It had no effect: the provider said so, or (if `cause` is `None`) nothing was sent, or the provider recorded it
-    /// and never processed it, which uses up its reference.
-    NotProcessed {
-        cause: Option<Cause>,
-        reason: String,
-        reference: Reference,
-    },
-    /// The provider has it, and it has not ended.
-    Pending,
-    Unknown {
-        reason: String,
-        retry: Retry,
-        found_nothing: bool,
-    },
-}
-
-impl SendResult {
-    fn retry_later(reason: impl Into<String>) -> Self {
-        Self::Unknown { reason: reason.into(), retry: Retry::After(RETRY_DELAY), found_nothing: false }
-    }
-
-    /// Nothing has taken effect, and nothing will be sent.
-    fn withdrawn() -> Self {
-        let reason = "its collection was stopped, or its card detached".to_owned();
-        Self::Known(ProviderResponse::Refused { code: FailureCode::Withdrawn, reason })
-    }
-
-    /// Turns "not processed" into an outcome if the charge was stopped, if a client waits for it, or if the retry limit is
-    /// reached.
-    fn end_if_final(self, claimed: &Claimed, limit: Duration) -> Self {
-        let (cause, reason, reference) = match self {
-            Self::NotProcessed { cause, reason, reference } => (cause, reason, reference),
-            Self::Known(ProviderResponse::Refused { code: FailureCode::ProviderUnavailable, reason }) => {
-                (None, reason, Reference::UsedUp)
-            }
-            Self::Known(_) | Self::Pending | Self::Unknown { .. } => return self,
-        };
-        let code = cause.map_or(FailureCode::ProviderUnavailable, Cause::code);
-        match claimed.when_not_processed() {
-            _ if claimed.is_stopped => Self::withdrawn(),
-            WhenNotProcessed::RetryForever => Self::NotProcessed { cause, reason, reference },
-            WhenNotProcessed::RetryUntilLimit if claimed.age < limit => Self::NotProcessed { cause, reason, reference },
-            WhenNotProcessed::RetryUntilLimit => {
-                tracing::error!(operation = %claimed.id, %reason, ?limit, "not processed within the retry limit; given up");
-                counters::count("payments_not_processed_given_up_total", claimed);
-                Self::Known(ProviderResponse::Refused { code, reason })
-            }
-            WhenNotProcessed::Fail => Self::Known(ProviderResponse::Refused { code, reason }),
-        }
-    }
-
-    /// Whether the provider has processed this request, so that it can be expected to process others of this account.
-    fn is_processed(&self) -> bool {
-        match self {
-            Self::Known(ProviderResponse::Refused {
-                code: FailureCode::ProviderUnavailable | FailureCode::Withdrawn,
-                ..
-            }) => false,
-            Self::Known(_) | Self::Pending | Self::NotProcessed { cause: Some(Cause::Setup), .. } => true,
-            Self::NotProcessed { .. } | Self::Unknown { .. } => false,
-        }
-    }
-}
-
-/// Sends the request. The timeout is here and not around the whole handler, so that cancellation never interrupts a
-/// request. `first` means that no request was sent before: only then does "not processed" mean that the operation had
-/// no effect.
-async fn send(provider: &dyn Provider, claimed: &Claimed, first: bool) -> SendResult {
-    let response = tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await;
-    match mutants::refuse_if_lost(response) {
-        Ok(Ok(response)) => SendResult::Known(response),
-        Ok(Err(ProviderError::NotProcessed { cause, reason })) if first => {
-            SendResult::NotProcessed { cause: Some(cause), reason, reference: Reference::Unused }
-        }
-        Ok(Err(error)) => SendResult::retry_later(error.to_string()),
-        Err(_) => SendResult::retry_later(format!("no response within {PROVIDER_TIMEOUT:?}")),
-    }
-}
-
-/// Continues an operation of which a request may have been sent. The provider's recovery class decides what is safe.
-async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
-    let class = match provider.recovery(claimed.provider_account_id, claimed.kind).await {
-        Ok(class) => class,
-        Err(error) => return Ok(SendResult::retry_later(error.to_string())),
-    };
-    match class {
-        RecoveryClass::IdempotentFor(kept) if claimed.sent_for >= kept && rule_enabled!(Forgotten) => {
-            look_up_forgotten(provider, claimed).await
-        }
-        RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) if !charges::admit(db, claimed).await => {
-            Ok(SendResult::retry_later(BREAKER_OPEN))
-        }
-        RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) => send_again(db, provider, claimed).await,
-        RecoveryClass::Lookup => look_up(db, provider, claimed).await,
-        RecoveryClass::Neither => Ok(SendResult::Unknown {
-            reason: "the response was lost".into(),
-            retry: Retry::ManualReview,
-            found_nothing: false,
-        }),
-    }
-}
-
-/// Sends the request again. A failure of this request does not settle an earlier one, which may still arrive.
-async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
-    charges::sending_again(db, claimed).await?;
-    failpoint!("perform.resending");
-    Ok(send(provider, claimed, false).await)
-}
-
-async fn look_up_once(provider: &dyn Provider, claimed: &Claimed) -> Result<Result<Found, ProviderError>, Elapsed> {
-    tokio::time::timeout(PROVIDER_TIMEOUT, provider.look_up(claimed.request.clone())).await
-}
-
-async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
-    failpoint!("perform.looking_up");
-    let found = look_up_once(provider, claimed).await;
-    failpoint!("perform.looked_up");
-    match mutants::refuse_if_not_found(found) {
-        Ok(Ok(Found::Response(response))) => Ok(SendResult::Known(response)),
-        Ok(Ok(Found::Pending)) => Ok(SendResult::Pending),
-        Ok(Ok(Found::Nothing)) if !claimed.last_request_expired => {
-            Ok(SendResult::retry_later("not found, but the request may still arrive"))
-        }
-        Ok(Ok(Found::Nothing)) if claimed.not_found + 1 < REQUIRED_LOOK_UPS => Ok(SendResult::Unknown {
-            reason: "not found; one more look-up is needed to confirm it".into(),
-            retry: Retry::After(RETRY_DELAY),
-            found_nothing: true,
-        }),
-        Ok(Ok(Found::Nothing)) if claimed.is_stopped => Ok(SendResult::withdrawn()),
-        Ok(Ok(Found::Nothing)) if !charges::admit(db, claimed).await => Ok(SendResult::retry_later(BREAKER_OPEN)),
-        Ok(Ok(Found::Nothing)) => {
-            let result = send_again(db, provider, claimed).await?;
-            failpoint!("perform.responded_again");
-            Ok(confirm_refusal(provider, claimed, result).await)
-        }
-        Ok(Err(error)) => Ok(SendResult::retry_later(error.to_string())),
-        Err(_) => Ok(SendResult::retry_later(format!("no look-up response within {PROVIDER_TIMEOUT:?}"))),
-    }
-}
-
-/// Looks up an operation whose reference the provider may have forgotten, so that it must not be sent again.
-async fn look_up_forgotten(provider: &dyn Provider, claimed: &Claimed) -> Result<SendResult> {
-    match look_up_once(provider, claimed).await {
-        Ok(Ok(Found::Response(response))) => Ok(SendResult::Known(response)),
-        Ok(Ok(Found::Pending)) => Ok(SendResult::Pending),
-        Ok(Ok(Found::Nothing)) => {
-            let confirmed = claimed.not_found + 1 >= REQUIRED_LOOK_UPS;
-            Ok(SendResult::Unknown {
-                reason: "not found, and the provider may have forgotten the reference".into(),
-                retry: if confirmed { Retry::ManualReview } else { Retry::After(SEARCH_DELAY) },
-                found_nothing: true,
-            })
-        }
-        Ok(Err(error)) => Ok(SendResult::retry_later(error.to_string())),
-        Err(_) => Ok(SendResult::retry_later(format!("no look-up response within {PROVIDER_TIMEOUT:?}"))),
-    }
-}
-
-/// Confirms a refusal of a request that was sent again: the earlier request may have caused it ("already captured"), so
-/// the provider is queried once more before the refusal is accepted.
-async fn confirm_refusal(provider: &dyn Provider, claimed: &Claimed, result: SendResult) -> SendResult {
-    if !matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
-        return result;
-    }
-    match look_up_once(provider, claimed).await {
-        Ok(Ok(Found::Nothing)) => result,
-        Ok(Ok(Found::Response(response))) => SendResult::Known(response),
-        Ok(Ok(Found::Pending)) => SendResult::Pending,
-        Ok(Err(error)) => SendResult::retry_later(error.to_string()),
-        Err(_) => SendResult::retry_later(format!("no look-up response within {PROVIDER_TIMEOUT:?}")),
-    }
 }
 
 /// Waits before a known outcome is written again, so that it survives a restart of Postgres: with recovery class C it

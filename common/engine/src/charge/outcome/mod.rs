@@ -1,39 +1,36 @@
 //! Records what a provider responded: state, amounts, event and stored response in one transaction. A response is
-//! matched by operation, not by fencing token. A charge that no payment can use is recorded and reversed, never
-//! dropped.
+//! matched by operation, not by fencing token.
 
+mod change;
 pub mod charge;
 pub mod invoice_payment;
 mod link_payment;
 pub mod stale;
+mod stored_card;
 pub mod unsent;
 
 use std::time::Duration;
 
-use crate::charge::intent::save_card::make_default;
-use crate::charge::outcome::charge::end_charge;
-use crate::charge::outcome::invoice_payment::charge_for_invoice;
-use crate::charge::outcome::link_payment::charge_for_link;
-use crate::charge::outcome::stale::{Recorded, no_outcome, stale_change, unexpected_response};
-use crate::charge::renewal_card;
-use crate::charge::reversal::{record_reversal, schedule_inquiry_after_refusal};
-
+use self::change::{record_capture_or_void, record_refund};
+use self::charge::end_charge;
+use self::invoice_payment::charge_for_invoice;
+use self::link_payment::charge_for_link;
+use self::stale::{Recorded, unexpected_response};
+use self::stored_card::{record_card_of_payment, record_stored_card};
+use super::reversal::record_reversal;
 use domain::accounts::Mode;
-use domain::charges::{self, Claimed, Outcome, Retry};
-use domain::customers;
+use domain::charges::{self, Claimed, Retry};
 use domain::events::{self, EventType};
-use domain::idempotency;
 use domain::operations::{OperationKind, Subject};
-use domain::payment_methods::{self, PaymentMethod, PaymentMethodView};
-use domain::payments::{self, Payment, PaymentView, RefundStatus, Status, refunds};
+use domain::payment_methods;
+use domain::payments::{self, Payment, PaymentView, Status, refunds};
 use foundation::clock::Clock;
 use foundation::db::{Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::failpoint;
 use foundation::id::{PaymentId, RefundId};
-use foundation::queues;
 use foundation::time::Timestamp;
-use providers::{Action, ProviderResponse};
+use providers::ProviderResponse;
 
 /// Interval between look-ups of a charge whose cardholder has an open challenge.
 const CHALLENGE_POLL_INTERVAL: Duration = Duration::from_secs(3);
@@ -164,110 +161,6 @@ async fn record_challenge(db: &Db, claimed: &Claimed, id: PaymentId, url: &str, 
     Ok(())
 }
 
-/// Records a capture or a void. If the provider refused, the payment keeps its status.
-async fn record_capture_or_void(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    id: PaymentId,
-    response: &ProviderResponse,
-    clock: &Clock,
-) -> Result<Recorded> {
-    let mut payment = payments::lock(tx, claimed.account_id, id).await?;
-    let operation = charges::lock(tx, claimed.id).await?;
-    if let Some(recorded) = stale_change(claimed, &operation, response) {
-        return Ok(recorded);
-    }
-    // Read after the lock, so that the events of concurrent changes are in the order of their locks.
-    let now = claimed.time.now(&mut **tx, clock).await?;
-    charges::finish(tx, claimed.id, response).await?;
-    let event = match (response, &claimed.request.action) {
-        (ProviderResponse::Done { .. }, Action::Capture { money, .. }) => {
-            payment.captured(money.minor, claimed.provider, now)?;
-            EventType::PaymentCaptured
-        }
-        (ProviderResponse::Done { .. }, Action::Void { .. }) => {
-            payment.voided(now)?;
-            EventType::PaymentCancelled
-        }
-        (ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. }, action) => {
-            payment.pending_operation = None;
-            payment.failure_code = Outcome::of(response).failure_code;
-            // Our view of the charge may be outdated, so the provider is queried for its status now.
-            payment.inquiry_at = payment.inquiry_at.map(|_| now);
-            schedule_inquiry_after_refusal(&mut payment, now);
-            match action {
-                Action::Capture { .. } => EventType::PaymentCaptureFailed,
-                Action::Void { .. } | Action::Charge { .. } | Action::Refund { .. } | Action::StoreCard { .. } => {
-                    EventType::PaymentVoidFailed
-                }
-            }
-        }
-        (
-            ProviderResponse::Charged { .. }
-            | ProviderResponse::Challenged { .. }
-            | ProviderResponse::Done { .. }
-            | ProviderResponse::Stored { .. }
-            | ProviderResponse::Mismatched { .. },
-            _,
-        ) => {
-            return Err(unexpected_response(claimed, "wrong kind of response"));
-        }
-    };
-    payments::save(tx, &mut payment).await?;
-    append_event(tx, &payment, event, None, now).await?;
-    Ok(Recorded::written(&operation))
-}
-
-/// Records a refund. The reserved amount becomes refunded, or is released.
-async fn record_refund(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    id: PaymentId,
-    response: &ProviderResponse,
-    clock: &Clock,
-) -> Result<Recorded> {
-    let refund = claimed.refund_id.ok_or_else(|| unexpected_response(claimed, "refund operation without a refund"))?;
-    let mut payment = payments::lock(tx, claimed.account_id, id).await?;
-    let operation = charges::lock(tx, claimed.id).await?;
-    if let Some(recorded) = stale_change(claimed, &operation, response) {
-        return Ok(recorded);
-    }
-    let now = claimed.time.now(&mut **tx, clock).await?;
-    charges::finish(tx, claimed.id, response).await?;
-    let event = match response {
-        ProviderResponse::Done { .. } => {
-            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Succeeded, None, now).await?;
-            payment.refunded(amount)?;
-            EventType::PaymentRefunded
-        }
-        ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. } => {
-            let code = Outcome::of(response).failure_code;
-            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Failed, code, now).await?;
-            payment.release(amount)?;
-            schedule_inquiry_after_refusal(&mut payment, now);
-            EventType::PaymentRefundFailed
-        }
-        ProviderResponse::Charged { .. }
-        | ProviderResponse::Challenged { .. }
-        | ProviderResponse::Stored { .. }
-        | ProviderResponse::Mismatched { .. } => {
-            return Err(unexpected_response(claimed, "wrong kind of response"));
-        }
-    };
-    if payment.pending_operation == Some(OperationKind::Refund)
-        && !charges::another_refund_is_unknown(tx, claimed, id).await?
-    {
-        payment.pending_operation = None;
-    }
-    payments::save(tx, &mut payment).await?;
-    // Refunds of a payment run one at a time: wake the next instead of leaving it to the sweep.
-    if let Some(next) = charges::next_refund(tx, claimed.account_id, id).await? {
-        tx.wake(queues::MONEY, next.uuid());
-    }
-    append_event(tx, &payment, event, Some(refund), now).await?;
-    Ok(Recorded::written(&operation))
-}
-
 /// Appends an event about a payment with its refunds, and about one refund if given.
 pub async fn append_event(
     tx: &mut Tx,
@@ -281,64 +174,4 @@ pub async fn append_event(
     let livemode = payment.mode == Mode::Live;
     events::append_for_refund(tx, payment.account_id, livemode, event, &view, refund, now).await?;
     Ok(())
-}
-
-async fn record_stored_card(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    saved: &PaymentMethod,
-    response: &ProviderResponse,
-    clock: &Clock,
-) -> Result<Recorded> {
-    let id = saved.id;
-    let customer = customers::lock(tx, claimed.account_id, saved.customer_id).await?;
-    let operation = charges::lock(tx, claimed.id).await?;
-    if let Some(recorded) = no_outcome(claimed, &operation, response) {
-        return Ok(recorded);
-    }
-    let written = Recorded::written(&operation);
-    charges::finish(tx, claimed.id, response).await?;
-    let ProviderResponse::Stored { provider_ref, card } = response else {
-        payment_methods::finish_saving(tx, id, None).await?;
-        idempotency::finish_saving(tx, claimed.account_id, id, None::<&PaymentMethodView<'_>>).await?;
-        return Ok(written);
-    };
-    payment_methods::finish_saving(tx, id, Some((provider_ref, card))).await?;
-    let now = claimed.time.now(&mut **tx, clock).await?;
-    if customer.default_payment_method_id.is_none() {
-        make_default(tx, &customer, claimed.account_id, id, now).await?;
-    }
-    let saved = payment_methods::retrieve(tx, claimed.account_id, id).await?;
-    let livemode = saved.mode == Mode::Live;
-    let view = PaymentMethodView::new(&saved);
-    events::append(tx, claimed.account_id, livemode, EventType::PaymentMethodCreated, &view, now).await?;
-    idempotency::finish_saving(tx, claimed.account_id, id, Some(&view)).await?;
-    Ok(written)
-}
-
-/// Records that the provider has saved the card of a payment, which is charged to it now, or has refused to, which ends
-/// the payment likewise.
-async fn record_card_of_payment(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    card: &PaymentMethod,
-    payment: PaymentId,
-    response: &ProviderResponse,
-    clock: &Clock,
-) -> Result<(Recorded, Subject)> {
-    let ProviderResponse::Stored { provider_ref, card: details } = response else {
-        let now = claimed.time.now(&mut **tx, clock).await?;
-        let payment = payments::find(&mut **tx, claimed.account_id, payment).await?;
-        let payment = payment.ok_or_else(|| unexpected_response(claimed, "card of an unknown payment"))?;
-        let recorded = record_charge(tx, claimed, &payment, response, now).await?;
-        return Ok((recorded, Subject::Payment(payment.id)));
-    };
-    let payment = payments::lock(tx, claimed.account_id, payment).await?;
-    let operation = charges::lock(tx, claimed.id).await?;
-    if let Some(recorded) = no_outcome(claimed, &operation, response) {
-        return Ok((recorded, claimed.subject));
-    }
-    charges::finish(tx, claimed.id, response).await?;
-    renewal_card::charge(tx, claimed, &payment, card, provider_ref, details).await?;
-    Ok((Recorded::written(&operation), claimed.subject))
 }
