@@ -203,7 +203,7 @@ impl ChargeModel {
         }
     }
 
-    /// `finish::finish_payment`, or `stale::late_charge` if the operation has ended.
+    /// `outcome::charge::end_charge`, which calls `late_charge` if the operation has ended.
     fn approved(&self, state: &mut State, charge: u8) {
         if !state.row.state.is_final() || self.has_flaw(Flaw::OverwriteFinal) {
             state.row.finish(RowState::Succeeded(charge));
