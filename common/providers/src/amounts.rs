@@ -6,17 +6,6 @@ use foundation::money::{Currency, Money};
 use crate::ProviderKind;
 
 impl ProviderKind {
-    /// The supported currencies; `None` if all are supported.
-    pub const fn currencies(self) -> Option<&'static [&'static str]> {
-        self.facts().currencies
-    }
-
-    /// The currencies of which the provider charges, captures and refunds only multiples of some minor units, and of how
-    /// many.
-    pub const fn steps(self) -> &'static [(&'static str, i64)] {
-        self.facts().steps
-    }
-
     /// Returns the providers that support only some currencies, and each pair of provider and currency, as SQL compares
     /// them.
     pub fn currency_limits() -> (Vec<&'static str>, Vec<String>) {

@@ -33,7 +33,6 @@ use serde::Serialize;
 
 pub use booked::{Booked, BookedKind, BookedState};
 
-use crate::capabilities::Permission;
 use crate::facts::Facts;
 use foundation::crypto::Secret;
 use foundation::id::ProviderAccountId;
@@ -64,61 +63,6 @@ impl ProviderKind {
             Self::CardGateway => &card_gateway::FACTS,
             Self::Stripe => &stripe::FACTS,
         }
-    }
-
-    /// Name in metrics and in `ctl`.
-    pub const fn name(self) -> &'static str {
-        self.facts().name
-    }
-
-    /// Whether this has exactly the form of the provider's transaction ids.
-    pub fn is_reference(self, provider_ref: &str) -> bool {
-        (self.facts().is_reference)(provider_ref)
-    }
-
-    /// Operations that the provider never supports.
-    pub const fn unsupported(self) -> &'static [Permission] {
-        self.facts().unsupported
-    }
-
-    /// Whether the provider may require a challenge of the cardholder.
-    pub const fn may_challenge(self) -> bool {
-        self.facts().may_challenge
-    }
-
-    /// Whether the provider may approve less than the requested amount.
-    pub const fn may_approve_part(self) -> bool {
-        self.facts().may_approve_part
-    }
-
-    /// Whether charges require the payer's name and email address.
-    pub const fn requires_payer(self) -> bool {
-        self.facts().requires_payer
-    }
-
-    /// Whether the provider records every decline under the request's reference, so that it concerns the operation and not
-    /// only the one request.
-    pub const fn records_declines(self) -> bool {
-        self.facts().records_declines
-    }
-
-    /// Whether this is one of the provider's test tokens: reusable, and accepted for test accounts only.
-    pub fn is_test_token(self, token: &str) -> bool {
-        (self.facts().is_test_token)(token)
-    }
-
-    pub fn test_tokens(self) -> Vec<&'static str> {
-        (self.facts().test_tokens)()
-    }
-
-    /// The time after capture of the first inquiry whether the charge has settled.
-    pub const fn settles_after(self) -> Duration {
-        self.facts().settles_after
-    }
-
-    /// The lifetime of an authorization.
-    pub const fn authorization_lifetime(self) -> Duration {
-        self.facts().authorization_lifetime
     }
 }
 
