@@ -15,7 +15,7 @@ use stateright::{Model, Property};
 use crate::liveness::Liveness;
 use crate::row::{Claim, Row, State as RowState};
 
-/// `perform::REQUIRED_LOOK_UPS`.
+/// `recover::REQUIRED_LOOK_UPS`.
 const REQUIRED_LOOK_UPS: u8 = 2;
 
 /// The provider's refunds agree with the recorded ones.

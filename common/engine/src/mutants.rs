@@ -1,5 +1,5 @@
-//! What workers and the scheduler do wrong while a test disables a rule (docs/chaos.md, Mutants). Each function does
-//! nothing otherwise; a rule can be disabled in debug builds only.
+//! What workers and the scheduler do wrong while a test disables a rule (docs/chaos.md, Mutants). Otherwise each
+//! function is not called, or does nothing; a rule can be disabled in debug builds only.
 
 use std::time::Duration;
 
@@ -17,7 +17,6 @@ use foundation::error::Result;
 use foundation::id::{InvoiceId, OperationId};
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
-use providers::{Found, ProviderResponse};
 
 /// Without the rule `claim`, every worker that finds the operation unclaimed takes it.
 pub(crate) async fn claim_without_lease(executor: &Executor, id: OperationId) -> Result<Option<Claimed>> {
@@ -28,35 +27,6 @@ pub(crate) async fn claim_without_lease(executor: &Executor, id: OperationId) ->
     claims.claim(id).await?;
     claimed.sent_before = state != State::Ready;
     Ok((!state.is_final()).then_some(claimed))
-}
-
-/// Without the rule `gate`, a claim does not record that a request may have been sent; without the rule `reference`, each
-/// attempt has another reference.
-pub(crate) fn forget_first_attempt(claimed: &mut Claimed) {
-    claimed.sent_before &= rule_enabled!(Gate);
-    if claimed.sent_before && !rule_enabled!(Reference) {
-        claimed.request.reference = format!("{}-{}", claimed.request.reference, claimed.fence);
-    }
-}
-
-/// Without the rule `unknown`, a lost response is a refusal.
-pub(crate) fn refuse_if_lost<E, T>(
-    response: Result<Result<ProviderResponse, E>, T>,
-) -> Result<Result<ProviderResponse, E>, T> {
-    match response {
-        Ok(Err(_)) | Err(_) if !rule_enabled!(Unknown) => Ok(Ok(ProviderResponse::refused("no response"))),
-        response => response,
-    }
-}
-
-/// Without the rule `not_found`, a reference that the provider does not know is a refusal.
-pub(crate) fn refuse_if_not_found<E, T>(found: Result<Result<Found, E>, T>) -> Result<Result<Found, E>, T> {
-    match found {
-        Ok(Ok(Found::Nothing)) if !rule_enabled!(NotFound) => {
-            Ok(Ok(Found::Response(ProviderResponse::refused("not found"))))
-        }
-        found => found,
-    }
 }
 
 /// Without the rule `event`, the event is appended in a later transaction, and a crash before it loses the event.

@@ -108,15 +108,15 @@ pub struct Worker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
     Idle,
-    /// Query the provider (`perform::look_up`).
+    /// Query the provider (`recover::look_up`).
     LookingUp(Claim),
-    /// Record that it sends again (`perform::send_again`).
+    /// Record that it sends again (`recover::send_again`).
     SendingAgain,
-    /// Send the request (`perform::send`).
+    /// Send the request (`send::send`).
     ReadyToSend(Request),
     /// Wait for the response to its request with this reference.
     Waiting(Request, u8),
-    /// Query the provider again before it accepts the refusal of a repeated request (`perform::confirm_refusal`).
+    /// Query the provider again before it accepts the refusal of a repeated request (`recover::confirm_refusal`).
     ConfirmingRefusal(Response),
     /// Record the response (`outcome::record_outcome`).
     Recording(Response),

@@ -4,7 +4,7 @@ use super::provider::{Reply, record_approval};
 use super::{Action, ChargeModel, ChargeStatus, Class, Flaw, Invoice, Request, Response, State, Step, UnknownReason};
 use crate::row::{Claim, State as RowState};
 
-/// `perform::REQUIRED_LOOK_UPS`.
+/// `recover::REQUIRED_LOOK_UPS`.
 const REQUIRED_LOOK_UPS: u8 = 2;
 const FIRST_REQUEST: Step = Step::ReadyToSend(Request { resend: false, sole: true, expired: false });
 
@@ -88,7 +88,7 @@ impl ChargeModel {
         state.workers[at].step = if claim.sent_before { self.recover(claim, state.old) } else { FIRST_REQUEST };
     }
 
-    /// `perform::recover`.
+    /// `recover::recover`.
     fn recover(&self, claim: Claim, old: bool) -> Step {
         match self.class {
             Class::IdempotentForATime if old && !self.has_flaw(Flaw::ResendForgotten) => Step::LookingUp(claim),
@@ -100,7 +100,7 @@ impl ChargeModel {
         }
     }
 
-    /// `perform::look_up`, and the look-up of `perform::confirm_refusal`.
+    /// `recover::look_up`, and the look-up of `recover::confirm_refusal`.
     fn look_up(&self, state: &mut State, at: usize, missed: bool) {
         let step = state.workers[at].step;
         state.workers[at].step = match (self.report(state, missed), step) {
@@ -115,7 +115,7 @@ impl ChargeModel {
     fn not_found(&self, claim: Claim) -> Step {
         let needed = if self.has_flaw(Flaw::OneLookUp) { 1 } else { REQUIRED_LOOK_UPS };
         if self.class == Class::IdempotentForATime {
-            // `perform::look_up_forgotten`.
+            // `recover::look_up_forgotten`.
             let reviewed = claim.not_found + 1 >= needed;
             Step::LeavingUnknown(if reviewed { UnknownReason::ManualReview } else { UnknownReason::NotFound })
         } else if self.has_flaw(Flaw::TrustNotFound) {
@@ -162,7 +162,7 @@ impl ChargeModel {
         }
     }
 
-    /// `ProviderError::NotProcessed`, in `perform::send`.
+    /// `ProviderError::NotProcessed`, in `send::send`.
     fn not_processed(&self, state: &mut State, at: usize) {
         let Step::Waiting(request, _) = state.workers[at].step else { return };
         state.workers[at].step = if request.sole {

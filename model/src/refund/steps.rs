@@ -206,7 +206,7 @@ impl RefundModel {
         Some(u8::try_from(state.children.len() - 1).expect("three at most"))
     }
 
-    /// `outcome::record_refund`, or `perform::leave_unknown`.
+    /// `outcome::change::record_change`, or `perform::leave_unknown`.
     fn write(&self, state: &mut State, at: usize) {
         let Worker { operation, fenced, step } = state.workers[at];
         let row = &mut state.rows[operation];
@@ -280,7 +280,7 @@ fn abandon(state: &mut State, at: usize) {
     }
 }
 
-/// `perform::confirm_refusal`: a repeated request may be refused because of the earlier one.
+/// `recover::confirm_refusal`: a repeated request may be refused because of the earlier one.
 fn refusal_step(state: &State, at: usize, refusal: Step) -> Step {
     let resend = matches!(state.workers[at].step, Step::Waiting(Request { resend: true, .. }));
     if resend { Step::ConfirmingRefusal(recorded(state)) } else { refusal }

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// How often a held failpoint looks for its file.
 const HOLD_POLL: Duration = Duration::from_millis(20);
 
-/// Whether a rule of the protocol is enabled; in a release build all are. What is done instead, if more than an omission,
+/// Whether a rule of the protocol is enabled; in a release build all are. What is done instead, if more than a line,
 /// is in a module `mutants`.
 #[macro_export]
 macro_rules! rule_enabled {

@@ -44,7 +44,10 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
         false => mutants::claim_without_lease(executor, id).await?,
     };
     let Some(mut claimed) = claimed else { return Ok(None) };
-    mutants::forget_first_attempt(&mut claimed);
+    claimed.sent_before &= rule_enabled!(Gate);
+    if claimed.sent_before && !rule_enabled!(Reference) {
+        claimed.request.reference = format!("{}-{}", claimed.request.reference, claimed.fence);
+    }
     add_payer(db, &mut claimed).await?;
     failpoint!("perform.claimed");
     let payment = executor.payment(&claimed);
@@ -190,15 +193,12 @@ fn count(claimed: &Claimed, result: &SendResult) {
         SendResult::Pending => RequestOutcome::Pending,
         SendResult::Unknown { .. } => RequestOutcome::Unknown,
     };
-    let refused = match result {
+    let cause = match result {
         SendResult::Known(ProviderResponse::Refused { code, .. }) => Some(*code),
-        SendResult::NotProcessed { cause: Some(cause), .. } => Some(cause.code()),
-        SendResult::NotProcessed { cause: None, .. }
-        | SendResult::Known(_)
-        | SendResult::Pending
-        | SendResult::Unknown { .. } => None,
+        SendResult::NotProcessed { cause, .. } => cause.map(|cause| cause.code()),
+        SendResult::Known(_) | SendResult::Pending | SendResult::Unknown { .. } => None,
     };
-    if refused == Some(FailureCode::Configuration) {
+    if cause == Some(FailureCode::Configuration) {
         counters::count("payments_configuration_errors_total", claimed);
     }
     counters::count_request(claimed, outcome);

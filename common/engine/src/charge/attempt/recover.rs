@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use tokio::time::error::Elapsed;
+use tokio::time::timeout;
 
 use super::send::{BREAKER_OPEN, RETRY_DELAY, SendResult, send};
-use crate::mutants;
 use domain::charges::{self, Claimed, Retry};
 use domain::operations::PROVIDER_TIMEOUT;
 use foundation::db::Db;
 use foundation::error::Result;
 use foundation::{failpoint, rule_enabled};
-use providers::{Found, Provider, ProviderError, ProviderResponse, RecoveryClass};
+use providers::{Found, Provider, ProviderResponse, RecoveryClass};
 
 /// Delay before a look-up is repeated at a provider whose search finds new objects after about a minute.
 const SEARCH_DELAY: Duration = Duration::from_secs(2 * 60);
@@ -27,7 +26,7 @@ pub(super) async fn recover(db: &Db, provider: &dyn Provider, claimed: &mut Clai
     };
     match class {
         RecoveryClass::IdempotentFor(kept) if claimed.sent_for >= kept && rule_enabled!(Forgotten) => {
-            look_up_forgotten(provider, claimed).await
+            Ok(look_up_forgotten(provider, claimed).await)
         }
         RecoveryClass::Idempotent | RecoveryClass::IdempotentFor(_) if !charges::admit(db, claimed).await => {
             Ok(SendResult::retry_later(BREAKER_OPEN))
@@ -49,53 +48,56 @@ async fn send_again(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> 
     Ok(send(provider, claimed, false).await)
 }
 
-async fn look_up_once(provider: &dyn Provider, claimed: &Claimed) -> Result<Result<Found, ProviderError>, Elapsed> {
-    tokio::time::timeout(PROVIDER_TIMEOUT, provider.look_up(claimed.request.clone())).await
+/// Queries the provider. `None` if it knows nothing of the reference.
+async fn look_up_once(provider: &dyn Provider, claimed: &Claimed) -> Option<SendResult> {
+    match timeout(PROVIDER_TIMEOUT, provider.look_up(claimed.request.clone())).await {
+        Ok(Ok(Found::Response(response))) => Some(SendResult::Known(response)),
+        Ok(Ok(Found::Pending)) => Some(SendResult::Pending),
+        Ok(Ok(Found::Nothing)) => None,
+        Ok(Err(error)) => Some(SendResult::retry_later(error.to_string())),
+        Err(_) => Some(SendResult::retry_later(format!("no look-up response within {PROVIDER_TIMEOUT:?}"))),
+    }
 }
 
 async fn look_up(db: &Db, provider: &dyn Provider, claimed: &mut Claimed) -> Result<SendResult> {
     failpoint!("recover.looking_up");
     let found = look_up_once(provider, claimed).await;
     failpoint!("recover.looked_up");
-    match mutants::refuse_if_not_found(found) {
-        Ok(Ok(Found::Response(response))) => Ok(SendResult::Known(response)),
-        Ok(Ok(Found::Pending)) => Ok(SendResult::Pending),
-        Ok(Ok(Found::Nothing)) if !claimed.last_request_expired => {
-            Ok(SendResult::retry_later("not found, but the request may still arrive"))
-        }
-        Ok(Ok(Found::Nothing)) if claimed.not_found + 1 < REQUIRED_LOOK_UPS => Ok(SendResult::Unknown {
+    if let Some(result) = found {
+        return Ok(result);
+    }
+    if !rule_enabled!(NotFound) {
+        return Ok(SendResult::Known(ProviderResponse::refused("not found")));
+    }
+    if !claimed.last_request_expired {
+        return Ok(SendResult::retry_later("not found, but the request may still arrive"));
+    }
+    if claimed.not_found + 1 < REQUIRED_LOOK_UPS {
+        return Ok(SendResult::Unknown {
             reason: "not found; one more look-up is needed to confirm it".into(),
             retry: Retry::After(RETRY_DELAY),
             found_nothing: true,
-        }),
-        Ok(Ok(Found::Nothing)) if claimed.is_stopped => Ok(SendResult::withdrawn()),
-        Ok(Ok(Found::Nothing)) if !charges::admit(db, claimed).await => Ok(SendResult::retry_later(BREAKER_OPEN)),
-        Ok(Ok(Found::Nothing)) => {
-            let result = send_again(db, provider, claimed).await?;
-            failpoint!("recover.responded_again");
-            Ok(confirm_refusal(provider, claimed, result).await)
-        }
-        Ok(Err(error)) => Ok(SendResult::retry_later(error.to_string())),
-        Err(_) => Ok(SendResult::retry_later(format!("no look-up response within {PROVIDER_TIMEOUT:?}"))),
+        });
     }
+    if claimed.is_stopped {
+        return Ok(SendResult::withdrawn());
+    }
+    if !charges::admit(db, claimed).await {
+        return Ok(SendResult::retry_later(BREAKER_OPEN));
+    }
+    let result = send_again(db, provider, claimed).await?;
+    failpoint!("recover.responded_again");
+    Ok(confirm_refusal(provider, claimed, result).await)
 }
 
 /// Looks up an operation whose reference the provider may have forgotten, so that it must not be sent again.
-async fn look_up_forgotten(provider: &dyn Provider, claimed: &Claimed) -> Result<SendResult> {
-    match look_up_once(provider, claimed).await {
-        Ok(Ok(Found::Response(response))) => Ok(SendResult::Known(response)),
-        Ok(Ok(Found::Pending)) => Ok(SendResult::Pending),
-        Ok(Ok(Found::Nothing)) => {
-            let confirmed = claimed.not_found + 1 >= REQUIRED_LOOK_UPS;
-            Ok(SendResult::Unknown {
-                reason: "not found, and the provider may have forgotten the reference".into(),
-                retry: if confirmed { Retry::ManualReview } else { Retry::After(SEARCH_DELAY) },
-                found_nothing: true,
-            })
-        }
-        Ok(Err(error)) => Ok(SendResult::retry_later(error.to_string())),
-        Err(_) => Ok(SendResult::retry_later(format!("no look-up response within {PROVIDER_TIMEOUT:?}"))),
-    }
+async fn look_up_forgotten(provider: &dyn Provider, claimed: &Claimed) -> SendResult {
+    let is_confirmed = claimed.not_found + 1 >= REQUIRED_LOOK_UPS;
+    look_up_once(provider, claimed).await.unwrap_or_else(|| SendResult::Unknown {
+        reason: "not found, and the provider may have forgotten the reference".into(),
+        retry: if is_confirmed { Retry::ManualReview } else { Retry::After(SEARCH_DELAY) },
+        found_nothing: true,
+    })
 }
 
 /// Confirms a refusal of a request that was sent again: the earlier request may have caused it ("already captured"), so
@@ -104,11 +106,5 @@ async fn confirm_refusal(provider: &dyn Provider, claimed: &Claimed, result: Sen
     if !matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
         return result;
     }
-    match look_up_once(provider, claimed).await {
-        Ok(Ok(Found::Nothing)) => result,
-        Ok(Ok(Found::Response(response))) => SendResult::Known(response),
-        Ok(Ok(Found::Pending)) => SendResult::Pending,
-        Ok(Err(error)) => SendResult::retry_later(error.to_string()),
-        Err(_) => SendResult::retry_later(format!("no look-up response within {PROVIDER_TIMEOUT:?}")),
-    }
+    look_up_once(provider, claimed).await.unwrap_or(result)
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::charge::counters;
-use crate::mutants;
 use domain::charges::{Claimed, Reference, Retry, WhenNotProcessed};
 use domain::operations::PROVIDER_TIMEOUT;
+use foundation::rule_enabled;
 use providers::{Cause, FailureCode, Provider, ProviderError, ProviderResponse};
 
 /// Delay before the provider is queried again for an outcome that it has not reported.
@@ -83,9 +83,9 @@ impl SendResult {
 /// request. `first` means that no request was sent before: only then does "not processed" mean that the operation had
 /// no effect.
 pub(super) async fn send(provider: &dyn Provider, claimed: &Claimed, first: bool) -> SendResult {
-    let response = tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await;
-    match mutants::refuse_if_lost(response) {
+    match tokio::time::timeout(PROVIDER_TIMEOUT, provider.execute(claimed.request.clone())).await {
         Ok(Ok(response)) => SendResult::Known(response),
+        Ok(Err(_)) | Err(_) if !rule_enabled!(Unknown) => SendResult::Known(ProviderResponse::refused("no response")),
         Ok(Err(ProviderError::NotProcessed { cause, reason })) if first => {
             SendResult::NotProcessed { cause: Some(cause), reason, reference: Reference::Unused }
         }
