@@ -415,7 +415,6 @@ async fn write(
         operation: ids.1,
         first_step,
         action_token,
-        background: false,
         origin: origin.clone(),
         key: None,
     };

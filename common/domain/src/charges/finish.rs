@@ -61,20 +61,20 @@ pub async fn lock_charge(
 
 /// How an operation ends.
 #[derive(Debug)]
-pub struct Outcome<'a> {
+pub(super) struct Outcome<'a> {
     /// A final state.
-    pub state: State,
+    pub(super) state: State,
     /// The provider's reference for the transaction.
-    pub provider_ref: Option<&'a str>,
+    pub(super) provider_ref: Option<&'a str>,
     /// Why it failed, for operators.
-    pub failure: Option<&'a str>,
+    pub(super) failure: Option<&'a str>,
     /// Why it failed, for the API client.
-    pub failure_code: Option<FailureCode>,
+    pub(super) failure_code: Option<FailureCode>,
 }
 
 impl<'a> Outcome<'a> {
     /// How an operation ends with this response.
-    pub fn of(response: &'a ProviderResponse) -> Self {
+    pub(super) fn of(response: &'a ProviderResponse) -> Self {
         let outcome = |state| Self { state, provider_ref: None, failure: None, failure_code: None };
         match response {
             ProviderResponse::Charged { provider_ref, .. }

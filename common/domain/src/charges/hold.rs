@@ -31,17 +31,6 @@ pub async fn hold(tx: &mut PgConnection, id: OperationId, delay: Duration) -> Re
 /// [`Error::NotFound`]; [`Error::Conflict`] if it has ended, is leased by a worker, saves a card that no payment awaits, or
 /// its payment has another operation of unknown outcome.
 pub async fn require_manual_review(tx: &mut PgConnection, id: OperationId) -> Result<AccountId> {
-    let account = match stop_processing(&mut *tx, id).await {
-        Err(Error::Database(error)) if db::violated_constraint(&error) == Some("operations_one_in_flight") => {
-            return Err(Error::conflict("another operation of the payment has an unknown outcome: resolve that first"));
-        }
-        account => account?,
-    };
-    let reason = "the operation has ended, is leased by a worker, or saves a card that no payment awaits";
-    or_conflict(tx, id, account, reason).await
-}
-
-async fn stop_processing(tx: &mut PgConnection, id: OperationId) -> Result<Option<AccountId>> {
     let account = sqlx::query_scalar!(
         "UPDATE operations SET state = 'unknown', next_push_at = NULL, lease_until = NULL,
                 first_sent_at = coalesce(first_sent_at, created_at), last_sent_at = coalesce(last_sent_at, created_at)
@@ -52,7 +41,14 @@ async fn stop_processing(tx: &mut PgConnection, id: OperationId) -> Result<Optio
          RETURNING account_id",
         id.uuid(),
     );
-    Ok(account.fetch_optional(tx).await?)
+    let account = match account.fetch_optional(&mut *tx).await {
+        Err(error) if db::violated_constraint(&error) == Some("operations_one_in_flight") => {
+            return Err(Error::conflict("another operation of the payment has an unknown outcome: resolve that first"));
+        }
+        account => account?,
+    };
+    let reason = "the operation has ended, is leased by a worker, or saves a card that no payment awaits";
+    or_conflict(tx, id, account, reason).await
 }
 
 async fn or_conflict(
@@ -61,14 +57,9 @@ async fn or_conflict(
     account: Option<AccountId>,
     reason: &'static str,
 ) -> Result<AccountId> {
-    match account {
-        Some(account) => Ok(account),
-        None if exists(tx, id).await? => Err(Error::conflict(reason)),
-        None => Err(Error::no_such("operation", id)),
+    if let Some(account) = account {
+        return Ok(account);
     }
-}
-
-async fn exists(tx: &mut PgConnection, id: OperationId) -> Result<bool> {
-    let found = sqlx::query_scalar!("SELECT id FROM operations WHERE id = $1", id.uuid());
-    Ok(found.fetch_optional(tx).await?.is_some())
+    let found = sqlx::query_scalar!("SELECT id FROM operations WHERE id = $1", id.uuid()).fetch_optional(tx).await?;
+    Err(found.map_or_else(|| Error::no_such("operation", id), |_| Error::conflict(reason)))
 }

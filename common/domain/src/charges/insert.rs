@@ -42,6 +42,34 @@ pub struct NewOperation<'a> {
     pub origin: &'a Origin,
 }
 
+impl<'a> NewOperation<'a> {
+    /// An operation of a payment, which follows its charge if there is one.
+    pub fn of_payment(
+        id: OperationId,
+        payment: &'a Payment,
+        kind: OperationKind,
+        amount: i64,
+        origin: &'a Origin,
+    ) -> Self {
+        Self {
+            id,
+            account_id: payment.account_id,
+            // Where the charge was made, even if the account's new payments now go elsewhere.
+            provider_account_id: payment.provider_account_id,
+            subject: Subject::Payment(payment.id),
+            refund_id: None,
+            kind,
+            money: Some(Money { minor: amount, currency: payment.currency }),
+            source: None,
+            target_ref: payment.provider_ref.as_deref(),
+            action_token: None,
+            by_system: false,
+            background: false,
+            origin,
+        }
+    }
+}
+
 /// A payment to insert, with the operation that charges it, if that can begin.
 #[derive(Debug)]
 pub struct Intent {
@@ -55,8 +83,6 @@ pub struct Intent {
     pub first_step: FirstStep,
     /// The token in our URL of a challenge; `None` if the provider requires none.
     pub action_token: Option<String>,
-    /// Whether operations that someone waits for are executed before it.
-    pub background: bool,
     pub origin: Origin,
     /// The idempotency key to claim; if it was used before, nothing is inserted.
     pub key: Option<IdempotencyKey>,
@@ -84,20 +110,13 @@ impl Intent {
     fn charge(&self) -> Option<NewOperation<'_>> {
         let FirstStep::Charge(source) = &self.first_step else { return None };
         let payment = &self.payment;
+        let kind = if payment.capture { OperationKind::Sale } else { OperationKind::Authorize };
         Some(NewOperation {
-            id: self.operation,
-            account_id: payment.account_id,
-            provider_account_id: payment.provider_account_id,
-            subject: Subject::Payment(payment.id),
-            refund_id: None,
-            kind: if payment.capture { OperationKind::Sale } else { OperationKind::Authorize },
-            money: Some(Money { minor: payment.amount_requested, currency: payment.currency }),
             source: Some(source),
-            target_ref: None,
             action_token: self.action_token.as_deref(),
-            by_system: false,
-            background: self.background,
-            origin: &self.origin,
+            // Nobody waits for a collection.
+            background: payment.is_collection(),
+            ..NewOperation::of_payment(self.operation, payment, kind, payment.amount_requested, &self.origin)
         })
     }
 }

@@ -15,7 +15,7 @@ mod sweep;
 
 pub use breaker::{Breaker, Reference, WhenNotProcessed, admit, breakers, close_breaker, count_not_processed, requeue};
 pub use claim::{Claimed, Claims, payer, read, return_url, sending_again};
-pub use finish::{Locked, Outcome, Retry, finish, leave_unknown, lock, lock_charge};
+pub use finish::{Locked, Retry, finish, leave_unknown, lock, lock_charge};
 pub use hold::{hold, require_manual_review};
 pub use insert::{CardToSave, FirstStep, Intent, NewOperation, insert, insert_intents};
 pub use outcomes::{EndedCharge, Outcomes, Written, event_of, finish_charges};

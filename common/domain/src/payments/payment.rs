@@ -112,6 +112,12 @@ impl Payment {
         self.amount_base.unwrap_or(self.amount)
     }
 
+    /// Whether it collects an invoice: of the payments for invoices, those of a payer on the page name no card, even if they
+    /// charge the card that they save.
+    pub const fn is_collection(&self) -> bool {
+        self.invoice_id.is_some() && self.payment_method_id.is_some()
+    }
+
     /// Records the provider's approval of the charge.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 
 use sqlx::{PgConnection, PgPool};
 
-use crate::charge::intent::save_card::make_default;
+use crate::charge::intent::save_card::{insert_saving, make_default};
 use crate::charge::outcome::stale::unexpected_response;
 use domain::accounts::Mode;
 use domain::charges::{self, CardToSave, Claimed, Intent, NewOperation};
@@ -46,26 +46,7 @@ pub async fn begin_saving(tx: &mut PgConnection, intent: &Intent, card: &CardToS
         created_at,
         awaited: Some(&awaited),
     };
-    payment_methods::insert_processing(tx, &processing).await?;
-    charges::insert(
-        tx,
-        &[NewOperation {
-            id: intent.operation,
-            account_id,
-            provider_account_id,
-            subject: Subject::PaymentMethod(card.id),
-            refund_id: None,
-            kind: OperationKind::StoreCard,
-            money: None,
-            source: Some(&card.token),
-            target_ref: None,
-            action_token: None,
-            by_system: false,
-            background: false,
-            origin: &intent.origin,
-        }],
-    )
-    .await
+    insert_saving(tx, &processing, intent.operation, &card.token, &intent.origin).await
 }
 
 /// Begins to charge a payment to the card that awaits it, which the provider has saved. The payment is locked.
@@ -84,26 +65,15 @@ pub async fn charge(
         .awaits_operation_id
         .ok_or_else(|| unexpected_response(claimed, "card of a payment that has already ended"))?;
     payment_methods::store_awaiting(tx, card.id, provider_ref, details).await?;
-    charges::insert(
-        tx,
-        &[NewOperation {
-            id: operation,
-            account_id: claimed.account_id,
-            provider_account_id: claimed.provider_account_id,
-            subject: Subject::Payment(payment.id),
-            refund_id: None,
-            kind: OperationKind::Sale,
-            money: Some(requested(payment)),
-            source: Some(&Source::Card(provider_ref.to_owned())),
-            target_ref: None,
-            action_token: card.awaits_action_token.as_deref(),
-            by_system: false,
-            background: false,
-            // The request that saved the card still waits for the payment.
-            origin: &Origin { payer_address: claimed.request.payer_address.clone(), ..claimed.origin.clone() },
-        }],
-    )
-    .await?;
+    // The request that saved the card still waits for the payment.
+    let origin = Origin { payer_address: claimed.request.payer_address.clone(), ..claimed.origin.clone() };
+    let source = Source::Card(provider_ref.to_owned());
+    let sale = NewOperation {
+        source: Some(&source),
+        action_token: card.awaits_action_token.as_deref(),
+        ..NewOperation::of_payment(operation, payment, OperationKind::Sale, payment.amount_requested, &origin)
+    };
+    charges::insert(tx, &[sale]).await?;
     tx.wake(queues::MONEY, operation.uuid());
     Ok(())
 }
@@ -123,16 +93,13 @@ pub async fn awaited_charge(db: &PgPool, claimed: &Claimed) -> Result<Option<Req
     };
     let payment = payments::retrieve(db, claimed.account_id, payment).await?;
     let source = Source::Token(token.clone());
+    let money = Money { minor: payment.amount_requested, currency: payment.currency };
     Ok(Some(Request {
         reference: operation.to_string(),
-        action: Action::Charge { source, money: requested(&payment), capture: true },
+        action: Action::Charge { source, money, capture: true },
         return_url: card.awaits_action_token.as_deref().map(charges::return_url),
         ..claimed.request.clone()
     }))
-}
-
-fn requested(payment: &Payment) -> Money {
-    Money { minor: payment.amount_requested, currency: payment.currency }
 }
 
 /// Makes the card of a payment that is approved in full active, the customer's default card, and the card of the

@@ -9,14 +9,13 @@ use sqlx::PgExecutor;
 use crate::charge::counters;
 use crate::charge::outcome::stale::{Recorded, no_outcome, unexpected_response};
 use domain::charges::{self, Claimed, NewOperation};
-use domain::operations::{OperationKind, Origin, Subject};
+use domain::operations::{OperationKind, Origin};
 use domain::payments::{self, Payment, Refund, RefundStatus, Status, refunds};
 use foundation::clock::Clock;
 use foundation::db::Tx;
 use foundation::error::Result;
 use foundation::failpoint;
 use foundation::id::{AnomalyId, OperationId, PaymentId, RefundId};
-use foundation::money::Money;
 use foundation::queues;
 use foundation::time::Timestamp;
 use providers::{Action, ProviderResponse};
@@ -120,23 +119,16 @@ pub async fn record_reversal(
         return Ok(recorded);
     }
     charges::finish(tx, claimed.id, response).await?;
-    match response {
-        ProviderResponse::Refused { .. } if claimed.kind == OperationKind::Reverse => {
+    if let ProviderResponse::Refused { reason, .. } = response {
+        if claimed.kind == OperationKind::Reverse {
             let now = claimed.time.now(&mut **tx, clock).await?;
             refund_instead(tx, claimed, &payment, now).await?;
-        }
-        ProviderResponse::Refused { reason, .. } => {
+        } else {
             tracing::error!(
                 operation = %claimed.id, payment = %id, reason,
                 "the provider refused to return a charge that belongs to no payment: the cardholder has paid too much until an operator returns it"
             );
         }
-        ProviderResponse::Charged { .. }
-        | ProviderResponse::Mismatched { .. }
-        | ProviderResponse::Challenged { .. }
-        | ProviderResponse::Done { .. }
-        | ProviderResponse::Stored { .. }
-        | ProviderResponse::Declined { .. } => {}
     }
     Ok(Recorded::written(&operation))
 }
@@ -240,20 +232,12 @@ async fn begin(
     now: Timestamp,
 ) -> Result<OperationId> {
     let id = OperationId::new(now);
+    let origin = Origin::default();
     let operation = NewOperation {
-        id,
-        account_id: payment.account_id,
-        provider_account_id: payment.provider_account_id,
-        subject: Subject::Payment(payment.id),
         refund_id,
-        kind,
-        money: Some(Money { minor: amount, currency: payment.currency }),
-        source: None,
         target_ref: charge,
-        action_token: None,
         by_system: true,
-        background: false,
-        origin: &Origin::default(),
+        ..NewOperation::of_payment(id, payment, kind, amount, &origin)
     };
     charges::insert(tx, &[operation]).await?;
     // Until a reversal ends, nothing else can be charged for the same invoice or link.

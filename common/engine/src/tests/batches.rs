@@ -3,9 +3,8 @@
 use serde_json::json;
 
 use super::{Shop, at, payment_of, token};
-use crate::charge::intent::Intents;
 use crate::charge::outcome::charge::apply_response;
-use crate::{Change, Executor, PaymentRequest, PaymentSource, TakenPayment, change_payment, perform};
+use crate::{Change, Executor, Intents, PaymentRequest, PaymentSource, TakenPayment, change_payment, perform};
 use domain::charges::{Claimed, Claims, EndedCharge, Outcomes};
 use domain::idempotency::IdempotencyKey;
 use domain::operations::Origin;

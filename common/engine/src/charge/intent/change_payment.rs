@@ -5,7 +5,7 @@ use sqlx::{PgConnection, PgPool};
 use crate::ambiguous_commit::AmbiguousCommit;
 use domain::accounts::{self, Caller};
 use domain::charges::{self, NewOperation};
-use domain::operations::{self, OperationKind, Origin, State, Subject};
+use domain::operations::{self, OperationKind, Origin, State};
 use domain::payments::{self, Payment, Refund, RefundStatus, refunds};
 use foundation::db;
 use foundation::error::{Error, Result};
@@ -109,7 +109,11 @@ impl Intent<'_> {
             None => payment.pending_operation = Some(kind),
         }
         payments::save(&mut tx, &mut payment).await?;
-        self.insert_operation(&mut tx, &payment, kind, amount).await?;
+        let operation = NewOperation {
+            refund_id: refund.as_ref().map(|refund| refund.id),
+            ..NewOperation::of_payment(self.operation, &payment, kind, amount, self.origin)
+        };
+        charges::insert(&mut tx, &[operation]).await?;
         failpoint!("change_payment.written");
         commit.send(tx.commit()).await?;
         failpoint!("change_payment.committed");
@@ -152,32 +156,6 @@ impl Intent<'_> {
             failure_code: None,
             requested_by: self.origin.requested_by,
         })
-    }
-
-    async fn insert_operation(
-        &self,
-        tx: &mut PgConnection,
-        payment: &Payment,
-        kind: OperationKind,
-        amount: i64,
-    ) -> Result<()> {
-        let operation = NewOperation {
-            id: self.operation,
-            account_id: self.caller.account_id,
-            // Where the charge was made, even if the account's new payments now go elsewhere.
-            provider_account_id: payment.provider_account_id,
-            subject: Subject::Payment(self.id),
-            refund_id: (kind == OperationKind::Refund).then_some(self.refund),
-            kind,
-            money: Some(Money { minor: amount, currency: payment.currency }),
-            source: None,
-            target_ref: payment.provider_ref.as_deref(),
-            action_token: None,
-            by_system: false,
-            background: false,
-            origin: self.origin,
-        };
-        charges::insert(tx, &[operation]).await
     }
 
     /// Reads what an attempt has written whose COMMIT got no response.

@@ -25,7 +25,7 @@ use foundation::id::{
 use foundation::money::Money;
 use foundation::own_data::{Metadata, OwnData};
 use foundation::time::Timestamp;
-use providers::{ProviderKind, Source};
+use providers::{Card, ProviderKind, Source};
 
 /// Maximum number of invoices per claim.
 pub const COLLECTION_BATCH: i64 = 100;
@@ -122,36 +122,28 @@ impl NewAttempt {
 
     /// The payment that charges the card.
     fn intent(&self, card: ChargedCard, origin: &Origin) -> Intent {
-        let new = NewPayment {
+        let masked = Card { brand: card.brand, last4: card.last4, exp_month: card.exp_month, exp_year: card.exp_year };
+        let payment = NewPayment {
             id: self.payment,
             account_id: self.account,
             provider_account_id: card.provider_account_id,
             money: self.money,
             capture: true,
             customer_id: Some(card.customer_id),
-            payment_method: None,
+            payment_method: Some((card.id, &masked)),
             invoice_id: Some(self.invoice),
             payment_link_id: None,
             parts: None,
             description: None,
             own: OwnData { metadata: card.metadata, external_id: None },
         };
-        let payment = Payment {
-            payment_method_id: Some(card.id),
-            card_brand: card.brand,
-            card_last4: card.last4,
-            card_exp_month: card.exp_month,
-            card_exp_year: card.exp_year,
-            ..Payment::processing(new, card.mode, self.now)
-        };
         Intent {
-            payment,
+            payment: Payment::processing(payment, card.mode, self.now),
             return_url: None,
             payer_language: None,
             operation: self.operation,
             first_step: FirstStep::Charge(Source::Card(card.provider_ref)),
             action_token: None,
-            background: true,
             origin: origin.clone(),
             key: None,
         }
@@ -207,10 +199,10 @@ struct ChargedCard {
     id: PaymentMethodId,
     provider_account_id: ProviderAccountId,
     provider_ref: String,
-    brand: Option<String>,
-    last4: Option<String>,
-    exp_month: Option<i16>,
-    exp_year: Option<i16>,
+    brand: String,
+    last4: String,
+    exp_month: i16,
+    exp_year: i16,
 }
 
 /// Begins attempts of locked invoices, and returns the ids of those invoices. Left out are invoices that no card can be
@@ -257,7 +249,7 @@ async fn charged_cards(tx: &mut PgConnection, attempts: &[NewAttempt]) -> Result
                   i.customer_id AS "customer_id!: CustomerId",
                   i.metadata AS "metadata?: Metadata", m.id AS "id!: PaymentMethodId",
                   m.provider_account_id AS "provider_account_id!: ProviderAccountId", m.provider_ref AS "provider_ref!: String",
-                  m.brand AS "brand?", m.last4 AS "last4?", m.exp_month AS "exp_month?", m.exp_year AS "exp_year?"
+                  m.brand AS "brand!", m.last4 AS "last4!", m.exp_month AS "exp_month!", m.exp_year AS "exp_year!"
            FROM unnest($1::uuid[]) AS n (invoice_id)
            JOIN invoices i ON i.id = n.invoice_id
            -- LIMIT keeps these from being read before what they are looked up by.

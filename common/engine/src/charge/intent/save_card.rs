@@ -1,6 +1,6 @@
 //! Saves a card for a customer: the intent, and the choice of the default card.
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
 use crate::ambiguous_commit::AmbiguousCommit;
 use domain::accounts::Caller;
@@ -87,26 +87,7 @@ async fn write(
         created_at: now,
         awaited: None,
     };
-    payment_methods::insert_processing(&mut tx, &processing).await?;
-    charges::insert(
-        &mut tx,
-        &[NewOperation {
-            id: operation,
-            account_id: caller.account_id,
-            provider_account_id: spent.provider_account_id,
-            subject: Subject::PaymentMethod(card),
-            refund_id: None,
-            kind: OperationKind::StoreCard,
-            money: None,
-            source: Some(&spent.source),
-            target_ref: None,
-            action_token: None,
-            by_system: false,
-            background: false,
-            origin,
-        }],
-    )
-    .await?;
+    insert_saving(&mut tx, &processing, operation, &spent.source, origin).await?;
     if let Some(key) = key {
         key.set_pending_card(&mut tx, card).await?;
     }
@@ -114,6 +95,36 @@ async fn write(
     commit.send(tx.commit()).await?;
     failpoint!("save_card.committed");
     Ok(CreationResult::New((card, operation)))
+}
+
+/// Inserts a card that is about to be saved, and the operation that saves it.
+///
+/// # Errors
+/// Database errors only.
+pub async fn insert_saving(
+    tx: &mut PgConnection,
+    card: &NewPaymentMethod<'_>,
+    operation: OperationId,
+    token: &Source,
+    origin: &Origin,
+) -> Result<()> {
+    payment_methods::insert_processing(tx, card).await?;
+    let operation = NewOperation {
+        id: operation,
+        account_id: card.account_id,
+        provider_account_id: card.provider_account_id,
+        subject: Subject::PaymentMethod(card.id),
+        refund_id: None,
+        kind: OperationKind::StoreCard,
+        money: None,
+        source: Some(token),
+        target_ref: None,
+        action_token: None,
+        by_system: false,
+        background: false,
+        origin,
+    };
+    charges::insert(tx, &[operation]).await
 }
 
 /// Makes a card its customer's default. Repeating it changes nothing.

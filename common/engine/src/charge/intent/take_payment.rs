@@ -1,8 +1,9 @@
 //! Takes a payment: the intent. Idempotency key, token, payment and operation are committed together, before anything
 //! is pushed or the response is sent.
 
+use sqlx::{PgConnection, PgPool};
+
 use crate::ambiguous_commit::AmbiguousCommit;
-use crate::charge::intent::Intents;
 use domain::accounts::{self, Caller};
 use domain::charges::{self, FirstStep, Intent};
 use domain::checkout::{self, SpentToken};
@@ -13,7 +14,7 @@ use domain::payment_methods::{self, PaymentMethod, Status as CardStatus};
 use domain::payments::idempotency::{self, Claim};
 use domain::payments::{self, NewPayment, Payment};
 use foundation::crypto::KeyRing;
-use foundation::db;
+use foundation::db::{self, Batcher, Reader};
 use foundation::error::{Error, Result};
 use foundation::id::{CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
 use foundation::money::Money;
@@ -21,6 +22,35 @@ use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use foundation::{failpoint, rule_enabled};
 use providers::{Card, ProviderKind, Source};
+
+/// Inserts intents that neither lock nor change another row, and reads what they need. Those that arrive together are
+/// inserted with one statement, which commits by itself.
+pub struct Intents {
+    pool: PgPool,
+    cards: Reader<PaymentMethodId, PaymentMethod>,
+    batches: Batcher<Intent, bool>,
+}
+
+impl Intents {
+    /// Must be called inside a Tokio runtime.
+    pub fn start(pool: PgPool) -> Self {
+        let batches = Batcher::start(pool.clone(), |db, intents: &[Intent]| {
+            Box::pin(async move {
+                let inserted = charges::insert_intents(db, intents).await?;
+                Ok(intents.iter().map(|intent| inserted.contains(&intent.payment.id.uuid())).collect())
+            })
+        });
+        Self { cards: payment_methods::reader(pool.clone()), pool, batches }
+    }
+
+    /// Inserts an intent. Returns `false` if its idempotency key was used before; then nothing was inserted.
+    ///
+    /// # Errors
+    /// Database errors. After a lost connection it may have been inserted.
+    pub async fn insert(&self, intent: Intent) -> sqlx::Result<bool> {
+        self.batches.call(intent).await
+    }
+}
 
 /// The funding source.
 #[derive(Clone, Debug)]
@@ -172,7 +202,6 @@ fn intent(
         operation,
         first_step: FirstStep::Charge(resolved.source),
         action_token: resolved.action_token,
-        background: false,
         origin: origin.clone(),
         key: None,
     }
@@ -259,7 +288,7 @@ impl ResolvedSource {
     }
 }
 
-async fn find_customer(tx: &mut sqlx::PgConnection, caller: &Caller, id: Option<&str>) -> Result<Option<CustomerId>> {
+async fn find_customer(tx: &mut PgConnection, caller: &Caller, id: Option<&str>) -> Result<Option<CustomerId>> {
     let Some(id) = id else { return Ok(None) };
     let id = CustomerId::from_request(id)?;
     let customer = customers::find(tx, caller.account_id, id).await?;
@@ -267,7 +296,7 @@ async fn find_customer(tx: &mut sqlx::PgConnection, caller: &Caller, id: Option<
 }
 
 async fn resolve(
-    tx: &mut sqlx::PgConnection,
+    tx: &mut PgConnection,
     caller: &Caller,
     source: &PaymentSource,
     encryption: &KeyRing,

@@ -3,19 +3,20 @@
 use super::append_event;
 use super::stale::{Recorded, stale_change, unexpected_response};
 use crate::charge::reversal::schedule_inquiry_after_refusal;
-use domain::charges::{self, Claimed, Outcome};
+use domain::charges::{self, Claimed};
 use domain::events::EventType;
 use domain::operations::OperationKind;
-use domain::payments::{self, RefundStatus, refunds};
+use domain::payments::{self, Payment, RefundStatus, refunds};
 use foundation::clock::Clock;
 use foundation::db::Tx;
 use foundation::error::Result;
-use foundation::id::PaymentId;
+use foundation::id::{PaymentId, RefundId};
 use foundation::queues;
-use providers::{Action, ProviderResponse};
+use foundation::time::Timestamp;
+use providers::{Action, FailureCode, ProviderResponse};
 
-/// Records a capture or a void. If the provider refused, the payment keeps its status.
-pub(super) async fn record_capture_or_void(
+/// Records a change of a payment. If the provider refused, the payment keeps its status.
+pub(super) async fn record_change(
     tx: &mut Tx,
     claimed: &Claimed,
     id: PaymentId,
@@ -30,90 +31,76 @@ pub(super) async fn record_capture_or_void(
     // Read after the lock, so that the events of concurrent changes are in the order of their locks.
     let now = claimed.time.now(&mut **tx, clock).await?;
     charges::finish(tx, claimed.id, response).await?;
-    let event = match (response, &claimed.request.action) {
-        (ProviderResponse::Done { .. }, Action::Capture { money, .. }) => {
-            payment.captured(money.minor, claimed.provider, now)?;
-            EventType::PaymentCaptured
-        }
-        (ProviderResponse::Done { .. }, Action::Void { .. }) => {
-            payment.voided(now)?;
-            EventType::PaymentCancelled
-        }
-        (ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. }, action) => {
-            payment.pending_operation = None;
-            payment.failure_code = Outcome::of(response).failure_code;
-            // Our view of the charge may be outdated, so the provider is queried for its status now.
-            payment.inquiry_at = payment.inquiry_at.map(|_| now);
-            schedule_inquiry_after_refusal(&mut payment, now);
-            match action {
-                Action::Capture { .. } => EventType::PaymentCaptureFailed,
-                Action::Void { .. } | Action::Charge { .. } | Action::Refund { .. } | Action::StoreCard { .. } => {
-                    EventType::PaymentVoidFailed
-                }
-            }
-        }
-        (
-            ProviderResponse::Charged { .. }
-            | ProviderResponse::Challenged { .. }
-            | ProviderResponse::Done { .. }
-            | ProviderResponse::Stored { .. }
-            | ProviderResponse::Mismatched { .. },
-            _,
-        ) => {
-            return Err(unexpected_response(claimed, "wrong kind of response"));
-        }
-    };
-    payments::save(tx, &mut payment).await?;
-    append_event(tx, &payment, event, None, now).await?;
-    Ok(Recorded::written(&operation))
-}
-
-/// Records a refund. The reserved amount becomes refunded, or is released.
-pub(super) async fn record_refund(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    id: PaymentId,
-    response: &ProviderResponse,
-    clock: &Clock,
-) -> Result<Recorded> {
-    let refund = claimed.refund_id.ok_or_else(|| unexpected_response(claimed, "refund operation without a refund"))?;
-    let mut payment = payments::lock(tx, claimed.account_id, id).await?;
-    let operation = charges::lock(tx, claimed.id).await?;
-    if let Some(recorded) = stale_change(claimed, &operation, response) {
-        return Ok(recorded);
-    }
-    let now = claimed.time.now(&mut **tx, clock).await?;
-    charges::finish(tx, claimed.id, response).await?;
-    let event = match response {
-        ProviderResponse::Done { .. } => {
-            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Succeeded, None, now).await?;
-            payment.refunded(amount)?;
-            EventType::PaymentRefunded
-        }
-        ProviderResponse::Declined { .. } | ProviderResponse::Refused { .. } => {
-            let code = Outcome::of(response).failure_code;
-            let amount = refunds::finish(tx, claimed.account_id, refund, RefundStatus::Failed, code, now).await?;
-            payment.release(amount)?;
-            schedule_inquiry_after_refusal(&mut payment, now);
-            EventType::PaymentRefundFailed
-        }
+    let refusal = match response {
+        ProviderResponse::Done { .. } => None,
+        ProviderResponse::Declined { .. } => Some(FailureCode::ProviderRefused),
+        ProviderResponse::Refused { code, .. } => Some(*code),
         ProviderResponse::Charged { .. }
         | ProviderResponse::Challenged { .. }
         | ProviderResponse::Stored { .. }
-        | ProviderResponse::Mismatched { .. } => {
-            return Err(unexpected_response(claimed, "wrong kind of response"));
+        | ProviderResponse::Mismatched { .. } => return Err(unexpected_response(claimed, "wrong kind of response")),
+    };
+    let event = match (&claimed.request.action, claimed.refund_id, refusal) {
+        (Action::Capture { money, .. }, _, None) => {
+            payment.captured(money.minor, claimed.provider, now)?;
+            EventType::PaymentCaptured
+        }
+        (Action::Void { .. }, _, None) => {
+            payment.voided(now)?;
+            EventType::PaymentCancelled
+        }
+        (action @ (Action::Capture { .. } | Action::Void { .. }), _, Some(code)) => {
+            payment.pending_operation = None;
+            payment.failure_code = Some(code);
+            // Our view of the charge may be outdated, so the provider is queried for its status now.
+            payment.inquiry_at = payment.inquiry_at.map(|_| now);
+            schedule_inquiry_after_refusal(&mut payment, now);
+            match matches!(action, Action::Capture { .. }) {
+                true => EventType::PaymentCaptureFailed,
+                false => EventType::PaymentVoidFailed,
+            }
+        }
+        (Action::Refund { .. }, Some(refund), _) => {
+            finish_refund(tx, claimed, &mut payment, refund, refusal, now).await?
+        }
+        (Action::Refund { .. } | Action::Charge { .. } | Action::StoreCard { .. }, ..) => {
+            return Err(unexpected_response(claimed, "it is no change of a payment, or a refund without a refund"));
         }
     };
+    payments::save(tx, &mut payment).await?;
+    // Refunds of a payment run one at a time: wake the next instead of leaving it to the sweep.
+    if claimed.refund_id.is_some()
+        && let Some(next) = charges::next_refund(tx, claimed.account_id, id).await?
+    {
+        tx.wake(queues::MONEY, next.uuid());
+    }
+    append_event(tx, &payment, event, claimed.refund_id, now).await?;
+    Ok(Recorded::written(&operation))
+}
+
+/// Ends a refund. The reserved amount becomes refunded, or is released.
+async fn finish_refund(
+    tx: &mut Tx,
+    claimed: &Claimed,
+    payment: &mut Payment,
+    refund: RefundId,
+    refusal: Option<FailureCode>,
+    now: Timestamp,
+) -> Result<EventType> {
+    let status = if refusal.is_some() { RefundStatus::Failed } else { RefundStatus::Succeeded };
+    let amount = refunds::finish(tx, claimed.account_id, refund, status, refusal, now).await?;
+    let event = if refusal.is_some() {
+        payment.release(amount)?;
+        schedule_inquiry_after_refusal(payment, now);
+        EventType::PaymentRefundFailed
+    } else {
+        payment.refunded(amount)?;
+        EventType::PaymentRefunded
+    };
     if payment.pending_operation == Some(OperationKind::Refund)
-        && !charges::another_refund_is_unknown(tx, claimed, id).await?
+        && !charges::another_refund_is_unknown(tx, claimed, payment.id).await?
     {
         payment.pending_operation = None;
     }
-    payments::save(tx, &mut payment).await?;
-    // Refunds of a payment run one at a time: wake the next instead of leaving it to the sweep.
-    if let Some(next) = charges::next_refund(tx, claimed.account_id, id).await? {
-        tx.wake(queues::MONEY, next.uuid());
-    }
-    append_event(tx, &payment, event, Some(refund), now).await?;
-    Ok(Recorded::written(&operation))
+    Ok(event)
 }

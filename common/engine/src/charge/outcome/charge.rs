@@ -1,7 +1,7 @@
 //! Ends a charge: the payment's new state, its event and its stored response, in one statement. A charge that no payment
 //! can use is recorded and reversed, never dropped.
 
-use crate::charge::outcome::stale::{Recorded, is_superseded, unexpected_response};
+use crate::charge::outcome::stale::{Recorded, no_outcome, unexpected_response};
 use crate::charge::reversal::{Anomaly, reverse};
 use domain::charges::{self, Claimed, EndedCharge, Locked};
 use domain::payments::{self, Payment};
@@ -24,8 +24,14 @@ pub async fn end_charge(
 ) -> Result<(Recorded, Option<Payment>)> {
     let mut payment = payments::lock(tx, claimed.account_id, id).await?;
     let operation = charges::lock(tx, claimed.id).await?;
-    if let Some(recorded) = stale_outcome(tx, claimed, &payment, &operation, response, now).await? {
+    if let Some(recorded) = no_outcome(claimed, &operation, response) {
+        if recorded == Recorded::Late {
+            late_charge(tx, claimed, &payment, &operation, response, now).await?;
+        }
         return Ok((recorded, None));
+    }
+    if !payment.status.is_under_way() {
+        return Err(unexpected_response(claimed, &format!("charge of a payment that is {}", payment.status.name())));
     }
     if let Some(card) = card {
         payment.set_card(card);
@@ -38,29 +44,6 @@ pub async fn end_charge(
     Ok((Recorded::written(&operation), Some(payment)))
 }
 
-/// Handles a response that comes too late to be the outcome of its payment, which is locked with its operation. `None`
-/// if it is in time.
-async fn stale_outcome(
-    tx: &mut Tx,
-    claimed: &Claimed,
-    payment: &Payment,
-    operation: &Locked,
-    response: &ProviderResponse,
-    now: Timestamp,
-) -> Result<Option<Recorded>> {
-    if is_superseded(claimed, operation, response) {
-        return Ok(Some(Recorded::Superseded));
-    }
-    if operation.state.is_final() {
-        late_charge(tx, claimed, payment, operation, response, now).await?;
-        return Ok(Some(Recorded::Late));
-    }
-    if !payment.status.is_under_way() {
-        return Err(unexpected_response(claimed, &format!("charge of a payment that is {}", payment.status.name())));
-    }
-    Ok(None)
-}
-
 /// Handles a response to an operation that has ended. A repeated report of the same charge is ignored; another charge
 /// is reversed.
 async fn late_charge(
@@ -71,25 +54,19 @@ async fn late_charge(
     response: &ProviderResponse,
     now: Timestamp,
 ) -> Result<()> {
-    match response {
-        ProviderResponse::Charged { provider_ref, amount, .. }
-            if operation.provider_ref.as_ref() != Some(provider_ref) =>
-        {
-            reverse(tx, claimed, payment, provider_ref, *amount, Anomaly::SecondCharge, now).await
-        }
-        ProviderResponse::Mismatched { provider_ref, total }
-            if operation.provider_ref.as_ref() != Some(provider_ref) =>
-        {
-            reverse(tx, claimed, payment, provider_ref, *total, Anomaly::AmountMismatch, now).await
-        }
-        ProviderResponse::Charged { .. }
-        | ProviderResponse::Mismatched { .. }
-        | ProviderResponse::Challenged { .. }
+    let (provider_ref, amount, anomaly) = match response {
+        ProviderResponse::Charged { provider_ref, amount, .. } => (provider_ref, *amount, Anomaly::SecondCharge),
+        ProviderResponse::Mismatched { provider_ref, total } => (provider_ref, *total, Anomaly::AmountMismatch),
+        ProviderResponse::Challenged { .. }
         | ProviderResponse::Declined { .. }
         | ProviderResponse::Refused { .. }
         | ProviderResponse::Done { .. }
-        | ProviderResponse::Stored { .. } => Ok(()),
+        | ProviderResponse::Stored { .. } => return Ok(()),
+    };
+    if operation.provider_ref.as_ref() == Some(provider_ref) {
+        return Ok(());
     }
+    reverse(tx, claimed, payment, provider_ref, amount, anomaly, now).await
 }
 
 /// Applies a provider's response to the payment.

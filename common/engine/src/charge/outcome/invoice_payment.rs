@@ -121,10 +121,9 @@ fn is_in_full(payment: &Payment, response: &ProviderResponse) -> bool {
     matches!(response, ProviderResponse::Charged { amount, .. } if *amount == payment.amount_requested)
 }
 
-/// Whether the payment is a collection that was approved in full. Only the payments of our collection attempts name a
-/// saved card; those of a payer on the page name none, even if they charge the card that they save.
+/// Whether the payment is a collection that was approved in full.
 pub fn is_collected(payment: &Payment, response: &ProviderResponse) -> bool {
-    is_in_full(payment, response) && payment.payment_method_id.is_some() && payment.status == Status::Processing
+    is_in_full(payment, response) && payment.is_collection() && payment.status == Status::Processing
 }
 
 /// The outcome of a collection that was approved in full. `None` if one statement cannot write it: its subscription

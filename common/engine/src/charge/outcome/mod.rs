@@ -11,7 +11,7 @@ pub mod unsent;
 
 use std::time::Duration;
 
-use self::change::{record_capture_or_void, record_refund};
+use self::change::record_change;
 use self::charge::end_charge;
 use self::invoice_payment::charge_for_invoice;
 use self::link_payment::charge_for_link;
@@ -69,21 +69,17 @@ pub async fn record_outcome_in(
 ) -> Result<(Recorded, Subject)> {
     let recorded = match (claimed.kind, claimed.subject) {
         (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) => {
-            let found;
-            let payment = match read {
-                Some(payment) => payment,
-                None => {
-                    found = payments::find(&mut **tx, claimed.account_id, id).await?;
-                    found.as_ref().ok_or_else(|| Error::no_such("payment", id))?
-                }
+            let found = match read {
+                Some(_) => None,
+                None => payments::find(&mut **tx, claimed.account_id, id).await?,
             };
+            let payment = read.or(found.as_ref()).ok_or_else(|| Error::no_such("payment", id))?;
             let now = claimed.time.now(&mut **tx, clock).await?;
             record_charge(tx, claimed, payment, response, now).await?
         }
-        (OperationKind::Capture | OperationKind::Void, Subject::Payment(id)) => {
-            record_capture_or_void(tx, claimed, id, response, clock).await?
+        (OperationKind::Capture | OperationKind::Void | OperationKind::Refund, Subject::Payment(id)) => {
+            record_change(tx, claimed, id, response, clock).await?
         }
-        (OperationKind::Refund, Subject::Payment(id)) => record_refund(tx, claimed, id, response, clock).await?,
         (OperationKind::Reverse | OperationKind::ReverseByRefund, Subject::Payment(id)) => {
             record_reversal(tx, claimed, id, response, clock).await?
         }
@@ -94,15 +90,7 @@ pub async fn record_outcome_in(
             }
             record_stored_card(tx, claimed, &saved, response, clock).await?
         }
-        (
-            OperationKind::Sale | OperationKind::Authorize | OperationKind::Capture | OperationKind::Void,
-            Subject::PaymentMethod(_),
-        )
-        | (
-            OperationKind::Refund | OperationKind::Reverse | OperationKind::ReverseByRefund,
-            Subject::PaymentMethod(_),
-        )
-        | (OperationKind::StoreCard, Subject::Payment(_)) => {
+        (OperationKind::StoreCard, Subject::Payment(_)) | (_, Subject::PaymentMethod(_)) => {
             return Err(unexpected_response(claimed, "subject does not fit the operation's kind"));
         }
     };
@@ -124,15 +112,11 @@ async fn record_charge(
     if let Some(link) = payment.payment_link_id {
         return charge_for_link(tx, claimed, payment.id, link, response, now).await;
     }
-    let (recorded, _) = end_charge(tx, claimed, payment.id, None, response, now).await?;
-    match recorded {
-        Recorded::Written { .. } => {
-            failpoint!("outcome.charge_written");
-        }
-        Recorded::Late => {
-            failpoint!("outcome.written_late");
-        }
-        Recorded::Superseded => {}
+    let (recorded, payment) = end_charge(tx, claimed, payment.id, None, response, now).await?;
+    if payment.is_some() {
+        failpoint!("outcome.charge_written");
+    } else if recorded == Recorded::Late {
+        failpoint!("outcome.written_late");
     }
     Ok(recorded)
 }

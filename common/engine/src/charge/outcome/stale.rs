@@ -49,7 +49,7 @@ pub fn had_no_effect(claimed: &Claimed, response: &ProviderResponse) -> bool {
 }
 
 /// Whether another worker has claimed the operation since, and this response does not cover that worker's request.
-pub fn is_superseded(claimed: &Claimed, operation: &Locked, response: &ProviderResponse) -> bool {
+fn is_superseded(claimed: &Claimed, operation: &Locked, response: &ProviderResponse) -> bool {
     let superseded = had_no_effect(claimed, response) && operation.fence != claimed.fence && rule_enabled!(Fence);
     if superseded {
         tracing::info!(operation = %claimed.id, "a request had no effect, and another worker has claimed the operation since; that worker records the outcome");
