@@ -1,10 +1,7 @@
 //! What the domain does wrong while a test disables a rule (docs/chaos.md, Mutants). Each function does nothing
 //! otherwise; a rule can be disabled in debug builds only.
 
-use std::time::Duration;
-
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 use foundation::error::Result;
 use foundation::id::{AccountId, CustomerId};
@@ -25,16 +22,10 @@ pub(crate) async fn lock_waiting_invoices_in_reverse(
     account: AccountId,
     customer: CustomerId,
 ) -> Result<()> {
-    if rule_enabled!(LockOrder) {
-        return Ok(());
-    }
-    let waiting = "SELECT id FROM invoices WHERE account_id = $1 AND customer_id = $2 AND status = 'scheduled'
-                   AND next_attempt_at IS NULL ORDER BY id DESC";
-    let waiting: Vec<Uuid> =
-        sqlx::query_scalar(waiting).bind(account.uuid()).bind(customer.uuid()).fetch_all(&mut *tx).await?;
-    for id in waiting {
-        sqlx::query("SELECT FROM invoices WHERE id = $1 FOR NO KEY UPDATE").bind(id).execute(&mut *tx).await?;
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    if !rule_enabled!(LockOrder) {
+        let locks = "SELECT pg_sleep(0.005) FROM (SELECT FROM invoices WHERE account_id = $1 AND customer_id = $2
+                     AND status = 'scheduled' AND next_attempt_at IS NULL ORDER BY id DESC FOR NO KEY UPDATE) i";
+        sqlx::query(locks).bind(account.uuid()).bind(customer.uuid()).execute(tx).await?;
     }
     Ok(())
 }

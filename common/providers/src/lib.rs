@@ -33,7 +33,6 @@ use serde::Serialize;
 
 pub use booked::{Booked, BookedKind, BookedState};
 
-use crate::facts::Facts;
 use foundation::crypto::Secret;
 use foundation::id::ProviderAccountId;
 use foundation::money::Money;
@@ -57,7 +56,7 @@ impl ProviderKind {
     /// The longest authorization lifetime of all providers.
     pub const LONGEST_AUTHORIZATION: Duration = Duration::from_secs(7 * 24 * 3600);
 
-    const fn facts(self) -> &'static Facts {
+    const fn facts(self) -> &'static facts::Facts {
         match self {
             Self::Mock => &mock::FACTS,
             Self::CardGateway => &card_gateway::FACTS,

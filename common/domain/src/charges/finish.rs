@@ -60,7 +60,6 @@ pub async fn lock_charge(
 }
 
 /// How an operation ends.
-#[derive(Debug)]
 pub(super) struct Outcome<'a> {
     /// A final state.
     pub(super) state: State,
@@ -73,7 +72,6 @@ pub(super) struct Outcome<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    /// How an operation ends with this response.
     pub(super) fn of(response: &'a ProviderResponse) -> Self {
         let outcome = |state| Self { state, provider_ref: None, failure: None, failure_code: None };
         match response {

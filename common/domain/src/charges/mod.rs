@@ -7,7 +7,6 @@
 mod breaker;
 mod claim;
 mod finish;
-mod hold;
 mod insert;
 mod outcomes;
 mod refunds;
@@ -16,8 +15,7 @@ mod sweep;
 pub use breaker::{Breaker, Reference, WhenNotProcessed, admit, breakers, close_breaker, count_not_processed, requeue};
 pub use claim::{Claimed, Claims, payer, read, return_url, sending_again};
 pub use finish::{Locked, Retry, finish, leave_unknown, lock, lock_charge};
-pub use hold::{hold, require_manual_review};
 pub use insert::{CardToSave, FirstStep, Intent, NewOperation, insert, insert_intents};
 pub use outcomes::{EndedCharge, Outcomes, Written, event_of, finish_charges};
 pub use refunds::{another_refund_is_unknown, next_refund};
-pub use sweep::{Due, OVERDUE, SWEEP_BATCH, push_soon, take_due};
+pub use sweep::{Due, OVERDUE, SWEEP_BATCH, hold, push_soon, require_manual_review, take_due};

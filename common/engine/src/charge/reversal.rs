@@ -161,7 +161,8 @@ async fn refund_instead(tx: &mut Tx, claimed: &Claimed, payment: &Payment, now: 
 pub async fn reverse_partial(tx: &mut Tx, payment: &mut Payment, now: Timestamp) -> Result<()> {
     payment.pending_operation = Some(OperationKind::Void);
     payments::save(tx, payment).await?;
-    begin_return(tx, payment, OperationKind::Void, None, payment.amount, now).await
+    begin(tx, payment, OperationKind::Void, None, payment.provider_ref.as_deref(), payment.amount, now).await?;
+    Ok(())
 }
 
 /// Whether a charge is a partial one that must be returned and has not been yet.
@@ -205,20 +206,7 @@ pub async fn refund_partial(tx: &mut Tx, payment: &mut Payment, now: Timestamp) 
     payment.amount_refund_pending += left;
     payment.has_refunds = true;
     refunds::insert(tx, payment.account_id, &refund).await?;
-    begin_return(tx, payment, OperationKind::Refund, Some(refund.id), left, now).await
-}
-
-/// Begins to return a partial approval.
-async fn begin_return(
-    tx: &mut Tx,
-    payment: &Payment,
-    kind: OperationKind,
-    refund: Option<RefundId>,
-    amount: i64,
-    now: Timestamp,
-) -> Result<()> {
-    begin(tx, payment, kind, refund, payment.provider_ref.as_deref(), amount, now).await?;
-    failpoint!("reversal.begun");
+    begin(tx, payment, OperationKind::Refund, Some(refund.id), payment.provider_ref.as_deref(), left, now).await?;
     Ok(())
 }
 
@@ -240,6 +228,7 @@ async fn begin(
         ..NewOperation::of_payment(id, payment, kind, amount, &origin)
     };
     charges::insert(tx, &[operation]).await?;
+    failpoint!("reversal.begun");
     // Until a reversal ends, nothing else can be charged for the same invoice or link.
     tx.wake(queues::MONEY, id.uuid());
     Ok(id)

@@ -19,6 +19,7 @@ use foundation::failpoint;
 use foundation::id::{AccountId, CustomerId, OperationId, PaymentMethodId};
 use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
+use providers::Source;
 
 /// A card to save.
 #[derive(Clone, Debug)]
