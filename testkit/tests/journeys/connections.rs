@@ -157,21 +157,25 @@ async fn a_stalled_body_closes_its_connection_after_the_response() -> Result<()>
     Ok(())
 }
 
-/// A body in chunks of one byte.
-fn in_chunks(body: &str) -> String {
-    body.chars().map(|byte| format!("1\r\n{byte}\r\n")).collect::<String>() + "0\r\n\r\n"
+/// A body of ASCII in chunks of this many bytes.
+fn in_chunks(body: &str, length: usize) -> String {
+    let chunks = body
+        .as_bytes()
+        .chunks(length)
+        .map(|chunk| format!("{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk)));
+    chunks.collect::<String>() + "0\r\n\r\n"
 }
 
 #[tokio::test]
-async fn bodies_in_chunks_of_one_byte_are_read_and_limited() -> Result<()> {
+async fn bodies_in_small_chunks_are_read_and_limited() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     for (base, request, body, status) in [
         (cluster.api_url(0), head("POST /v1/payments", &merchant.account.secret_key), sale(100).to_string(), 201),
         (cluster.gateway_url(0), head("POST /apis/sale.php", "none"), "username=nobody".to_owned(), 200),
     ] {
         let mut wire = Wire::to(&base).await?;
-        for (body, status) in [(body, status), ("x".repeat(64 * 1024 + 1), 413)] {
-            let sent = format!("{request}Transfer-Encoding: chunked\r\n\r\n{}", in_chunks(&body));
+        for (body, length, status) in [(body, 1, status), ("x".repeat(64 * 1024 + 1), 64, 413)] {
+            let sent = format!("{request}Transfer-Encoding: chunked\r\n\r\n{}", in_chunks(&body, length));
             wire.0.write_all(sent.as_bytes()).await?;
             let response = wire.read_response().await?;
             assert_eq!((response.status, response.closes), (status, false), "{request}: {}", response.text);
