@@ -80,7 +80,8 @@ async fn callers_that_are_woken_together_share_a_batch() {
         callers.join_all().await
     });
     assert_eq!(outer.join_all().await[0].len(), 20);
-    assert_eq!(recorder.batches(), [(1..=20).collect::<Vec<_>>()]);
+    let sizes: Vec<_> = recorder.batches().iter().map(Vec::len).collect();
+    assert_eq!(sizes, [20]);
 }
 
 #[tokio::test(start_paused = true)]
