@@ -1,3 +1,3 @@
 -- no-transaction
 -- For re-encryption, which would read the e-mails of a month to find a few.
-CREATE INDEX CONCURRENTLY mails_link ON mails (id) WHERE link IS NOT NULL;
+CREATE INDEX CONCURRENTLY IF NOT EXISTS mails_link ON mails (id) WHERE link IS NOT NULL;
