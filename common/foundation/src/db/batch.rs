@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinSet, yield_now};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::lost_connection;
@@ -89,17 +89,6 @@ where
     let (mut running, mut batch) = (JoinSet::new(), Vec::with_capacity(LIMIT));
     // One batch at a time: the more calls share a statement and its commit, the less each costs.
     while accumulated.recv_many(&mut batch, LIMIT).await > 0 {
-        // One event wakes many callers, such as the responses of the batch before: those that can call now are waited for.
-        let mut before = 0;
-        while before < batch.len() && batch.len() < LIMIT {
-            before = batch.len();
-            yield_now().await;
-            while batch.len() < LIMIT
-                && let Ok(call) = accumulated.try_recv()
-            {
-                batch.push(call);
-            }
-        }
         batch.retain(|(_, caller)| !caller.is_closed());
         if batch.is_empty() {
             continue;

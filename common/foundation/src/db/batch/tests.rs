@@ -65,25 +65,6 @@ async fn an_idle_batcher_executes_a_call_at_once_and_later_calls_accumulate_up_t
     assert_eq!(recorder.batches(), [vec![1], (2..=65).collect(), (66..=100).collect()]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn callers_that_are_woken_together_share_a_batch() {
-    let (recorder, batcher) = Recorder::start();
-    recorder.permits.add_permits(1);
-    // On the only worker, which would otherwise begin with those that are spawned first.
-    let mut outer = JoinSet::new();
-    outer.spawn(async move {
-        let (batcher, mut callers) = (Arc::new(batcher), JoinSet::new());
-        for item in 1..=20 {
-            let batcher = Arc::clone(&batcher);
-            callers.spawn(async move { batcher.call(item).await.unwrap() });
-        }
-        callers.join_all().await
-    });
-    assert_eq!(outer.join_all().await[0].len(), 20);
-    let sizes: Vec<_> = recorder.batches().iter().map(Vec::len).collect();
-    assert_eq!(sizes, [20]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_slow_batch_does_not_hold_up_the_next() {
     let (recorder, batcher) = Recorder::start();
