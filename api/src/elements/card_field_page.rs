@@ -94,10 +94,10 @@ fn error_page(appearance: Appearance, status: StatusCode) -> Response {
         "default-src 'none'; style-src {}; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
         STYLE.source()
     );
-    html_response(status, &policy, document(appearance, "", &html! { p role="alert" { (message) } }))
+    html_response(status, &policy, document(appearance, &Markup::default(), &html! { p role="alert" { (message) } }))
 }
 
-fn document(appearance: Appearance, scripts: &str, body: &Markup) -> String {
+fn document(appearance: Appearance, scripts: &Markup, body: &Markup) -> String {
     let texts = appearance.language.texts();
     let main = html! {
         main data-theme=(appearance.theme) {

@@ -11,7 +11,6 @@ use super::card_inputs::{inputs, script_texts, stripe_inputs};
 use super::scripts::{FIELD, FIELD_STRIPE, PAY, PAY_STRIPE, Script};
 use super::stripe_origins::StripeOrigins;
 use crate::app::App;
-use crate::html::Text;
 
 /// Sources that a Content-Security-Policy allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,23 +124,23 @@ impl CardTokenizationConfig {
     }
 
     /// The elements of the scripts of a payment page; `folder` is that of our scripts, relative to the page.
-    pub(crate) fn pay_scripts(&self, folder: &str) -> String {
+    pub(crate) fn pay_scripts(&self, folder: &str) -> Markup {
         self.scripts(folder, &PAY, &PAY_STRIPE)
     }
 
     /// As [`Self::pay_scripts`], of a card field.
-    pub(super) fn field_scripts(&self, folder: &str) -> String {
+    pub(super) fn field_scripts(&self, folder: &str) -> Markup {
         self.scripts(folder, &FIELD, &FIELD_STRIPE)
     }
 
-    fn scripts(&self, folder: &str, own: &Script, with_stripe: &Script) -> String {
+    fn scripts(&self, folder: &str, own: &Script, with_stripe: &Script) -> Markup {
         match self {
             Self::Mock | Self::Gateway { .. } => own.element(folder),
             // Stripe changes its script at any time, so it has no hash.
-            Self::Stripe { origins, .. } => {
-                let stripe = format!("<script src=\"{}/v3/\" defer></script>\n", Text(&origins.script));
-                stripe + &with_stripe.element(folder)
-            }
+            Self::Stripe { origins, .. } => html! {
+                script src={ (origins.script) "/v3/" } defer {}
+                (with_stripe.element(folder))
+            },
         }
     }
 

@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use maud::{Markup, html};
 use serde_json::Value;
 use sha2::{Digest, Sha256, Sha384};
 use texts::Language;
@@ -80,9 +81,9 @@ impl Script {
     }
 
     /// The element that loads this version; `folder` is relative to the page.
-    pub(super) fn element(&self, folder: &str) -> String {
+    pub(super) fn element(&self, folder: &str) -> Markup {
         let Self { name, version, integrity, .. } = self;
-        format!("<script src=\"{folder}{name}?v={version}\" integrity=\"{integrity}\" defer></script>\n")
+        html! { script src={ (folder) (name) "?v=" (version) } integrity=(integrity) defer {} }
     }
 
     fn response(&self, request_headers: &HeaderMap, cache_control: &'static str) -> Response {
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_url_contains_the_version() {
-        let element = PAY.element("../../elements/");
+        let element = PAY.element("../../elements/").into_string();
         let url = format!("<script src=\"../../elements/pay.js?v={}\" integrity=\"sha384-", PAY.version);
         assert!(element.starts_with(&url) && PAY.version.len() == 16, "{element}");
         assert_ne!(PAY.version, FIELD.version);

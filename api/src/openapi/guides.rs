@@ -1,9 +1,8 @@
 //! The guides and reference pages of the folder docs that concern merchants, as pages below /docs.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
 
 use super::markdown;
-use crate::html::Text;
 
 /// A page by its path below /docs, which is also that of its Markdown.
 pub(super) struct Guide {
@@ -32,7 +31,7 @@ impl Guide {
     }
 
     /// The content. What a link leads to beyond these pages is not served, so only its text is shown.
-    pub(super) fn html(&self) -> String {
+    pub(super) fn html(&self) -> Markup {
         markdown::with_links(self.text, |link| {
             if link.starts_with('#') || link.starts_with("https://") {
                 return Some(link.to_owned());
@@ -60,16 +59,15 @@ fn join(from: &str, link: &str) -> String {
 }
 
 /// The lists of all pages.
-pub(super) fn links() -> String {
-    let mut html = String::new();
-    for (name, guides) in [("Guides", GUIDES.as_slice()), ("Reference", REFERENCE.as_slice())] {
-        let _ = writeln!(html, "<strong>{name}</strong>\n<ul>");
-        for guide in guides {
-            let _ = writeln!(html, "<li><a href=\"/docs/{}\">{}</a>", guide.path, Text(&guide.title()));
+pub(super) fn links() -> Markup {
+    html! {
+        @for (name, guides) in [("Guides", GUIDES.as_slice()), ("Reference", REFERENCE.as_slice())] {
+            strong { (name) }
+            ul {
+                @for guide in guides { li { a href={ "/docs/" (guide.path) } { (guide.title()) } } }
+            }
         }
-        html.push_str("</ul>\n");
     }
-    html
 }
 
 #[cfg(test)]
@@ -91,7 +89,7 @@ mod tests {
         }
         let (mut seen, mut within) = (0, 0);
         for guide in all() {
-            let html = guide.html();
+            let html = guide.html().into_string();
             assert!(!guide.title().is_empty() && !html.contains("<script") && !html.contains("<img"), "{}", guide.path);
             for link in html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
                 seen += 1;
@@ -100,7 +98,7 @@ mod tests {
                 };
                 let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
                 let target = all().find(|page| page.path == if path.is_empty() { guide.path } else { path });
-                let target = target.unwrap_or_else(|| panic!("{}: {link}", guide.path)).html();
+                let target = target.unwrap_or_else(|| panic!("{}: {link}", guide.path)).html().into_string();
                 assert!(anchor.is_empty() || target.contains(&format!(" id=\"{anchor}\"")), "{}: {link}", guide.path);
                 within += 1;
             }

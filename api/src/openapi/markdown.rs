@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use maud::{Markup, PreEscaped};
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
 /// Renders the Markdown of a description.
-pub(super) fn render(text: &str) -> String {
+pub(super) fn render(text: &str) -> Markup {
     with_links(text, |link| Some(link.to_owned()))
 }
 
 /// Renders Markdown with anchors for its headings. `resolve` returns the address of a link, or `None` to show its text
 /// alone.
-pub(super) fn with_links(text: &str, resolve: impl Fn(&str) -> Option<String>) -> String {
+pub(super) fn with_links(text: &str, resolve: impl Fn(&str) -> Option<String>) -> Markup {
     let mut anchors = anchors(text).into_iter();
     let mut is_dropped = false;
     let events = Parser::new_ext(text, Options::ENABLE_TABLES).filter_map(|event| {
@@ -32,7 +33,7 @@ pub(super) fn with_links(text: &str, resolve: impl Fn(&str) -> Option<String>) -
     });
     let mut rendered = String::new();
     html::push_html(&mut rendered, events);
-    rendered
+    PreEscaped(rendered)
 }
 
 /// The text of the first heading.
@@ -77,8 +78,8 @@ mod tests {
         let html = render("a `<b>` & c <script>alert(1)</script>\n\nd\n- e");
         let expected = "<p>a <code>&lt;b&gt;</code> &amp; c &lt;script&gt;alert(1)&lt;/script&gt;</p>\n<p>d</p>\n\
                         <ul>\n<li>e</li>\n</ul>\n";
-        assert_eq!(html, expected);
-        assert_eq!(render("<img src=x>"), "&lt;img src=x&gt;");
+        assert_eq!(html.into_string(), expected);
+        assert_eq!(render("<img src=x>").into_string(), "&lt;img src=x&gt;");
     }
 
     #[test]
@@ -87,7 +88,7 @@ mod tests {
         let html = with_links(text, |link| link.strip_suffix(".md").map(str::to_owned));
         let expected = "<h1 id=\"a-b-c\"><code>A</code> b, c</h1>\n<p><a href=\"e\">d</a> f</p>\n\
                         <h1 id=\"a-b-c-1\"><code>A</code> b, c</h1>\n";
-        assert_eq!(html, expected);
+        assert_eq!(html.into_string(), expected);
         assert_eq!(title(text), "A b, c");
     }
 }

@@ -36,7 +36,7 @@ fn policy(style: &Style, sources: &str) -> HeaderValue {
 
 /// A page that belongs to no merchant.
 pub(super) fn page(reader: Reader, status: StatusCode, title: &str, body: &Markup) -> Response {
-    html_response(reader, status, title, &STYLE, ("", NO_CARD), body)
+    html_response(reader, status, title, &STYLE, (&Markup::default(), NO_CARD), body)
 }
 
 /// A merchant's page in its colour; with a `tokenization_config`, with the scripts of a card form, and the servers that they
@@ -56,7 +56,7 @@ pub(super) fn page_of(
             let card = (config.pay_scripts("../../elements/"), config.sources().of_page());
             html_response(reader, status, title, style, (&card.0, &card.1), body)
         }
-        None => html_response(reader, status, title, style, ("", NO_CARD), body),
+        None => html_response(reader, status, title, style, (&Markup::default(), NO_CARD), body),
     }
 }
 
@@ -78,7 +78,7 @@ fn html_response(
     status: StatusCode,
     title: &str,
     style: &Style,
-    (scripts, sources): (&str, &str),
+    (scripts, sources): (&Markup, &str),
     body: &Markup,
 ) -> Response {
     let html = document(reader.language, title, style, scripts, &html! { main { (body) } });

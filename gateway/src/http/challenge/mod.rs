@@ -4,6 +4,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use foundation::money::{Currency, Money};
+use maud::{DOCTYPE, Markup, html};
 use texts::{Language, price};
 use url::{Url, form_urlencoded};
 
@@ -18,8 +19,6 @@ use crate::processing::finish::TransactionStatus;
 use crate::threeds::{self, ChallengeView};
 use crate::transactions::{State, reason};
 
-const PAGE: &str = include_str!("page.html");
-const NOTICE: &str = include_str!("notice.html");
 /// Browsers apply `form-action` to every redirect after a submission, and the merchant's return URL may redirect to
 /// other origins, so all are allowed. The form's own target is fixed in the page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; form-action 'self' https: http:; base-uri 'none'; \
@@ -118,39 +117,63 @@ fn redirect(challenge: &ChallengeView, status: &TransactionStatus, language: Lan
 
 fn page(challenge: &ChallengeView, language: Language) -> Response {
     let texts = language.texts();
-    let values = [
-        ("{lang}", language.code().to_owned()),
-        ("{title}", texts.bank_title()),
-        ("{simulated}", texts.bank_simulated()),
-        ("{question}", texts.bank_question(&challenge.masked)),
-        ("{confirm}", texts.bank_confirm()),
-        ("{refuse}", texts.bank_refuse()),
-        ("{countdown}", texts.bank_time(SECONDS)),
-        ("{time}", texts.bank_time(challenge.seconds.to_string())),
-        ("{over}", texts.bank_time_over()),
-        ("{back}", texts.bank_go_back()),
-        ("{seconds}", challenge.seconds.to_string()),
-        ("{refresh}", (challenge.seconds + GRACE_SECONDS).to_string()),
-    ];
-    let html = filled(PAGE, &values).replace("{amount}", &amount(challenge, language));
-    // Last: the name may contain anything.
-    let html = html.replace("{merchant}", &escape(&challenge.merchant));
-    with_private_headers(([(header::CONTENT_SECURITY_POLICY, POLICY)], Html(html)))
+    let scripts = html! {
+        script src="../bank.js" defer {}
+        noscript { meta http-equiv="refresh" content=(challenge.seconds + GRACE_SECONDS); }
+    };
+    let body = html! {
+        p.test { (texts.bank_simulated()) }
+        section {
+            p.payee { bdi { (challenge.merchant) } }
+            h1 { (amount(challenge, language)) }
+            h2 { (texts.bank_title()) }
+            p { (texts.bank_question(&challenge.masked)) }
+            form #question method="post" {
+                button name="decision" value="confirm" { (texts.bank_confirm()) }
+                button.second name="decision" value="refuse" { (texts.bank_refuse()) }
+            }
+            p #time .quiet role="timer" data-seconds=(challenge.seconds) data-text=(texts.bank_time(SECONDS)) {
+                (texts.bank_time(challenge.seconds.to_string()))
+            }
+            div #over .notice.bad role="alert" tabindex="-1" hidden {
+                p { (texts.bank_time_over()) }
+                p { a.button href="" { (texts.bank_go_back()) } }
+            }
+        }
+    };
+    let html = Html(document(language, &scripts, &body));
+    with_private_headers(([(header::CONTENT_SECURITY_POLICY, POLICY)], html))
+}
+
+fn document(language: Language, scripts: &Markup, body: &Markup) -> String {
+    let document = html! {
+        (DOCTYPE)
+        html lang=(language.code()) {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="robots" content="noindex";
+                title { (language.texts().bank_title()) }
+                link rel="stylesheet" href="../bank.css";
+                (scripts)
+            }
+            body { main { (body) } }
+        }
+    };
+    document.into_string()
 }
 
 /// The amount as payment pages show it: the currency follows where the notation has only a symbol.
-fn amount(challenge: &ChallengeView, language: Language) -> String {
+fn amount(challenge: &ChallengeView, language: Language) -> Markup {
     let (minor, code) = (challenge.amount, &challenge.currency);
     let Ok(currency) = code.parse::<Currency>() else {
-        return escape(&format!("{} {code}", Amount::from_minor(minor)));
+        return html! { (Amount::from_minor(minor).to_string()) " " (code) };
     };
-    let shown = escape(&price(language, Money { minor, currency }));
-    if shown.contains(currency.code()) { shown } else { format!("{shown} <small>{currency}</small>") }
-}
-
-/// The template with these values, escaped.
-fn filled(template: &str, values: &[(&str, String)]) -> String {
-    values.iter().fold(template.to_owned(), |html, (name, value)| html.replace(name, &escape(value)))
+    let shown = price(language, Money { minor, currency });
+    html! {
+        (shown)
+        @if !shown.contains(currency.code()) { " " small { (code) } }
+    }
 }
 
 /// For an unknown token.
@@ -170,9 +193,14 @@ pub(super) fn unavailable(language: Language) -> Response {
 
 fn notice(language: Language, status: StatusCode, text: &str) -> Response {
     let policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-    let title = language.texts().bank_title();
-    let values = [("{lang}", language.code().to_owned()), ("{title}", title), ("{text}", text.to_owned())];
-    with_private_headers((status, [(header::CONTENT_SECURITY_POLICY, policy)], Html(filled(NOTICE, &values))))
+    let body = html! {
+        section {
+            h1.words { (language.texts().bank_title()) }
+            p role="status" { (text) }
+        }
+    };
+    let html = Html(document(language, &Markup::default(), &body));
+    with_private_headers((status, [(header::CONTENT_SECURITY_POLICY, policy)], html))
 }
 
 /// Prevents caching and referrers, since the URL authorizes the decision.
@@ -183,8 +211,4 @@ fn with_private_headers(response: impl IntoResponse) -> Response {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
     (headers, response).into_response()
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -9,6 +9,7 @@ use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use foundation::web_url::WebOrigin;
+use maud::{DOCTYPE, Markup, html};
 use serde::Deserialize;
 
 use super::app::App;
@@ -17,7 +18,6 @@ use crate::accounts;
 use crate::failure::{Code, Failure};
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
-const FIELD: &str = include_str!("field.html");
 
 /// Path, content type and content.
 const FILES: [(&str, &str, &str); 7] = [
@@ -83,9 +83,66 @@ pub(super) async fn field(
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    // Both were validated: they contain no characters with a meaning in HTML.
-    let html = FIELD.replace("{origin}", &origin).replace("{app_key}", &app_key);
-    (headers, Html(html)).into_response()
+    (headers, Html(field_page(&origin, &app_key).into_string())).into_response()
+}
+
+fn field_page(origin: &str, app_key: &str) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Card" }
+                link rel="stylesheet" href="gateway.css";
+                script src="field.js" defer {}
+            }
+            body.field data-origin=(origin) data-app-key=(app_key) {
+                main {
+                    h1.visually-hidden { "Card details" }
+                    form #card method="post" autocomplete="on" novalidate {
+                        label {
+                            "Card number "
+                            input #creditcard_number inputmode="numeric" autocomplete="cc-number" maxlength="23"
+                                aria-describedby="error" required;
+                        }
+                        label.part {
+                            "Month "
+                            input #expire_month inputmode="numeric" autocomplete="cc-exp-month" placeholder="MM" maxlength="2"
+                                aria-describedby="error" required;
+                        }
+                        label.part {
+                            "Year "
+                            input #expire_year inputmode="numeric" autocomplete="cc-exp-year" placeholder="YYYY" maxlength="4"
+                                aria-describedby="error" required;
+                        }
+                        label.part {
+                            "Security code "
+                            input #cvv inputmode="numeric" autocomplete="cc-csc" maxlength="4"
+                                aria-describedby="error" required;
+                        }
+                        label {
+                            "Name on card "
+                            input #name autocomplete="cc-name" maxlength="255"
+                                aria-describedby="error" required;
+                        }
+                        label.part {
+                            "Postal code "
+                            input #zip_code autocomplete="postal-code" maxlength="32"
+                                aria-describedby="error" required;
+                        }
+                        label.part {
+                            "Country "
+                            input #country_code autocomplete="country" placeholder="US" maxlength="2"
+                                aria-describedby="error" required;
+                        }
+                        p #error .error role="alert" {}
+                    }
+                }
+                noscript { "Entering a card here requires JavaScript." }
+            }
+        }
+    }
 }
 
 fn bad_request(what: &'static str) -> Response {
