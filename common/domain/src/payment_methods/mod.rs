@@ -58,7 +58,8 @@ pub struct PaymentMethod {
     /// The operation that charges that payment to the card, with whose approval the card becomes active; it is written
     /// once the card is saved. `None` as soon as the payment has ended.
     pub awaits_operation_id: Option<OperationId>,
-    /// The token in our URL of a challenge of that operation; `None` if its provider requires none.
+    /// The token in our URL of a challenge of that operation; `None` if its provider requires none, or if the previous
+    /// release began the payment.
     pub awaits_action_token: Option<String>,
     /// The customer's default card when the payer chose this one for renewals, unless there was none.
     pub replaces_default_id: Option<PaymentMethodId>,

@@ -8,6 +8,7 @@ use crate::charge::intent::save_card::{insert_saving, make_default};
 use crate::charge::outcome::stale::unexpected_response;
 use domain::accounts::Mode;
 use domain::charges::{self, CardToSave, Claimed, Intent, NewOperation};
+use domain::checkout;
 use domain::customers::Customer;
 use domain::events::{self, EventType};
 use domain::operations::{OperationKind, Origin, Subject};
@@ -68,9 +69,12 @@ pub async fn charge(
     // The request that saved the card still waits for the payment.
     let origin = Origin { payer_address: claimed.request.payer_address.clone(), ..claimed.origin.clone() };
     let source = Source::Card(provider_ref.to_owned());
+    // The previous release fixes none, and its api may have begun this payment.
+    let new_token = || claimed.provider.may_challenge().then(checkout::action_token);
+    let action_token = card.awaits_action_token.clone().or_else(new_token);
     let sale = NewOperation {
         source: Some(&source),
-        action_token: card.awaits_action_token.as_deref(),
+        action_token: action_token.as_deref(),
         ..NewOperation::of_payment(operation, payment, OperationKind::Sale, payment.amount_requested, &origin)
     };
     charges::insert(tx, &[sale]).await?;

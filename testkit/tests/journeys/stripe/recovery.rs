@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::Shop;
 use crate::subscriptions::{plan, subscription_body};
-use crate::support::{Payer, created, eventually, id, ok};
+use crate::support::{Cardholder, Payer, created, eventually, id, ok};
 
 /// A double and a cluster of their own, because a fault concerns all accounts.
 async fn with_faults() -> Result<(Stripe, Cluster)> {
@@ -130,17 +130,22 @@ async fn after_23_hours_a_charge_that_is_not_found_waits_for_a_person() -> Resul
     Ok(())
 }
 
+/// The payer of the first invoice of a subscription.
+async fn payer_of_renewals(shop: &Shop<'_>, cluster: &Cluster) -> Result<Payer> {
+    let merchant = &shop.merchant;
+    let body = subscription_body(&merchant.customer().await?, &plan(merchant, "month").await?);
+    let subscription = merchant.api.post("/v1/subscriptions", body).await?;
+    let invoice = created(&subscription)["latestInvoiceId"].as_str().context("an invoice")?.to_owned();
+    let invoice = ok(&merchant.api.get(&format!("/v1/invoices/{invoice}")).await?).clone();
+    Payer::for_object(&invoice, &cluster.api_url(0))
+}
+
 /// If a restore loses that the card was saved and charged, the charge is repeated: Stripe refuses another one under its key.
 #[tokio::test]
 async fn the_charge_of_a_card_that_is_saved_first_is_fixed_before() -> Result<()> {
     let (stripe, cluster) = with_faults().await?;
     let shop = Shop::new(&stripe, &cluster).await?;
-    let (merchant, books) = (&shop.merchant, &shop.merchant.books);
-    let body = subscription_body(&merchant.customer().await?, &plan(merchant, "month").await?);
-    let subscription = merchant.api.post("/v1/subscriptions", body).await?;
-    let invoice = created(&subscription)["latestInvoiceId"].as_str().context("an invoice")?.to_owned();
-    let invoice = ok(&merchant.api.get(&format!("/v1/invoices/{invoice}")).await?).clone();
-    let payer = Payer::for_object(&invoice, &cluster.api_url(0))?;
+    let (payer, books) = (payer_of_renewals(&shop, &cluster).await?, &shop.merchant.books);
     stripe.hold(true);
     let saving = async {
         stripe.holds_a_request().await;
@@ -156,6 +161,36 @@ async fn the_charge_of_a_card_that_is_saved_first_is_fixed_before() -> Result<()
     let sent = sqlx::query_scalar("SELECT action_token FROM operations WHERE id = $1").bind(charge);
     let sent: String = sent.fetch_one(&books.db).await?;
     assert_eq!(sent, action_token);
+    assert_eq!(shop.records(), "2900 succeeded");
+    Ok(())
+}
+
+/// The api of the previous release fixes no token for a challenge. A worker of this one may charge the card.
+#[tokio::test]
+async fn a_card_that_the_previous_release_began_to_save_can_be_challenged() -> Result<()> {
+    let (stripe, cluster) = with_faults().await?;
+    let shop = Shop::new(&stripe, &cluster).await?;
+    let (payer, books) = (payer_of_renewals(&shop, &cluster).await?, &shop.merchant.books);
+    stripe.hold(true);
+    let saving = async {
+        stripe.holds_a_request().await;
+        let none = "UPDATE payment_methods SET awaits_action_token = NULL
+                    WHERE account_id = $1 AND awaits_action_token IS NOT NULL";
+        let none = sqlx::query(none).bind(books.account).execute(&books.db).await?;
+        stripe.hold(false);
+        anyhow::Ok(none.rows_affected())
+    };
+    let form = format!("token={}&renewals=1", stripe.token(&shop.keys, CardBehavior::Challenge));
+    let (response, changed) = tokio::try_join!(payer.send(&form), saving)?;
+    assert_eq!(changed, 1);
+    let location = response.header("location").context("no Location")?.to_owned();
+    let action = location.strip_prefix("../").with_context(|| format!("{location} is not a challenge"))?;
+    let cardholder = Cardholder::new()?;
+    let challenge = format!("{}/pay/{action}", cluster.api_url(0));
+    let bank = cardholder.open(&challenge).await?.location.context("no redirect to the bank")?;
+    let back = cardholder.press(&bank, "answer", "pass").await?;
+    let page = cardholder.open(&back).await?.location.context("no redirect to the payment page")?;
+    payer.at(&page).open().await?.assert_shows(200, &["Paid on"]);
     assert_eq!(shop.records(), "2900 succeeded");
     Ok(())
 }
