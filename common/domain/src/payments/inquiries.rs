@@ -3,6 +3,7 @@
 use sqlx::PgPool;
 
 use crate::accounts::{AccountTime, Scope};
+use foundation::db::column;
 use foundation::error::Result;
 use foundation::id::{AccountId, PaymentId, ProviderAccountId};
 use foundation::time::Timestamp;
@@ -63,16 +64,17 @@ async fn claim_due_inquiries_of_account(
     Ok(rows)
 }
 
-/// Makes the inquiry about a charge due now, whatever its state. Repeating this changes nothing until the inquiry has been
-/// made. `now` is the system's time.
+/// Makes the inquiry about a charge due now, whatever its state. One that is being made is repeated, because it may not see
+/// what this is asked for. `now` is the system's time.
 ///
 /// # Errors
 /// Database errors only.
 pub async fn inquire_soon(db: &PgPool, account: ProviderAccountId, provider_ref: &str, now: Timestamp) -> Result<()> {
     sqlx::query!(
-        "UPDATE payments SET inquiry_at = account_now(account_id, $3)
-         WHERE provider_account_id = $1 AND provider_ref = $2
-           AND (inquiry_at IS NULL OR inquiry_at > account_now(account_id, $3))",
+        // `least` ignores NULL.
+        "UPDATE payments SET inquiry_at = least(inquiry_at, account_now(account_id, $3)),
+                inquiry_requests = inquiry_requests + 1
+         WHERE provider_account_id = $1 AND provider_ref = $2",
         account.uuid(),
         provider_ref,
         now,
@@ -91,6 +93,14 @@ pub enum InquiryKind {
     Expiry,
 }
 
+/// A payment whose inquiry is due.
+#[derive(Clone, Copy, Debug)]
+pub struct DueInquiry {
+    pub id: PaymentId,
+    /// How often one had been asked for when this was read.
+    pub requests: i64,
+}
+
 /// Returns up to `limit` payments of one account whose inquiry is due by the account's time, without claiming them: the
 /// advance of a test clock runs the inquiries itself and calls [`postpone_inquiries`] for those that changed nothing.
 ///
@@ -102,9 +112,10 @@ pub async fn due_inquiries(
     now: Timestamp,
     kind: InquiryKind,
     limit: i64,
-) -> Result<Vec<PaymentId>> {
-    Ok(sqlx::query_scalar!(
-        "SELECT id FROM payments
+) -> Result<Vec<DueInquiry>> {
+    Ok(sqlx::query_as!(
+        DueInquiry,
+        "SELECT id, inquiry_requests AS requests FROM payments
          WHERE inquiry_at IS NOT NULL AND (account_id, inquiry_at) >= ($1, '-infinity') AND (account_id, inquiry_at) <= ($1, $2)
            AND (captured_at IS NOT NULL) = $3
          ORDER BY account_id, inquiry_at LIMIT $4",
@@ -117,27 +128,28 @@ pub async fn due_inquiries(
     .await?)
 }
 
-/// Postpones inquiries that changed nothing. An advance jumps from one due time to the next, so without a growing delay
-/// a charge that stays open for a year of account time would cause a million inquiries. The delay grows with the time
-/// since the capture or since the authorization ran out.
+/// Postpones inquiries that changed nothing, unless one has been asked for again. An advance jumps from one due time to
+/// the next, so without a growing delay a charge that stays open for a year of account time would cause a million
+/// inquiries. The delay grows with the time since the capture or since the authorization ran out.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn postpone_inquiries(db: &PgPool, account: AccountId, ids: &[PaymentId], now: Timestamp) -> Result<()> {
-    let mut ids: Vec<_> = ids.iter().map(|id| id.uuid()).collect();
-    ids.sort_unstable();
+pub async fn postpone_inquiries(db: &PgPool, account: AccountId, asked: &[DueInquiry], now: Timestamp) -> Result<()> {
+    let mut asked = asked.to_vec();
+    asked.sort_unstable_by_key(|due| due.id);
     sqlx::query!(
         "WITH held AS MATERIALIZED (
-             SELECT locked.account_id, locked.id FROM unnest($2::uuid[]) AS asked (id)
+             SELECT locked.account_id, locked.id FROM unnest($2::uuid[], $5::bigint[]) AS asked (id, requests)
              CROSS JOIN LATERAL (SELECT p.account_id, p.id FROM payments p WHERE p.account_id = $1 AND p.id = asked.id
-                 AND (p.inquiry_at <= $3) IS TRUE FOR NO KEY UPDATE) locked)
+                 AND (p.inquiry_at <= $3) IS TRUE AND p.inquiry_requests = asked.requests FOR NO KEY UPDATE) locked)
          UPDATE payments p SET inquiry_at = $3::timestamptz
             + greatest(interval '30 seconds', ($3 - coalesce(captured_at, created_at + make_interval(secs => $4))) / 4)
          FROM held WHERE p.account_id = held.account_id AND p.id = held.id",
         account.uuid(),
-        &ids,
+        &column(&asked, |due| due.id.uuid()),
         now,
         ProviderKind::LONGEST_AUTHORIZATION.as_secs_f64(),
+        &column(&asked, |due| due.requests),
     )
     .execute(db)
     .await?;
@@ -179,8 +191,9 @@ pub struct Inquiry {
     pub created_at: Timestamp,
     /// When money was first captured.
     pub captured_at: Option<Timestamp>,
-    /// When the next one was due, which changes if an event asks for another one.
+    /// When the next one was due, and how often one had been asked for: one of them changes if another one is asked for.
     pub inquiry_at: Option<Timestamp>,
+    pub inquiry_requests: i64,
 }
 
 /// Returns what is needed to query the provider about a payment's charge; `None` if no inquiry is needed. `now` is the
@@ -191,7 +204,7 @@ pub struct Inquiry {
 pub async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Result<Option<Inquiry>> {
     let row = sqlx::query!(
         r#"SELECT p.id, p.account_id, p.provider_account_id, a.provider, p.provider_ref AS "provider_ref!",
-                  p.created_at, p.captured_at, p.inquiry_at, o.reference,
+                  p.created_at, p.captured_at, p.inquiry_at, p.inquiry_requests, o.reference,
                   EXISTS (SELECT 1 FROM test_clocks c WHERE c.account_id = p.account_id) AS "has_clock!",
                   account_now(p.account_id, $2) AS "now!", clock_timestamp() AS "asked_at!"
            FROM payments p JOIN provider_accounts a ON a.id = p.provider_account_id
@@ -215,5 +228,6 @@ pub async fn inquiry(db: &PgPool, id: PaymentId, now: Timestamp) -> Result<Optio
         created_at: row.created_at,
         captured_at: row.captured_at,
         inquiry_at: row.inquiry_at,
+        inquiry_requests: row.inquiry_requests,
     }))
 }

@@ -67,6 +67,7 @@ impl Payment {
             created_at: now,
             captured_at: None,
             inquiry_at: None,
+            inquiry_requests: 0,
             pending_operation: None,
             has_refunds: false,
             action_token: None,

@@ -14,8 +14,8 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 pub use inquiries::{
-    INQUIRY_BATCH, Inquiry, InquiryKind, due_inquiries, inquire_soon, inquiry, next_inquiry, postpone_inquiries,
-    take_due_inquiries,
+    DueInquiry, INQUIRY_BATCH, Inquiry, InquiryKind, due_inquiries, inquire_soon, inquiry, next_inquiry,
+    postpone_inquiries, take_due_inquiries,
 };
 pub use intent::NewPayment;
 pub use list::{Filter, Listed, list};
@@ -43,7 +43,7 @@ macro_rules! select_payments {
                     p.payment_link_id, p.status, p.settled, p.capture, p.currency, p.amount_requested, p.amount,
                     p.amount_captured, p.amount_refunded, p.amount_refund_pending, p.amount_disputed, p.amount_base, p.amount_surcharge, p.amount_tax, p.amount_tip,
                     p.card_brand, p.card_last4, p.card_exp_month, p.card_exp_year, p.decline_code, p.decline_type,
-                    p.provider_ref, p.created_at, p.captured_at, p.inquiry_at, p.pending_operation, p.has_refunds,
+                    p.provider_ref, p.created_at, p.captured_at, p.inquiry_at, p.inquiry_requests, p.pending_operation, p.has_refunds,
                     p.action_token, p.challenge_url, p.failure_code, p.description, p.metadata, p.external_id, p.version,
                     CASE WHEN p.failure_code = 'amount_mismatch' THEN
                         charge_return(p.account_id, coalesce(p.invoice_id, p.payment_link_id, p.id), p.id) END

@@ -62,6 +62,8 @@ pub struct Payment {
     pub captured_at: Option<Timestamp>,
     /// When to next ask the provider for the charge's status.
     pub inquiry_at: Option<Timestamp>,
+    /// How often an event or a statement has asked for that.
+    pub inquiry_requests: i64,
     /// The change whose outcome is pending or unknown.
     pub pending_operation: Option<OperationKind>,
     /// Whether the payment has rows in `refunds`.

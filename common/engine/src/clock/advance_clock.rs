@@ -20,7 +20,7 @@ use domain::accounts::Scope;
 use domain::invoices;
 use domain::operations::{self, Origin, State};
 use domain::payment_links;
-use domain::payments::{self, InquiryKind};
+use domain::payments::{self, DueInquiry, InquiryKind};
 use domain::recurring_invoices;
 use domain::subscriptions;
 use domain::test_clocks::{self, Advance};
@@ -28,7 +28,7 @@ use foundation::clock::Clock;
 use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
 use foundation::failpoint;
-use foundation::id::{AccountId, PaymentId};
+use foundation::id::AccountId;
 use foundation::queues;
 use foundation::time::Timestamp;
 use providers::Providers;
@@ -262,15 +262,16 @@ async fn inquire_due(work: &Work<'_>, account: AccountId, now: Timestamp) -> Res
         if due.is_empty() {
             continue;
         }
-        let inquire_one = |id: PaymentId| async move { (id, inquire(work.db, work.providers, work.clock, id).await) };
+        let inquire_one =
+            |due: DueInquiry| async move { (due, inquire(work.db, work.providers, work.clock, due.id).await) };
         let results: Vec<_> =
             stream::iter(due.iter().copied()).map(inquire_one).buffer_unordered(CONCURRENT_INQUIRIES).collect().await;
         let mut recorded = Vec::new();
-        for (id, result) in results {
+        for (due, result) in results {
             match result {
-                Ok(()) => recorded.push(id),
+                Ok(()) => recorded.push(due),
                 Err(error) => {
-                    tracing::error!(payment = %id, %error, "the charge's status was not recorded; it will be queried again");
+                    tracing::error!(payment = %due.id, %error, "the charge's status was not recorded; it will be queried again");
                 }
             }
         }

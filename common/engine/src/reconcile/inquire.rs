@@ -82,7 +82,7 @@ pub async fn record_report(db: &Db, clock: &Clock, due: &Inquiry, report: &Charg
     };
     let disputes = record_disputes(&mut tx, &mut payment, &report.disputes, now).await?;
     // Asked for since the report was read: it may lack what the next one has.
-    let asked_again = inquiry_at != due.inquiry_at;
+    let asked_again = (inquiry_at, payment.inquiry_requests) != (due.inquiry_at, due.inquiry_requests);
     payment.inquiry_at = if asked_again {
         inquiry_at
     } else if payment.settled || payment.status.ended_unsettled() {

@@ -9,7 +9,7 @@ use crate::reconcile::inquire::record_report;
 use crate::{Change, change_payment};
 use domain::charges::Claims;
 use domain::operations::Origin;
-use domain::payments;
+use domain::payments::{self, InquiryKind};
 use foundation::clock::Clock;
 use foundation::id::PaymentId;
 use foundation::own_data::OwnData;
@@ -83,6 +83,31 @@ async fn an_inquiry_that_an_event_asked_for_outlasts_a_change() {
         perform(&executor, begun.operation).await.expect("performed").expect("it ended");
         let is_due = format!("inquiry_at = '{NOW}'");
         assert_eq!(shop.payment_column(payment, &is_due).await, "true", "{change:?}");
+    }
+}
+
+/// While a test clock is advanced, its account's time stands still: both inquiries are due at the same instant.
+#[tokio::test]
+async fn an_inquiry_that_is_asked_for_during_another_is_made_after_it() {
+    let shop = Shop::open().await;
+    let (account, clock) = (shop.caller.account_id, Clock::fixed(at(NOW)));
+    let (payment, operation) = shop.begin_payment(&payment_of(900, token()), at(NOW)).await;
+    let executor = Executor::start(shop.db.clone(), shop.providers(), clock.clone());
+    perform(&executor, operation).await.expect("performed").expect("it ended");
+    shop.write("UPDATE payments SET inquiry_at = '2026-01-10T00:00:00Z' WHERE id = $1", payment.uuid()).await;
+    let charge = shop.payment_column(payment, "provider_ref").await;
+    for (is_asked_for, due_afterwards) in [(true, 1), (false, 0)] {
+        let due = payments::due_inquiries(&shop.db, account, at(NOW), InquiryKind::Settlement, 10).await.expect("read");
+        assert_eq!(due.len(), 1);
+        let read = payments::inquiry(&shop.db, payment, at(NOW)).await.expect("read").expect("an inquiry is due");
+        if is_asked_for {
+            let provider_account = shop.caller.provider_account_id;
+            payments::inquire_soon(&shop.db, provider_account, &charge, at(NOW)).await.expect("asked");
+        }
+        record_report(&shop.db, &clock, &read, &report(ChargeStatus::Settled)).await.expect("recorded");
+        payments::postpone_inquiries(&shop.db, account, &due, at(NOW)).await.expect("postponed");
+        let due = payments::due_inquiries(&shop.db, account, at(NOW), InquiryKind::Settlement, 10).await.expect("read");
+        assert_eq!(due.len(), due_afterwards, "asked for: {is_asked_for}");
     }
 }
 
