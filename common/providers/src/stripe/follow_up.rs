@@ -56,15 +56,7 @@ pub(super) async fn void(stripe: Session<'_>, request: &Request, charge: &str) -
         return Ok(ProviderResponse::refused("Stripe does not know the charge"));
     };
     if intent.status == IntentStatus::Succeeded {
-        if intent.charge().and_then(Charge::transaction).is_some_and(|transaction| transaction.is_available()) {
-            // Unless it was voided before, by a request whose answer was lost.
-            return Ok(match look_up_refund(stripe, request, charge, None).await? {
-                Found::Response(response) => response,
-                Found::Pending | Found::Nothing => ProviderResponse::refused("the charge has settled"),
-            });
-        }
-        let all = intent.money(intent.amount_received)?;
-        return give_back(stripe, request, (charge, all), GiveBack::Void).await;
+        return void_captured(stripe, request, charge, &intent).await;
     }
     let path = format!("/v1/payment_intents/{charge}/cancel");
     match stripe.post::<PaymentIntent>(&path, &request.reference, Form::new()).await? {
@@ -74,6 +66,33 @@ pub(super) async fn void(stripe: Session<'_>, request: &Request, charge: &str) -
         Reply::Success { .. } => Err(ProviderError::Unknown(format!("{charge}: not cancelled")).into()),
         Reply::Refused(error) => Ok(wire::refused(&error)),
     }
+}
+
+/// Refunds a captured charge whose money is not available yet, unless an earlier request has, whose answer was lost: one of
+/// the previous release had the key of a cancellation. Stripe refunds no charge twice in full, so that if such a request
+/// arrives only now, one of both is refused, and the look-up finds the other.
+async fn void_captured(
+    stripe: Session<'_>,
+    request: &Request,
+    charge: &str,
+    intent: &PaymentIntent,
+) -> Result<ProviderResponse, SendError> {
+    if let Found::Response(response) = look_up_refund(stripe, request, charge, None).await? {
+        return Ok(response);
+    }
+    if intent.charge().and_then(Charge::transaction).is_some_and(|transaction| transaction.is_available()) {
+        return Ok(ProviderResponse::refused("the charge has settled"));
+    }
+    let all = intent.money(intent.amount_received)?;
+    let response = give_back(stripe, request, (charge, all), GiveBack::Void).await?;
+    if !matches!(response, ProviderResponse::Refused { .. }) {
+        return Ok(response);
+    }
+    let after_effect = |error| SendError::Provider(error).after_effect();
+    Ok(match look_up_refund(stripe, request, charge, None).await.map_err(after_effect)? {
+        Found::Response(response) => response,
+        Found::Pending | Found::Nothing => response,
+    })
 }
 
 pub(super) async fn refund(
@@ -107,10 +126,13 @@ async fn give_back(
         .with("payment_intent", charge)
         .with("amount", &amount.to_string())
         .with_metadata(REFERENCE, &request.reference);
+    let mut key = request.reference.clone();
     if what == GiveBack::Void {
         form = form.with_metadata(VOID, "true");
+        // A cancellation of this charge may have been refused under the reference, and Stripe repeats no other request.
+        key.push_str("-refund");
     }
-    match stripe.post::<Refund>("/v1/refunds", &request.reference, form).await? {
+    match stripe.post::<Refund>("/v1/refunds", &key, form).await? {
         Reply::Success { object, .. } => Ok(refunded(&object, Some(money))?),
         Reply::Refused(error) => Ok(wire::refused(&error)),
     }

@@ -12,6 +12,7 @@ use testkit::stripe::{self as double, CardBehavior, StripeKeys};
 use tokio::sync::OnceCell;
 
 use super::charge::CHALLENGE_LIFETIME;
+use super::wire::{Form, Reply};
 use super::{Credentials, KEYS_ARE_KEPT, Stripe};
 use crate::contract::{
     BookedCharge, CardOutcome, Fixture, TIMEOUT, add_account, charged, contract_suite, declined, noon, request,
@@ -119,6 +120,12 @@ impl StripeFixture {
         let list: Option<super::objects::List<Value>> =
             self.adapter.wire.with(&account).get("/v1/payment_intents?limit=100").await.expect("a list");
         list.expect("a list").data
+    }
+
+    /// Posts a form under an idempotency key.
+    async fn post(&self, path: &str, key: &str, form: Form) -> Reply<Value> {
+        let account = self.adapter.accounts.of(self.account).await.expect("credentials");
+        self.adapter.wire.with(&account).post(path, key, form).await.expect("a reply")
     }
 
     fn card(&self, behavior: CardBehavior) -> Source {
@@ -426,6 +433,34 @@ async fn a_void_whose_answer_was_lost_is_found_after_the_money_is_available() {
     assert!(matches!(lost, Err(ProviderError::Unknown(_))), "{lost:?}");
     fixture.stripe.advance(double::AVAILABLE_AFTER);
     assert!(matches!(fixture.execute(&void).await, ProviderResponse::Done { .. }));
+}
+
+/// The charge was captured while its void was under way, and the answer to the cancellation was lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_void_is_a_refund_after_a_refused_cancellation() {
+    let fixture = StripeFixture::new().await;
+    let (charge, ..) = charged(fixture.execute(&fixture.sale("op_1", CardBehavior::Approve)).await);
+    let refused = fixture.post(&format!("/v1/payment_intents/{charge}/cancel"), "op_2", Form::new()).await;
+    assert!(matches!(refused, Reply::Refused(_)), "{refused:?}");
+    let void = request(&fixture, "op_2", Action::Void { charge });
+    let response = fixture.execute(&void).await;
+    assert!(matches!(response, ProviderResponse::Done { .. }), "{response:?}");
+    assert_eq!(fixture.execute(&void).await, response, "again");
+    assert_eq!(fixture.stripe.objects(&fixture.keys, "refund").len(), 1);
+}
+
+/// It refunded under the key of a cancellation.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_void_of_the_previous_release_is_not_repeated() {
+    let fixture = StripeFixture::new().await;
+    let (charge, ..) = charged(fixture.execute(&fixture.sale("op_1", CardBehavior::Approve)).await);
+    let form = Form::new().with("payment_intent", &charge).with("amount", "1250").with_metadata("reference", "op_2");
+    let refunded = fixture.post("/v1/refunds", "op_2", form.with_metadata("void", "true")).await;
+    let Reply::Success { object, .. } = refunded else { panic!("{refunded:?}") };
+    let response = fixture.execute(&request(&fixture, "op_2", Action::Void { charge })).await;
+    let ProviderResponse::Done { provider_ref } = response else { panic!("{response:?}") };
+    assert_eq!(object["id"], provider_ref);
+    assert_eq!(fixture.stripe.objects(&fixture.keys, "refund").len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
