@@ -7,7 +7,8 @@ use std::time::Duration;
 use sqlx::PgExecutor;
 
 use crate::charge::counters;
-use crate::charge::outcome::stale::{Recorded, no_outcome, unexpected_response};
+use crate::charge::outcome::follow_up::{end_follow_up, refusal};
+use crate::charge::outcome::stale::{Recorded, unexpected_response};
 use domain::charges::{self, Claimed, NewOperation};
 use domain::operations::{OperationKind, Origin};
 use domain::payments::{self, Payment, Refund, RefundStatus, Status, refunds};
@@ -22,6 +23,9 @@ use providers::{Action, ProviderResponse};
 
 /// Delay after a refusal before the provider is queried for the charge's status.
 const INQUIRY_DELAY: Duration = Duration::from_secs(10);
+
+/// No client waits for a reversal.
+static NOBODY: Origin = Origin { reply_to: None, request_id: None, requested_by: None, payer_address: None };
 
 /// Why a charge belongs to no payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
@@ -64,7 +68,7 @@ pub async fn reverse(
         Anomaly::AmountMismatch => "payments_amount_mismatches_total",
     };
     counters::count(counter, claimed);
-    let reversal = begin(tx, payment, OperationKind::Reverse, None, Some(provider_ref), amount, now).await?;
+    let reversal = begin(tx, new_reversal(claimed, payment, OperationKind::Reverse, provider_ref, amount, now)).await?;
     sqlx::query!(
         "INSERT INTO charge_anomalies
             (id, account_id, payment_id, operation_id, reversal_operation_id, provider_ref, amount, currency, created_at, kind)
@@ -113,13 +117,9 @@ pub async fn record_reversal(
     response: &ProviderResponse,
     clock: &Clock,
 ) -> Result<Recorded> {
-    let payment = payments::lock(tx, claimed.account_id, id).await?;
-    let operation = charges::lock(tx, claimed.id).await?;
-    if let Some(recorded) = no_outcome(claimed, &operation, response) {
-        return Ok(recorded);
-    }
-    charges::finish(tx, claimed.id, response).await?;
-    if let ProviderResponse::Refused { reason, .. } = response {
+    let (recorded, payment) = end_follow_up(tx, claimed, id, response).await?;
+    let Some(payment) = payment else { return Ok(recorded) };
+    if let Some((_, reason)) = refusal(claimed, response)? {
         if claimed.kind == OperationKind::Reverse {
             let now = claimed.time.now(&mut **tx, clock).await?;
             refund_instead(tx, claimed, &payment, now).await?;
@@ -130,7 +130,7 @@ pub async fn record_reversal(
             );
         }
     }
-    Ok(Recorded::written(&operation))
+    Ok(recorded)
 }
 
 /// Begins to refund an anomaly that could not be voided.
@@ -147,7 +147,7 @@ async fn refund_instead(tx: &mut Tx, claimed: &Claimed, payment: &Payment, now: 
     );
     let Some(anomaly) = anomaly.fetch_optional(&mut **tx).await? else { return Ok(()) };
     let kind = OperationKind::ReverseByRefund;
-    let reversal = begin(tx, payment, kind, None, Some(charge), anomaly.amount, now).await?;
+    let reversal = begin(tx, new_reversal(claimed, payment, kind, charge, anomaly.amount, now)).await?;
     sqlx::query!("UPDATE charge_anomalies SET reversal_operation_id = $2 WHERE id = $1", anomaly.id, reversal.uuid())
         .execute(&mut **tx)
         .await?;
@@ -161,7 +161,8 @@ async fn refund_instead(tx: &mut Tx, claimed: &Claimed, payment: &Payment, now: 
 pub async fn reverse_partial(tx: &mut Tx, payment: &mut Payment, now: Timestamp) -> Result<()> {
     payment.pending_operation = Some(OperationKind::Void);
     payments::save(tx, payment).await?;
-    begin(tx, payment, OperationKind::Void, None, payment.provider_ref.as_deref(), payment.amount, now).await?;
+    let id = OperationId::new(now);
+    begin(tx, NewOperation::of_payment(id, payment, OperationKind::Void, payment.amount, &NOBODY)).await?;
     Ok(())
 }
 
@@ -206,28 +207,30 @@ pub async fn refund_partial(tx: &mut Tx, payment: &mut Payment, now: Timestamp) 
     payment.amount_refund_pending += left;
     payment.has_refunds = true;
     refunds::insert(tx, payment.account_id, &refund).await?;
-    begin(tx, payment, OperationKind::Refund, Some(refund.id), payment.provider_ref.as_deref(), left, now).await?;
+    let operation = NewOperation::of_payment(OperationId::new(now), payment, OperationKind::Refund, left, &NOBODY);
+    begin(tx, NewOperation { refund_id: Some(refund.id), ..operation }).await?;
     Ok(())
 }
 
-async fn begin(
-    tx: &mut Tx,
-    payment: &Payment,
+/// The operation that returns a charge which belongs to no payment, where it was made.
+fn new_reversal<'a>(
+    claimed: &Claimed,
+    payment: &'a Payment,
     kind: OperationKind,
-    refund_id: Option<RefundId>,
-    charge: Option<&str>,
+    charge: &'a str,
     amount: i64,
     now: Timestamp,
-) -> Result<OperationId> {
-    let id = OperationId::new(now);
-    let origin = Origin::default();
-    let operation = NewOperation {
-        refund_id,
-        target_ref: charge,
-        by_system: true,
-        ..NewOperation::of_payment(id, payment, kind, amount, &origin)
-    };
-    charges::insert(tx, &[operation]).await?;
+) -> NewOperation<'a> {
+    NewOperation {
+        provider_account_id: claimed.provider_account_id,
+        target_ref: Some(charge),
+        ..NewOperation::of_payment(OperationId::new(now), payment, kind, amount, &NOBODY)
+    }
+}
+
+async fn begin(tx: &mut Tx, operation: NewOperation<'_>) -> Result<OperationId> {
+    let id = operation.id;
+    charges::insert(tx, &[NewOperation { by_system: true, ..operation }]).await?;
     failpoint!("reversal.begun");
     // Until a reversal ends, nothing else can be charged for the same invoice or link.
     tx.wake(queues::MONEY, id.uuid());

@@ -3,17 +3,21 @@
 use super::{Shop, at, payment_of, token};
 use crate::Executor;
 use crate::PaymentRequest;
+use crate::charge::outcome::record_outcome_in;
+use crate::charge::outcome::stale::Recorded;
 use crate::perform;
 use crate::reconcile;
 use crate::reconcile::inquire::record_report;
 use crate::{Change, change_payment};
-use domain::charges::Claims;
+use domain::charges::{Claimed, Claims};
 use domain::operations::Origin;
 use domain::payments::{self, InquiryKind};
 use foundation::clock::Clock;
-use foundation::id::PaymentId;
+use foundation::id::{OperationId, PaymentId};
 use foundation::own_data::OwnData;
-use providers::{ChargeReport, ChargeStatus, ProviderKind, Providers, mock::Mock};
+use providers::{
+    Action, ChargeReport, ChargeStatus, DeclineCode, ProviderKind, ProviderResponse, Providers, mock::Mock,
+};
 
 const NOW: &str = "2026-01-10T00:00:00Z";
 
@@ -22,11 +26,23 @@ impl Shop {
         Providers::new(Mock::new((*self.db).clone()), None, None)
     }
 
+    /// Records an outcome, from whichever claim.
+    async fn record(&self, claimed: &Claimed, response: &ProviderResponse) -> Recorded {
+        let mut tx = self.db.begin().await.expect("a transaction");
+        let recorded = record_outcome_in(&mut tx, claimed, None, response, &Clock::fixed(at(NOW))).await;
+        tx.commit().await.expect("committed");
+        recorded.expect("recorded").0
+    }
+
     async fn payment_column(&self, payment: PaymentId, column: &str) -> String {
         let query = format!("SELECT coalesce(({column})::text, '') FROM payments WHERE id = $1");
         let query = sqlx::query_scalar(sqlx::AssertSqlSafe(query)).bind(payment.uuid());
         query.fetch_one(&*self.db).await.expect("the payment")
     }
+}
+
+fn declined() -> ProviderResponse {
+    ProviderResponse::Declined { decline: DeclineCode::Declined.into(), card: None }
 }
 
 fn report(status: ChargeStatus) -> ChargeReport {
@@ -83,6 +99,49 @@ async fn an_inquiry_that_an_event_asked_for_outlasts_a_change() {
         perform(&executor, begun.operation).await.expect("performed").expect("it ended");
         let is_due = format!("inquiry_at = '{NOW}'");
         assert_eq!(shop.payment_column(payment, &is_due).await, "true", "{change:?}");
+    }
+}
+
+/// The refusal of an earlier request says nothing about the request of the latest claim. After the end of the charge, it says
+/// nothing at all.
+#[tokio::test]
+async fn a_refusal_from_an_earlier_claim_is_superseded_until_the_charge_ends_and_late_afterwards() {
+    let shop = Shop::open().await;
+    let (payment, operation) = shop.begin_payment(&payment_of(900, token()), at(NOW)).await;
+    let claims = Claims::start((*shop.db).clone(), Clock::fixed(at(NOW)));
+    let first = claims.claim(operation).await.expect("claimed").expect("not held");
+    let expire = "UPDATE operations SET lease_until = clock_timestamp() - interval '1 second' WHERE id = $1";
+    shop.write(expire, operation.uuid()).await;
+    let second = claims.claim(operation).await.expect("claimed").expect("not held");
+    let refused = ProviderResponse::refused("busy");
+    assert_eq!(shop.record(&first, &refused).await, Recorded::Superseded);
+    let charged = ProviderResponse::Charged { provider_ref: "charge".into(), amount: 900, card: None };
+    assert!(matches!(shop.record(&second, &charged).await, Recorded::Written { held: true, .. }));
+    assert_eq!(shop.record(&first, &refused).await, Recorded::Late);
+    assert_eq!(shop.payment_column(payment, "status").await, "pending_settlement");
+    assert_eq!(shop.payment_column(payment, "SELECT count(*) FROM charge_anomalies").await, "0");
+}
+
+/// Whatever words a provider uses: the cardholder has paid what is not owed.
+#[tokio::test]
+async fn a_charge_whose_void_was_not_executed_is_refunded() {
+    for response in [ProviderResponse::refused("settled"), declined()] {
+        let shop = Shop::open().await;
+        let (payment, operation) = shop.begin_payment(&payment_of(900, token()), at(NOW)).await;
+        let claims = Claims::start((*shop.db).clone(), Clock::fixed(at(NOW)));
+        let claim = async |id: OperationId| claims.claim(id).await.expect("claimed").expect("not held");
+        let mismatched = ProviderResponse::Mismatched { provider_ref: "charge".into(), total: 950 };
+        shop.record(&claim(operation).await, &mismatched).await;
+        let reversal = async |kind: &str| {
+            let query = format!("SELECT id::text FROM operations WHERE payment_id = payments.id AND kind = '{kind}'");
+            let id: uuid::Uuid = shop.payment_column(payment, &query).await.parse().expect("an operation");
+            OperationId::from_uuid(id)
+        };
+        shop.record(&claim(reversal("reverse").await).await, &response).await;
+        let refund = claim(reversal("reverse_by_refund").await).await;
+        assert_eq!(refund.provider_account_id, shop.caller.provider_account_id);
+        let Action::Refund { charge, money } = &refund.request.action else { panic!("{:?}", refund.request.action) };
+        assert_eq!((charge.as_str(), money.minor), ("charge", 950));
     }
 }
 

@@ -1,7 +1,8 @@
 //! The outcomes of captures, voids and refunds.
 
 use super::append_event;
-use super::stale::{Recorded, stale_change, unexpected_response};
+use super::follow_up::{end_follow_up, refusal};
+use super::stale::{Recorded, unexpected_response};
 use crate::charge::reversal::schedule_inquiry_after_refusal;
 use domain::charges::{self, Claimed};
 use domain::events::EventType;
@@ -23,23 +24,11 @@ pub(super) async fn record_change(
     response: &ProviderResponse,
     clock: &Clock,
 ) -> Result<Recorded> {
-    let mut payment = payments::lock(tx, claimed.account_id, id).await?;
-    let operation = charges::lock(tx, claimed.id).await?;
-    if let Some(recorded) = stale_change(claimed, &operation, response) {
-        return Ok(recorded);
-    }
+    let (recorded, payment) = end_follow_up(tx, claimed, id, response).await?;
+    let Some(mut payment) = payment else { return Ok(recorded) };
     // Read after the lock, so that the events of concurrent changes are in the order of their locks.
     let now = claimed.time.now(&mut **tx, clock).await?;
-    charges::finish(tx, claimed.id, response).await?;
-    let refusal = match response {
-        ProviderResponse::Done { .. } => None,
-        ProviderResponse::Declined { .. } => Some(FailureCode::ProviderRefused),
-        ProviderResponse::Refused { code, .. } => Some(*code),
-        ProviderResponse::Charged { .. }
-        | ProviderResponse::Challenged { .. }
-        | ProviderResponse::Stored { .. }
-        | ProviderResponse::Mismatched { .. } => return Err(unexpected_response(claimed, "wrong kind of response")),
-    };
+    let refusal = refusal(claimed, response)?.map(|(code, _)| code);
     let event = match (&claimed.request.action, claimed.refund_id, refusal) {
         (Action::Capture { money, .. }, _, None) => {
             payment.captured(money.minor, claimed.provider, now)?;
@@ -75,7 +64,7 @@ pub(super) async fn record_change(
         tx.wake(queues::MONEY, next.uuid());
     }
     append_event(tx, &payment, event, claimed.refund_id, now).await?;
-    Ok(Recorded::written(&operation))
+    Ok(recorded)
 }
 
 /// Ends a refund. The reserved amount becomes refunded, or is released.

@@ -3,6 +3,7 @@
 
 mod change;
 pub mod charge;
+pub mod follow_up;
 pub mod invoice_payment;
 mod link_payment;
 pub mod stale;
@@ -90,7 +91,17 @@ pub async fn record_outcome_in(
             }
             record_stored_card(tx, claimed, &saved, response, clock).await?
         }
-        (OperationKind::StoreCard, Subject::Payment(_)) | (_, Subject::PaymentMethod(_)) => {
+        (OperationKind::StoreCard, Subject::Payment(_))
+        | (
+            OperationKind::Sale
+            | OperationKind::Authorize
+            | OperationKind::Capture
+            | OperationKind::Void
+            | OperationKind::Refund
+            | OperationKind::Reverse
+            | OperationKind::ReverseByRefund,
+            Subject::PaymentMethod(_),
+        ) => {
             return Err(unexpected_response(claimed, "subject does not fit the operation's kind"));
         }
     };

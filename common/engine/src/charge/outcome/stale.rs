@@ -1,7 +1,6 @@
 //! Late responses: the operation has already ended, or another worker has claimed it. A request without effect counts only
 //! while its claim is the latest.
 
-use crate::charge::counters;
 use domain::charges::{Claimed, Locked};
 use foundation::error::Error;
 use foundation::rule_enabled;
@@ -64,20 +63,4 @@ pub fn no_outcome(claimed: &Claimed, operation: &Locked, response: &ProviderResp
         return Some(Recorded::Late);
     }
     is_superseded(claimed, operation, response).then_some(Recorded::Superseded)
-}
-
-/// Same as [`no_outcome`] for a capture, void or refund. If the provider executed one whose operation has ended
-/// otherwise, an operator must correct it: it cannot be undone.
-pub fn stale_change(claimed: &Claimed, operation: &Locked, response: &ProviderResponse) -> Option<Recorded> {
-    if operation.state.is_final()
-        && let ProviderResponse::Done { provider_ref } = response
-        && operation.provider_ref.as_ref() != Some(provider_ref)
-    {
-        tracing::error!(
-            operation = %claimed.id, kind = claimed.kind.name(), recorded = operation.provider_ref, provider_ref,
-            "the provider executed this although the operation has ended otherwise; an operator must correct it"
-        );
-        counters::count("payments_late_changes_total", claimed);
-    }
-    no_outcome(claimed, operation, response)
 }
