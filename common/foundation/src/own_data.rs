@@ -39,6 +39,11 @@ impl Metadata {
     pub fn to_json(&self) -> String {
         self.0.encode_to_string().unwrap_or_default()
     }
+
+    /// Parses [`Self::to_json`]; `None` if it is anything else, as another release may write.
+    pub fn from_json(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok().map(|pairs| Self(Json(pairs)))
+    }
 }
 
 /// Sent metadata: pairs to set, and with `None` pairs to remove.

@@ -4,11 +4,16 @@ use serde_json::json;
 
 use super::{Shop, at, payment_of, token};
 use crate::charge::outcome::charge::apply_response;
-use crate::{Change, Executor, Intents, PaymentRequest, PaymentSource, TakenPayment, change_payment, perform};
+use crate::{
+    Change, Executor, Intents, PaymentRequest, PaymentSource, TakenPayment, change_payment, collect_due_invoices,
+    perform,
+};
+use domain::accounts::Scope;
 use domain::charges::{Claimed, Claims, EndedCharge, Outcomes};
 use domain::idempotency::IdempotencyKey;
 use domain::operations::Origin;
 use domain::payments;
+use domain::plans::Interval;
 use foundation::clock::Clock;
 use foundation::error::{Error, Result};
 use foundation::id::{OperationId, PaymentId, PaymentMethodId};
@@ -151,6 +156,23 @@ async fn refused_payments_by_saved_card_do_not_fail_the_others() {
     shop.write(disable, shop.caller.account_id.uuid()).await;
     assert!(matches!(take(&card, Some("one")).await, Ok(TakenPayment::Earlier(id)) if id == one.id));
     assert!(matches!(take(&card, Some("third")).await, Err(Error::Invalid { .. })));
+}
+
+#[tokio::test]
+async fn an_invoice_that_cannot_be_read_stays_due_and_does_not_stop_the_collection_of_others() {
+    let shop = Shop::open().await;
+    shop.saved_card().await;
+    for _ in 0..2 {
+        shop.subscribed(Interval::Year, "2026-01-02", "2026-01-01T00:00:00Z").await;
+    }
+    assert_eq!(shop.run("2026-01-02T00:00:00Z").await, 2);
+    let unreadable = "UPDATE invoices SET metadata = '{\"order\": 1042}'
+                      WHERE id = (SELECT id FROM invoices WHERE account_id = $1 ORDER BY id LIMIT 1)";
+    shop.write(unreadable, shop.caller.account_id.uuid()).await;
+    let scope = Scope::AllAccounts(at("2026-01-02T09:00:00Z"));
+    let run = collect_due_invoices(&shop.db, scope, 10, &Origin::default()).await.expect("a run");
+    assert_eq!((run.due, run.begun.len(), run.unsent), (2, 1, 0));
+    assert_eq!(shop.count("invoices WHERE next_attempt_at IS NOT NULL").await, 1, "it stays due");
 }
 
 #[tokio::test]

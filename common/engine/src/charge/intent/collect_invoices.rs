@@ -120,8 +120,12 @@ impl NewAttempt {
         })
     }
 
-    /// The payment that charges the card.
-    fn intent(&self, card: ChargedCard, origin: &Origin) -> Intent {
+    /// The payment that charges the card. `None` if this release cannot read the invoice's metadata; then it stays due.
+    fn intent(&self, card: ChargedCard, origin: &Origin) -> Option<Intent> {
+        let metadata = match card.metadata {
+            Some(text) => Some(Metadata::from_json(&text)?),
+            None => None,
+        };
         let masked = Card { brand: card.brand, last4: card.last4, exp_month: card.exp_month, exp_year: card.exp_year };
         let payment = NewPayment {
             id: self.payment,
@@ -135,9 +139,9 @@ impl NewAttempt {
             payment_link_id: None,
             parts: None,
             description: None,
-            own: OwnData { metadata: card.metadata, external_id: None },
+            own: OwnData { metadata, external_id: None },
         };
-        Intent {
+        Some(Intent {
             payment: Payment::processing(payment, card.mode, self.now),
             return_url: None,
             payer_language: None,
@@ -146,7 +150,7 @@ impl NewAttempt {
             action_token: None,
             origin: origin.clone(),
             key: None,
-        }
+        })
     }
 }
 
@@ -195,7 +199,8 @@ struct ChargedCard {
     invoice: InvoiceId,
     mode: Mode,
     customer_id: CustomerId,
-    metadata: Option<Metadata>,
+    /// The JSON of the invoice's metadata, unread: what cannot be read must not fail other rows.
+    metadata: Option<String>,
     id: PaymentMethodId,
     provider_account_id: ProviderAccountId,
     provider_ref: String,
@@ -206,12 +211,12 @@ struct ChargedCard {
 }
 
 /// Begins attempts of locked invoices, and returns the ids of those invoices. Left out are invoices that no card can be
-/// charged for, and those that a payer began to pay before they were locked.
+/// charged for, those that cannot be read, and those that a payer began to pay before they were locked.
 async fn begin(tx: &mut PgConnection, attempts: &[NewAttempt], origin: &Origin) -> Result<HashSet<InvoiceId>> {
     let mut cards = charged_cards(tx, attempts).await?;
     let (begun, intents): (Vec<_>, Vec<_>) = attempts
         .iter()
-        .filter_map(|attempt| Some((attempt, attempt.intent(cards.remove(&attempt.invoice)?, origin))))
+        .filter_map(|attempt| Some((attempt, attempt.intent(cards.remove(&attempt.invoice)?, origin)?)))
         .unzip();
     charges::insert_intents(tx, &intents).await?;
     sqlx::query!(
@@ -247,7 +252,7 @@ async fn charged_cards(tx: &mut PgConnection, attempts: &[NewAttempt]) -> Result
         ChargedCard,
         r#"SELECT i.id AS "invoice!: InvoiceId", (SELECT a.mode FROM accounts a WHERE a.id = i.account_id) AS "mode!: Mode",
                   i.customer_id AS "customer_id!: CustomerId",
-                  i.metadata AS "metadata?: Metadata", m.id AS "id!: PaymentMethodId",
+                  i.metadata::text AS "metadata?", m.id AS "id!: PaymentMethodId",
                   m.provider_account_id AS "provider_account_id!: ProviderAccountId", m.provider_ref AS "provider_ref!: String",
                   m.brand AS "brand!", m.last4 AS "last4!", m.exp_month AS "exp_month!", m.exp_year AS "exp_year!"
            FROM unnest($1::uuid[]) AS n (invoice_id)
