@@ -140,6 +140,59 @@ pub async fn insert_intents(db: &mut PgConnection, intents: &[Intent]) -> sqlx::
     insert_with_payments(db, intents, &charges).await
 }
 
+/// The text of the statement, apart from its 48 parameters.
+macro_rules! insert_with_payments {
+    ($($parameters:tt)*) => {
+        sqlx::query_scalar!(
+            r#"WITH intent AS MATERIALIZED (
+                SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::uuid[], $7::uuid[],
+                    $8::payment_status[], $9::bool[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
+                    $15::bigint[], $16::text[], $17::text[], $18::int2[], $19::int2[], $20::text[], $21::timestamptz[],
+                    $22::text[], $23::text[], $24::text[], $25::text[], $26::bytea[], $27::text[])
+                AS i (id, account_id, provider_account_id, customer_id, payment_method_id, invoice_id, payment_link_id, status,
+                    capture, currency, amount, amount_base, amount_surcharge, amount_tax, amount_tip, card_brand, card_last4,
+                    card_exp_month, card_exp_year, return_url, created_at, metadata, external_id, description, key,
+                    request_hash, payer_language)),
+             claimed AS (
+                INSERT INTO idempotency_keys (account_id, key, request_hash, payment_id, created_at)
+                SELECT account_id, key, request_hash, id, created_at FROM intent
+                WHERE key IS NOT NULL ORDER BY account_id, key
+                ON CONFLICT (account_id, key) DO NOTHING RETURNING payment_id),
+             refused AS MATERIALIZED (
+                SELECT id FROM intent WHERE key IS NOT NULL AND id NOT IN (SELECT payment_id FROM claimed)),
+             payment AS (
+                INSERT INTO payments
+                    (id, account_id, provider_account_id, customer_id, payment_method_id, invoice_id, payment_link_id, status,
+                     capture, currency, amount_requested, amount, amount_base, amount_surcharge, amount_tax, amount_tip,
+                     card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at, metadata, external_id,
+                     description, payer_language)
+                SELECT id, account_id, provider_account_id, customer_id, payment_method_id, invoice_id, payment_link_id, status,
+                    capture, currency, amount, amount, amount_base, amount_surcharge, amount_tax, amount_tip,
+                    card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at, metadata::jsonb, external_id,
+                    description, payer_language
+                FROM intent WHERE id NOT IN (SELECT id FROM refused) RETURNING id),
+             operation AS (
+                INSERT INTO operations
+                    (id, account_id, provider_account_id, payment_id, payment_method_id, refund_id, kind, reference, amount,
+                     currency, upstream_token, card_ref, target_ref, action_token, by_system, background, next_push_at,
+                     reply_to, request_id, payer_address, requested_by_key, created_at)
+                SELECT id, account_id, provider_account_id, payment_id, payment_method_id, refund_id, kind, reference, amount,
+                    currency, upstream_token, card_ref, target_ref, action_token, by_system, background,
+                    clock_timestamp() + make_interval(secs => $48), reply_to, request_id, payer_address, requested_by_key,
+                    clock_timestamp()
+                FROM unnest($28::uuid[], $29::uuid[], $30::uuid[], $31::uuid[], $32::uuid[], $33::uuid[], $34::operation_kind[],
+                    $35::text[], $36::bigint[], $37::text[], $38::text[], $39::text[], $40::text[], $41::text[], $42::bool[],
+                    $43::bool[], $44::text[], $45::text[], $46::text[], $47::uuid[])
+                AS o (id, account_id, provider_account_id, payment_id, payment_method_id, refund_id, kind, reference, amount,
+                    currency, upstream_token, card_ref, target_ref, action_token, by_system, background, reply_to, request_id,
+                    payer_address, requested_by_key)
+                WHERE payment_id IS NULL OR payment_id NOT IN (SELECT id FROM refused))
+             SELECT id AS "id!: Uuid" FROM payment"#,
+            $($parameters)*
+        )
+    };
+}
+
 /// The only statement that inserts payments and operations. Operations of payments that are left out are left out too.
 /// Keys are claimed in one order, because a statement waits for a concurrent one that claims the same key.
 async fn insert_with_payments(
@@ -147,51 +200,7 @@ async fn insert_with_payments(
     intents: &[Intent],
     operations: &[NewOperation<'_>],
 ) -> sqlx::Result<Vec<Uuid>> {
-    sqlx::query_scalar!(
-        r#"WITH intent AS MATERIALIZED (
-            SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::uuid[], $7::uuid[],
-                $8::payment_status[], $9::bool[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
-                $15::bigint[], $16::text[], $17::text[], $18::int2[], $19::int2[], $20::text[], $21::timestamptz[],
-                $22::text[], $23::text[], $24::text[], $25::text[], $26::bytea[], $27::text[])
-            AS i (id, account_id, provider_account_id, customer_id, payment_method_id, invoice_id, payment_link_id, status,
-                capture, currency, amount, amount_base, amount_surcharge, amount_tax, amount_tip, card_brand, card_last4,
-                card_exp_month, card_exp_year, return_url, created_at, metadata, external_id, description, key,
-                request_hash, payer_language)),
-         claimed AS (
-            INSERT INTO idempotency_keys (account_id, key, request_hash, payment_id, created_at)
-            SELECT account_id, key, request_hash, id, created_at FROM intent
-            WHERE key IS NOT NULL ORDER BY account_id, key
-            ON CONFLICT (account_id, key) DO NOTHING RETURNING payment_id),
-         refused AS MATERIALIZED (
-            SELECT id FROM intent WHERE key IS NOT NULL AND id NOT IN (SELECT payment_id FROM claimed)),
-         payment AS (
-            INSERT INTO payments
-                (id, account_id, provider_account_id, customer_id, payment_method_id, invoice_id, payment_link_id, status,
-                 capture, currency, amount_requested, amount, amount_base, amount_surcharge, amount_tax, amount_tip,
-                 card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at, metadata, external_id,
-                 description, payer_language)
-            SELECT id, account_id, provider_account_id, customer_id, payment_method_id, invoice_id, payment_link_id, status,
-                capture, currency, amount, amount, amount_base, amount_surcharge, amount_tax, amount_tip,
-                card_brand, card_last4, card_exp_month, card_exp_year, return_url, created_at, metadata::jsonb, external_id,
-                description, payer_language
-            FROM intent WHERE id NOT IN (SELECT id FROM refused) RETURNING id),
-         operation AS (
-            INSERT INTO operations
-                (id, account_id, provider_account_id, payment_id, payment_method_id, refund_id, kind, reference, amount,
-                 currency, upstream_token, card_ref, target_ref, action_token, by_system, background, next_push_at,
-                 reply_to, request_id, payer_address, requested_by_key, created_at)
-            SELECT id, account_id, provider_account_id, payment_id, payment_method_id, refund_id, kind, reference, amount,
-                currency, upstream_token, card_ref, target_ref, action_token, by_system, background,
-                clock_timestamp() + make_interval(secs => $48), reply_to, request_id, payer_address, requested_by_key,
-                clock_timestamp()
-            FROM unnest($28::uuid[], $29::uuid[], $30::uuid[], $31::uuid[], $32::uuid[], $33::uuid[], $34::operation_kind[],
-                $35::text[], $36::bigint[], $37::text[], $38::text[], $39::text[], $40::text[], $41::text[], $42::bool[],
-                $43::bool[], $44::text[], $45::text[], $46::text[], $47::uuid[])
-            AS o (id, account_id, provider_account_id, payment_id, payment_method_id, refund_id, kind, reference, amount,
-                currency, upstream_token, card_ref, target_ref, action_token, by_system, background, reply_to, request_id,
-                payer_address, requested_by_key)
-            WHERE payment_id IS NULL OR payment_id NOT IN (SELECT id FROM refused))
-         SELECT id AS "id!: Uuid" FROM payment"#,
+    insert_with_payments!(
         &column(intents, |intent| intent.payment.id.uuid()),
         &column(intents, |intent| intent.payment.account_id.uuid()),
         &column(intents, |intent| intent.payment.provider_account_id.uuid()),
