@@ -9,7 +9,6 @@ use foundation::error::Result;
 use foundation::id::AccountId;
 use foundation::money::{Currency, Sum};
 use foundation::schema;
-use foundation::time::Timestamp;
 
 /// The public JSON of a day (docs/payments.md, Settlements).
 #[derive(Serialize, ToSchema)]
@@ -52,7 +51,6 @@ struct TotalView {
 /// # Errors
 /// Database errors only.
 pub async fn retrieve(db: &PgPool, account: AccountId, zone: &TimeZone, day: Date) -> Result<SettlementView> {
-    let to = day.plus_days(1).map_or(Timestamp::MAX, |next| zone.beginning_of(next));
     let rows = sqlx::query!(
         r#"SELECT m.currency AS "currency!: Currency",
                   count(*) FILTER (WHERE m.kind = 'payment') AS "payments!",
@@ -77,7 +75,7 @@ pub async fn retrieve(db: &PgPool, account: AccountId, zone: &TimeZone, day: Dat
            GROUP BY m.currency ORDER BY m.currency"#,
         account.uuid(),
         zone.beginning_of(day),
-        to,
+        zone.end_of(day),
     );
     let data = rows.fetch_all(db).await?.into_iter().map(|row| CurrencyView {
         currency: row.currency,

@@ -1,7 +1,6 @@
 //! `report.php`: all fields of a transaction are strings, empty where there is no value.
 
 use foundation::calendar::Date;
-use foundation::time::Timestamp;
 use serde::Serialize;
 
 use super::call::Call;
@@ -71,7 +70,7 @@ fn filter(call: &Call) -> Result<Filter> {
         return Err(Code::Page.refuse());
     }
     let zone = &account.time_zone;
-    let to = end.plus_days(1).map_or(Timestamp::MAX, |day| zone.beginning_of(day));
+    let to = zone.end_of(end);
     let page = page.min(i64::from(i32::MAX));
     Ok(Filter { from: zone.beginning_of(start), to, id, reference_id: form.text("reference_id")?, kind, success, page })
 }

@@ -1,6 +1,7 @@
 //! Finishing a transaction: its row, the parent's sums, limits, guards and receipts, in one database transaction. The
 //! row's state decides: only the first caller finishes it, a later one gets the stored outcome.
 
+use foundation::calendar::TimeZone;
 use foundation::time::Timestamp;
 
 use super::outcome::Outcome;
@@ -38,7 +39,7 @@ impl Processor {
             return Ok(TransactionStatus { state: transaction.state, reason });
         }
         let approved = outcome.state == State::Approved;
-        let settles_at = settles_at(&transaction, approved, now);
+        let settles_at = settles_at(transaction.kind, approved, &transaction.time_zone, now);
         store::finish(&mut tx, id, outcome, &transaction, settles_at, now).await?;
         if let Some(parent) = transaction.parent_id {
             store::finish_child(&mut tx, parent, &transaction, approved, settles_at).await?;
@@ -78,13 +79,12 @@ pub(super) fn unresolved(id: TransactionId, error: &dyn std::error::Error) -> Fa
 }
 
 /// Captured amounts settle at the end of the account's day.
-fn settles_at(transaction: &store::LockedTransaction, approved: bool, now: Timestamp) -> Option<Timestamp> {
-    let settles = match transaction.kind {
+fn settles_at(kind: TransactionKind, approved: bool, zone: &TimeZone, now: Timestamp) -> Option<Timestamp> {
+    let settles = match kind {
         TransactionKind::Sale | TransactionKind::Capture | TransactionKind::Credit => approved,
         TransactionKind::Authorize | TransactionKind::Void | TransactionKind::Refund => false,
     };
-    let zone = &transaction.time_zone;
-    settles.then(|| zone.date_at(now).plus_days(1).map_or(Timestamp::MAX, |day| zone.beginning_of(day)))
+    settles.then(|| zone.end_of(zone.date_at(now)))
 }
 
 /// Registers the counters at 0, so that the first increment is visible.
@@ -107,5 +107,34 @@ const fn state_name(state: State) -> &'static str {
         State::Approved => "approved",
         State::Declined => "declined",
         State::Failed => "failed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Around the end of a day of 23 hours in New York.
+    #[test]
+    fn what_moves_money_settles_when_the_day_ends() {
+        let at = |text| Timestamp::parse(text).expect("an instant");
+        let zone: TimeZone = "America/New_York".parse().expect("a zone");
+        for kind in TransactionKind::ALL {
+            let settles = ["SALE", "CAPTURE", "CREDIT"].contains(&kind.name());
+            for (now, end) in [
+                ("2026-03-08T04:59:59.999Z", "2026-03-08T05:00:00Z"),
+                ("2026-03-08T05:00:00Z", "2026-03-09T04:00:00Z"),
+                ("2026-03-09T03:59:59.999Z", "2026-03-09T04:00:00Z"),
+                ("2026-03-09T04:00:00Z", "2026-03-10T04:00:00Z"),
+            ] {
+                assert_eq!(
+                    settles_at(kind, true, &zone, at(now)),
+                    settles.then(|| at(end)),
+                    "{} at {now}",
+                    kind.name()
+                );
+                assert_eq!(settles_at(kind, false, &zone, at(now)), None, "a declined {}", kind.name());
+            }
+        }
     }
 }

@@ -42,6 +42,11 @@ impl TimeZone {
         self.first_instant(date.civil().at(0, 0, 0, 0))
     }
 
+    /// Returns when a day ends: when the next one starts. The calendar's last day ends at [`Timestamp::MAX`].
+    pub fn end_of(&self, date: Date) -> Timestamp {
+        date.plus_days(1).map_or(Timestamp::MAX, |next| self.beginning_of(next))
+    }
+
     /// Returns the day of an instant: the last day that has started. That is the local date, except after clocks are
     /// set back across midnight: the day that has started continues, so that no later instant has an earlier day.
     pub fn date_at(&self, instant: Timestamp) -> Date {

@@ -41,7 +41,8 @@ fn status(records: &[Record], inquiry: &ChargeInquiry) -> Result<ChargeStatus, P
     let captured = charge.transaction_type == Type::Sale || has(Type::Capture)?;
     if let Some(captured_at) = inquiry.captured_at.filter(|_| captured) {
         let zone = charge.time_zone.parse::<TimeZone>().map_err(|_| unknown("invalid time zone"))?;
-        return Ok(ended_or_open(inquiry.now, end_of_day(&zone, captured_at), ChargeStatus::Settled));
+        let end_of_day = zone.end_of(zone.date_at(captured_at));
+        return Ok(ended_or_open(inquiry.now, end_of_day, ChargeStatus::Settled));
     }
     if captured {
         // Our own capture will be written shortly; a capture made at the gateway is not in our books.
@@ -53,23 +54,4 @@ fn status(records: &[Record], inquiry: &ChargeInquiry) -> Result<ChargeStatus, P
 
 fn ended_or_open(now: Timestamp, end: Timestamp, ended: ChargeStatus) -> ChargeStatus {
     if now >= end { ended } else { ChargeStatus::Open { until: Some(end) } }
-}
-
-/// The end of the day of an instant; the calendar's last day has none.
-fn end_of_day(zone: &TimeZone, instant: Timestamp) -> Timestamp {
-    zone.date_at(instant).plus_days(1).map_or(instant, |next| zone.beginning_of(next))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_end_in_the_time_zone_of_the_account() {
-        let at = |text| Timestamp::parse(text).expect("an instant");
-        let ends = |zone: &str, text| end_of_day(&zone.parse().expect("a zone"), at(text));
-        assert_eq!(ends("UTC", "2026-03-01T23:59:59.999Z"), at("2026-03-02T00:00:00Z"));
-        assert_eq!(ends("UTC", "2026-03-02T00:00:00Z"), at("2026-03-03T00:00:00Z"));
-        assert_eq!(ends("America/New_York", "2026-03-01T23:00:00Z"), at("2026-03-02T05:00:00Z"));
-    }
 }

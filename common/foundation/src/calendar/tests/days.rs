@@ -133,6 +133,70 @@ fn a_skipped_day_starts_with_the_next_day() {
     );
 }
 
+/// What is captured at an instant settles at the end of its day.
+#[test]
+fn days_end_when_the_next_one_starts() {
+    let days: [(&str, &[(&str, &str)]); 7] = [
+        (
+            "UTC",
+            &[("2026-03-01T23:59:59.999Z", "2026-03-02T00:00:00Z"), ("2026-03-02T00:00:00Z", "2026-03-03T00:00:00Z")],
+        ),
+        // The day of 23 hours and that of 25, in which 01:30 occurs twice.
+        (
+            "America/New_York",
+            &[
+                ("2026-03-08T04:59:59.999Z", "2026-03-08T05:00:00Z"),
+                ("2026-03-08T05:00:00Z", "2026-03-09T04:00:00Z"),
+                ("2026-03-09T03:59:59.999Z", "2026-03-09T04:00:00Z"),
+                ("2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"),
+                ("2026-11-01T05:30:00Z", "2026-11-02T05:00:00Z"),
+                ("2026-11-01T06:30:00Z", "2026-11-02T05:00:00Z"),
+                ("2026-11-02T05:00:00Z", "2026-11-03T05:00:00Z"),
+            ],
+        ),
+        // Midnight is skipped in spring, and the hour before it occurs twice in autumn.
+        (
+            "Africa/Cairo",
+            &[
+                ("2026-04-23T21:59:59.999Z", "2026-04-23T22:00:00Z"),
+                ("2026-04-23T22:00:00Z", "2026-04-24T21:00:00Z"),
+                ("2026-10-29T20:30:00Z", "2026-10-29T22:00:00Z"),
+                ("2026-10-29T21:30:00Z", "2026-10-29T22:00:00Z"),
+            ],
+        ),
+        // Midnight occurs twice.
+        (
+            "America/Havana",
+            &[("2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"), ("2026-11-01T05:00:00Z", "2026-11-02T05:00:00Z")],
+        ),
+        // At the second 23:30 of the 6th, the 7th has started.
+        (
+            "America/St_Johns",
+            &[
+                ("2010-11-07T02:29:59.999Z", "2010-11-07T02:30:00Z"),
+                ("2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z"),
+                ("2010-11-07T03:00:00Z", "2010-11-08T03:30:00Z"),
+            ],
+        ),
+        // 30 December is skipped.
+        (
+            "Pacific/Apia",
+            &[("2011-12-30T09:59:59.999Z", "2011-12-30T10:00:00Z"), ("2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z")],
+        ),
+        (
+            "Asia/Kathmandu",
+            &[("2026-01-01T18:14:59.999Z", "2026-01-01T18:15:00Z"), ("2026-01-01T18:15:00Z", "2026-01-02T18:15:00Z")],
+        ),
+    ];
+    for (place, instants) in days {
+        let zone = zone(place);
+        for (at, end) in instants {
+            assert_eq!(zone.end_of(zone.date_at(instant(at))), instant(end), "{at} in {place}");
+        }
+    }
+    assert_eq!(zone("UTC").end_of(date("9999-12-31")), Timestamp::MAX);
+}
+
 #[test]
 fn the_last_days_of_the_calendar_start_at_the_last_instant() {
     let last = Timestamp::MAX;
