@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
@@ -161,7 +161,7 @@ async fn authorize_publishable_key(
     let mut request = request;
     request.extensions_mut().insert(Arc::clone(&caller));
     let response = next.run(request).await;
-    if response.status().is_client_error() {
+    if response.status().is_client_error() || response.status() == StatusCode::SERVICE_UNAVAILABLE {
         app.limits.refund_key(&caller).await;
     }
     Ok(with_rate_limit(decision, response))

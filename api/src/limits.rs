@@ -4,7 +4,7 @@
 //!
 //! All visitors of a shop share the bucket of its publishable key, so rejected requests must not use it up: it is
 //! charged after every check that does not need it, in one step with the address's share of it, and gets its token back
-//! if the handler rejects the request.
+//! if the handler rejects the request or does not try it (503).
 //!
 //! A secret key that this process has already accepted is not counted by address: its requests cost one round trip to
 //! Redis, for the key's own bucket. Any other key is charged to its address before the lookup, which bounds the load
@@ -102,7 +102,7 @@ impl Limits {
         }
     }
 
-    /// Refunds the token of a publishable key after a rejected request. The address's token is not refunded.
+    /// Refunds the token of a publishable key after a rejected request, or one that was not tried. The address's token is not refunded.
     pub(crate) async fn refund_key(&self, caller: &Caller) {
         self.buckets.restore(&[key_of(caller)]).await;
     }
@@ -123,11 +123,14 @@ impl Limits {
         decision(Policy::Key, EVENTS, self.buckets.acquire(&[bucket]).await)
     }
 
-    /// Acquires a token for a document of the page with this token, of which Redis gets a hash only.
+    /// Acquires a token for a document of the page with this token.
     pub(crate) async fn acquire_document(&self, page: &str) -> RateLimitDecision {
-        let name = format!("document:{}", hex(&sha256(page.as_bytes())));
-        let bucket = Bucket::per_second(name, DOCUMENTS.per_second, DOCUMENTS.burst);
-        decision(Policy::Page, DOCUMENTS, self.buckets.acquire(&[bucket]).await)
+        decision(Policy::Page, DOCUMENTS, self.buckets.acquire(&[document_of(page)]).await)
+    }
+
+    /// Refunds the token for a document that could not be written.
+    pub(crate) async fn refund_document(&self, page: &str) {
+        self.buckets.restore(&[document_of(page)]).await;
     }
 
     /// Whether a browser that returns from a challenge may wait for this operation's outcome. Anyone with the URL can
@@ -155,6 +158,12 @@ impl Limits {
 
 fn key_of(caller: &Caller) -> Bucket {
     Bucket::per_second(caller.key_id.to_string(), caller.rate.per_second, caller.rate.burst)
+}
+
+/// Redis gets a hash of the page's token only.
+fn document_of(page: &str) -> Bucket {
+    let name = format!("document:{}", hex(&sha256(page.as_bytes())));
+    Bucket::per_second(name, DOCUMENTS.per_second, DOCUMENTS.burst)
 }
 
 fn decision(policy: Policy, rate: Rate, acquisition: Acquisition) -> RateLimitDecision {

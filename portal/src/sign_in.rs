@@ -88,11 +88,13 @@ pub(crate) async fn submit_code(
     let entered = Entered::parse(&body);
     let agent = user_agent(&headers);
     let session = users::sign_in_with_code(db, app.api.encryption(), (user, cookie), entered.get("code"), agent).await;
+    if !matches!(session, Ok(None)) {
+        app.restore_attempt(attempt).await;
+    }
     let Some(session) = session.map_err(Failure::internal)? else {
         tracing::warn!(client = %client.ip(), %user, "a code was refused");
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, code_page(Some(text("The code is wrong.")))).into_response());
     };
-    app.restore_attempt(attempt).await;
     begin(&app, &headers, &session, &email, Some(factor.as_str())).await
 }
 

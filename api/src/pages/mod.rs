@@ -19,6 +19,7 @@ mod token;
 mod totals;
 mod view;
 
+use ::documents::Sheet;
 use axum::extract::{Request, State};
 use axum::http::header::REFRESH;
 use axum::http::{HeaderValue, StatusCode};
@@ -109,7 +110,7 @@ async fn invoice_pdf(
     let page = page_of_document(&app, PageAddress { kind: PageKind::Invoice, token: &token }, reader).await?;
     let Payable::Invoice(invoice) = &page.payable else { return Err(ApiError::no_route("no such document").into()) };
     let name = invoice.number.map_or_else(|| invoice.id.to_string(), |number| number.to_string());
-    Ok(app.documents.response(sheets::invoice(reader, &page, invoice), &name).await?)
+    written(&app, &token, sheets::invoice(reader, &page, invoice), &name).await
 }
 
 /// The receipt of a page that was paid; 404 before.
@@ -117,10 +118,19 @@ fn receipt_pdf(kind: PageKind) -> axum::routing::MethodRouter<App> {
     get(async move |State(app): State<App>, Extension(reader): Extension<Reader>, Token(token): Token| {
         let page = page_of_document(&app, PageAddress { kind, token: &token }, reader).await?;
         match sheets::receipt(reader, &page) {
-            Some(sheet) => Ok(app.documents.response(sheet, "receipt").await?),
+            Some(sheet) => written(&app, &token, sheet, "receipt").await,
             None => Err(ErrorPage::from(ApiError::no_route("no such document"))),
         }
     })
+}
+
+/// The document, which does not count for its page if it could not be written.
+async fn written(app: &App, token: &str, sheet: Sheet, name: &str) -> Result<Response, ErrorPage> {
+    let response = app.documents.response(sheet, name).await;
+    if response.is_err() {
+        app.limits.refund_document(token).await;
+    }
+    Ok(response?)
 }
 
 /// The page of a document, unless its documents were requested too often.
@@ -129,7 +139,12 @@ async fn page_of_document(app: &App, address: PageAddress<'_>, reader: Reader) -
     if !decision.allowed {
         return Err(ApiError::rate_limited(decision).into());
     }
-    Ok(engine::open_page(&app.db, address, reader.payment, app.clock.now()).await?)
+    let token = address.token;
+    let page = engine::open_page(&app.db, address, reader.payment, app.clock.now()).await;
+    if page.is_err() {
+        app.limits.refund_document(token).await;
+    }
+    Ok(page?)
 }
 
 /// Renders the page in its current state.

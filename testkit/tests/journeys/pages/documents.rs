@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use testkit::{TempDir, limits::refilled, tools::pdf_programs};
+use testkit::{Cluster, TempDir, limits::refilled, tools::pdf_programs};
 
 use super::{INVOICES, link};
-use crate::support::{Payer, cluster, concurrently, created, id, merchant, redirect_payment_id};
+use crate::support::{Merchant, Payer, cluster, concurrently, created, id, merchant, redirect_payment_id};
 
 /// A name in scripts that no single font has.
 const NAME: &str = "Łukasz Ωμέγα Ада 山田 ひろし नमस्ते ไทย";
@@ -161,5 +161,19 @@ async fn the_documents_of_one_page_are_limited() -> Result<()> {
     }
     payer.open().await?.assert_shows(200, &["/invoice.pdf"]);
     pdf(&other, "invoice.pdf").await?;
+    Ok(())
+}
+
+/// More than a page may have at once, of an api without fonts.
+#[tokio::test]
+async fn documents_that_cannot_be_written_do_not_count_for_their_page() -> Result<()> {
+    let cluster = Cluster::builder().env("FONTS_DIRS", "/nonexistent").api(1).worker(1).start().await?;
+    let merchant = Merchant::for_account(&cluster, cluster.account().await?)?;
+    let body = json!({"customerId": merchant.customer().await?, "amount": 800, "currency": "USD"});
+    let payer = Payer::for_object(created(&merchant.api.post(INVOICES, body).await?), &cluster.api_url(0))?;
+    let document = payer.at(&format!("{}/invoice.pdf", payer.path()));
+    for nth in 1..=15 {
+        assert_eq!(document.response().await?.status, 500, "the document {nth}");
+    }
     Ok(())
 }

@@ -39,6 +39,17 @@ async fn passwords_cannot_be_guessed() -> Result<()> {
     let (user, other) = (super::user(&merchant, "viewer").await?, super::user(&merchant, "viewer").await?);
     let visitor = Visitor::new().await?;
     let device = visitor.sign_in(&user.email, &user.password).await?;
+    // What was not checked does not count: one network has ten attempts.
+    let db = &merchant.books.db;
+    let stored = sqlx::query_scalar("SELECT password_hash FROM users WHERE email = $1").bind(&user.email);
+    let stored: String = stored.fetch_one(db).await?;
+    for (hash, attempts, status) in [("malformed", 11, 500), (stored.as_str(), 1, 303)] {
+        let set = sqlx::query("UPDATE users SET password_hash = $2 WHERE email = $1").bind(&user.email).bind(hash);
+        set.execute(db).await?;
+        for attempt in 1..=attempts {
+            assert_eq!(visitor.sign_in(&user.email, &user.password).await?.status, status, "attempt {attempt}");
+        }
+    }
     let unknown = visitor.sign_in("nobody@shop.example", "wrong password").await?;
     let mut wrong = 0;
     let limited = loop {

@@ -316,6 +316,20 @@ async fn codes_cannot_be_guessed_with_the_password() -> Result<()> {
         async |visitor: &Visitor, code: &str| visitor.post("/sign-in/code", &visitor.url, &[("code", code)]).await;
     let own = send(&begin("").await?, codes[0]).await?.cookie_named("__Host-device").context("a device")?.to_owned();
 
+    // What was not checked does not count.
+    let sealed = sqlx::query_scalar("SELECT totp_secret FROM users WHERE email = $1").bind(&user.email);
+    let sealed: Vec<u8> = sealed.fetch_one(&merchant.books.db).await?;
+    let set = async |secret: &[u8]| {
+        let set = sqlx::query("UPDATE users SET totp_secret = $2 WHERE email = $1").bind(&user.email).bind(secret);
+        set.execute(&merchant.books.db).await
+    };
+    set(b"unreadable").await?;
+    let guess = begin("").await?;
+    for attempt in 1..=21 {
+        assert_eq!(send(&guess, "000000").await?.status, 500, "attempt {attempt}");
+    }
+    set(&sealed).await?;
+
     let mut statuses = Vec::new();
     for device in &devices {
         let guess = begin(device).await?;
