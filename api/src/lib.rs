@@ -13,6 +13,7 @@ mod idempotency;
 mod in_process;
 mod limits;
 mod listing;
+mod logos;
 mod openapi;
 mod pages;
 mod path;

@@ -7,10 +7,11 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// The columns, besides `id`, that identify a single row of a table. A table may have several such keys.
-const KEYS: [(&str, &[&str]); 24] = [
+const KEYS: [(&str, &[&str]); 25] = [
     ("checkout_sessions", &["id_hash"]),
     ("collection_attempts", &["account_id", "payment_id"]),
     ("idempotency_keys", &["account_id", "payment_id"]),
+    ("logos", &["account_id"]),
     ("payments", &["provider_account_id", "provider_ref"]),
     ("payment_tokens", &["token_hash"]),
     ("provider_accounts", &["account_id", "provider"]),

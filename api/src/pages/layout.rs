@@ -51,12 +51,16 @@ pub(super) fn page_of(
 ) -> Response {
     let style = payee.color.map(style_of);
     let style = style.as_ref().unwrap_or(&STYLE);
+    let images = if payee.logo.is_some() { "img-src 'self'; " } else { "" };
     match tokenization_config {
         Some(config) => {
-            let card = (config.pay_scripts("../../elements/"), config.sources().of_page());
+            let card = (config.pay_scripts("../../elements/"), format!("{images}{}", config.sources().of_page()));
             html_response(reader, status, title, style, (&card.0, &card.1), body)
         }
-        None => html_response(reader, status, title, style, (&Markup::default(), NO_CARD), body),
+        None => {
+            let sources = format!("{images}{NO_CARD}");
+            html_response(reader, status, title, style, (&Markup::default(), &sources), body)
+        }
     }
 }
 

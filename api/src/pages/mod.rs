@@ -19,7 +19,7 @@ mod token;
 mod totals;
 mod view;
 
-use ::documents::Sheet;
+use ::documents::{Picture, Sheet};
 use axum::extract::{Request, State};
 use axum::http::header::REFRESH;
 use axum::http::{HeaderValue, StatusCode};
@@ -27,6 +27,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Extension, Router};
+use domain::accounts;
 use domain::operations::Origin;
 use domain::payments::Payment;
 use egress::is_public;
@@ -110,7 +111,8 @@ async fn invoice_pdf(
     let page = page_of_document(&app, PageAddress { kind: PageKind::Invoice, token: &token }, reader).await?;
     let Payable::Invoice(invoice) = &page.payable else { return Err(ApiError::no_route("no such document").into()) };
     let name = invoice.number.map_or_else(|| invoice.id.to_string(), |number| number.to_string());
-    written(&app, &token, sheets::invoice(reader, &page, invoice), &name).await
+    let sheet = with_logo(&app, &page, sheets::invoice(reader, &page, invoice)).await?;
+    written(&app, &token, sheet, &name).await
 }
 
 /// The receipt of a page that was paid; 404 before.
@@ -118,7 +120,7 @@ fn receipt_pdf(kind: PageKind) -> axum::routing::MethodRouter<App> {
     get(async move |State(app): State<App>, Extension(reader): Extension<Reader>, Token(token): Token| {
         let page = page_of_document(&app, PageAddress { kind, token: &token }, reader).await?;
         match sheets::receipt(reader, &page) {
-            Some(sheet) => written(&app, &token, sheet, "receipt").await,
+            Some(sheet) => written(&app, &token, with_logo(&app, &page, sheet).await?, "receipt").await,
             None => Err(ErrorPage::from(ApiError::no_route("no such document"))),
         }
     })
@@ -145,6 +147,14 @@ async fn page_of_document(app: &App, address: PageAddress<'_>, reader: Reader) -
         app.limits.refund_document(token).await;
     }
     Ok(page?)
+}
+
+/// The document with the merchant's logo, if it has one.
+async fn with_logo(app: &App, page: &PayPage, sheet: Sheet) -> Result<Sheet, ErrorPage> {
+    let payee = &page.payee;
+    let Some(logo) = &payee.logo else { return Ok(sheet) };
+    let png = accounts::logo(&*app.db, payee.account_id, logo.sha256()).await?;
+    Ok(Sheet { logo: png.map(|png| Picture { png, text: payee.name.clone() }), ..sheet })
 }
 
 /// Renders the page in its current state.

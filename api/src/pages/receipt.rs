@@ -23,7 +23,7 @@ pub(super) fn receipt(reader: Reader, page: &PayPage, token: &str) -> Markup {
     let pdf = reader.document(token, "receipt.pdf");
     html! {
         section id="receipt" {
-            @if is_whole_page(page) { h1.title { (texts.receipt()) } } @else { h2 { (texts.receipt()) } }
+            @if is_whole_page(page) { (logo(payee)) h1.title { (texts.receipt()) } } @else { h2 { (texts.receipt()) } }
             dl {
                 dt { (texts.paid_to()) } dd { (merchant_text(&payee.name)) }
                 @if let Some(number) = payable.number() { dt { (texts.invoice()) } dd { (number) } }
@@ -44,6 +44,15 @@ pub(super) fn receipt(reader: Reader, page: &PayPage, token: &str) -> Markup {
                 p.contact { (texts.questions()) " " (merchant_text(contact)) }
             }
             p.pdf { a href=(pdf) { "PDF" } }
+        }
+    }
+}
+
+/// The merchant's logo, if it has one. The URL is relative to the page.
+pub(super) fn logo(payee: &Payee) -> Markup {
+    html! {
+        @if let Some(logo) = &payee.logo {
+            img.logo src={ "../../" (logo.path(payee.account_id)) } width=(logo.width) height=(logo.height) alt=(payee.name);
         }
     }
 }

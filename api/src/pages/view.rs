@@ -13,7 +13,7 @@ use super::invoice_lines;
 use super::notices::notices;
 use super::pay_form;
 use super::reader::Reader;
-use super::receipt::{is_whole_page, receipt, seller_lines};
+use super::receipt::{is_whole_page, logo, receipt, seller_lines};
 use super::sheets::closed_badge;
 use super::totals::Totals;
 use crate::elements::CardTokenizationConfig;
@@ -79,6 +79,7 @@ fn about(reader: Reader, page: &PayPage, token: &str, totals: Option<&Totals>) -
     let amount = reader.price(money.minor, money.currency);
     html! {
         section.about.closed[badge.is_some()] {
+            (logo(payee))
             p.payee { (merchant_text(&payee.name)) }
             h1 class=[amount.size()] {
                 @match totals {

@@ -38,6 +38,7 @@ use crate::endpoint::{Endpoint, delete, get, list, post};
 use crate::error::ApiError;
 use crate::guard::Access::{AnySecret, Browser, Secret, TestSecret};
 use crate::hooks;
+use crate::logos;
 use crate::openapi::{self, operations as docs};
 use crate::pages;
 use crate::request_layer;
@@ -149,6 +150,7 @@ pub(crate) fn router(app: App) -> Router {
         .merge(pages::router(&app))
         .merge(elements::router(&app))
         .merge(hooks::router())
+        .merge(logos::router())
         .route("/", axum::routing::get(async || Redirect::temporary("/docs")))
         .fallback(async |uri: Uri| hints::no_route(uri.path()))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())

@@ -1,4 +1,4 @@
-//! Pages of text and rules, and their PDF.
+//! Pages of texts, pictures and rules, and their PDF.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,14 +7,15 @@ use krilla::color::rgb;
 use krilla::configure::{Accessibility, ConfigurationBuilder};
 use krilla::destination::XyzDestination;
 use krilla::error::{KrillaError, KrillaResult};
-use krilla::geom::{PathBuilder, Point, Rect};
+use krilla::geom::{PathBuilder, Point, Rect, Size, Transform};
+use krilla::image::Image;
 use krilla::metadata::Metadata;
 use krilla::num::NormalizedF32;
 use krilla::outline::{Outline, OutlineNode};
 use krilla::page::PageSettings;
 use krilla::paint::Fill;
 use krilla::surface::Surface;
-use krilla::tagging::{Artifact, ArtifactType, ContentTag};
+use krilla::tagging::{Artifact, ArtifactType, BBox, ContentTag};
 use krilla::text::{Font, GlyphId, KrillaGlyph};
 use krilla::{Document, SerializeSettings};
 use parley::style::{FontFamily, FontWeight, LineHeight, StyleProperty};
@@ -55,10 +56,11 @@ impl Paragraph {
 
 enum Item {
     Text { paragraph: Box<Paragraph>, x: f32, y: f32, is_artifact: bool },
+    Picture { image: Image, size: Size, y: f32 },
     Rule { y: f32, height: f32 },
 }
 
-/// Places texts on pages from top to bottom.
+/// Places texts and pictures on pages from top to bottom.
 pub(crate) struct Canvas<'a> {
     fonts: &'a Fonts,
     context: FontContext,
@@ -119,6 +121,20 @@ impl<'a> Canvas<'a> {
         self.y += height;
     }
 
+    /// Places a PNG with its text at the left margin, with at most this width and height and not enlarged, and moves below it.
+    /// One that cannot be read is left out.
+    pub(crate) fn picture(&mut self, png: &[u8], text: &str, (width, height): (f32, f32)) {
+        let Ok(image) = Image::from_png(png.to_vec().into(), false) else { return };
+        let (own_width, own_height) = (image.size().0 as f32, image.size().1 as f32);
+        let scale = (width / own_width).min(height / own_height).min(1.0);
+        let Some(size) = Size::from_wh(own_width * scale, own_height * scale) else { return };
+        self.reserve(size.height());
+        let place = Rect::from_xywh(MARGIN, self.y, size.width(), size.height()).expect("a rectangle");
+        self.structure.add_figure(text, BBox::new(self.pages.len() - 1, place));
+        self.push(Item::Picture { image, size, y: self.y });
+        self.y += size.height();
+    }
+
     /// Draws a line across the page.
     pub(crate) fn rule(&mut self, height: f32) {
         self.push(Item::Rule { y: self.y, height });
@@ -156,7 +172,7 @@ impl<'a> Canvas<'a> {
         let top = XyzDestination::new(0, Point::from_xy(MARGIN, MARGIN));
         outline.push_child(OutlineNode::new(title.to_owned(), top));
         document.set_outline(outline);
-        // Texts are drawn in the order in which the structure numbers them.
+        // Texts and pictures are drawn in the order in which the structure numbers them.
         let (mut fonts, mut identifiers) = (HashMap::new(), Vec::new());
         let size = PageSettings::from_wh(WIDTH, HEIGHT).expect("a size");
         for items in &self.pages {
@@ -171,6 +187,12 @@ impl<'a> Canvas<'a> {
                     Item::Text { paragraph, x, y, is_artifact: false } => {
                         identifiers.push(surface.start_tagged(ContentTag::Other));
                         draw(&mut surface, &mut fonts, paragraph, *x, *y);
+                    }
+                    Item::Picture { image, size, y } => {
+                        identifiers.push(surface.start_tagged(ContentTag::Other));
+                        surface.push_transform(&Transform::from_translate(MARGIN, *y));
+                        surface.draw_image(image.clone(), *size);
+                        surface.pop();
                     }
                     Item::Rule { y, height } => {
                         surface.start_tagged(artifact(ArtifactType::Layout));

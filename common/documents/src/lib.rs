@@ -6,4 +6,4 @@ mod sheet;
 mod structure;
 
 pub use fonts::{Fonts, NoFonts};
-pub use sheet::{Line, Sheet, Total, Unreadable};
+pub use sheet::{Line, Picture, Sheet, Total, Unreadable};

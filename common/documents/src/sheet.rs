@@ -18,6 +18,8 @@ const FACT_NAMES: f32 = 110.0;
 const AMOUNTS: f32 = 150.0;
 const TOTALS: f32 = 300.0;
 const GAP: f32 = 12.0;
+/// The most room of the logo, in points: width and height.
+const LOGO: (f32, f32) = (180.0, 48.0);
 
 /// The content of a document, in the language of its reader.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +29,8 @@ pub struct Sheet {
     pub title: String,
     /// Above everything, such as that no money moves.
     pub notice: Option<String>,
+    /// Of the merchant.
+    pub logo: Option<Picture>,
     /// The name of the merchant, and the lines below it.
     pub seller: Vec<String>,
     /// Names and values, such as the number and the days.
@@ -38,6 +42,13 @@ pub struct Sheet {
     pub totals: Vec<Total>,
     /// Below everything.
     pub footer: Vec<String>,
+}
+
+/// A picture, and the text that stands for it.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    pub png: Vec<u8>,
+    pub text: String,
 }
 
 /// A line item.
@@ -57,7 +68,7 @@ pub struct Total {
     pub is_bold: bool,
 }
 
-/// The document could not be written, such as for a damaged font.
+/// The document could not be written, such as for a damaged font or picture.
 #[derive(Debug, thiserror::Error)]
 #[error("the document cannot be written: {0:?}")]
 pub struct Unreadable(krilla::error::KrillaError);
@@ -66,7 +77,7 @@ impl Sheet {
     /// The PDF. Equal content and fonts give equal bytes.
     ///
     /// # Errors
-    /// If a font is damaged.
+    /// If a font or the logo is damaged.
     pub fn pdf(&self, fonts: &Fonts) -> Result<Vec<u8>, Unreadable> {
         let mut canvas = Canvas::new(fonts);
         self.head(&mut canvas);
@@ -86,6 +97,10 @@ impl Sheet {
         if let Some(notice) = &self.notice {
             let paragraph = canvas.paragraph(notice, STRONG, INNER, Alignment::Center);
             canvas.row(Role::Paragraph, vec![(0.0, paragraph)]);
+            canvas.y += GAP;
+        }
+        if let Some(logo) = &self.logo {
+            canvas.picture(&logo.png, &logo.text, LOGO);
             canvas.y += GAP;
         }
         let title = canvas.paragraph(&self.title, TITLE, INNER, Alignment::Start);

@@ -1,8 +1,8 @@
-//! What the texts of a document are, in the order in which they are read, for programs that speak them (PDF/UA).
+//! What the texts and pictures of a document are, in the order in which they are read, for programs that speak them (PDF/UA).
 
 use std::num::NonZeroU16;
 
-use krilla::tagging::{Identifier, Node, TableHeaderScope, Tag, TagGroup, TagTree};
+use krilla::tagging::{BBox, Identifier, Node, TableHeaderScope, Tag, TagGroup, TagTree};
 
 /// What the texts of a row are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,10 +20,12 @@ pub(crate) enum Role {
     Artifact,
 }
 
-/// The texts by their numbers, in the order in which they are placed.
+/// The texts and pictures by their numbers, in the order in which they are placed.
 enum Block {
     Title(usize),
     Paragraph(usize),
+    /// A picture, the text that stands for it, and its place.
+    Figure(usize, String, BBox),
     Table(Vec<Row>),
 }
 
@@ -35,12 +37,19 @@ struct Row {
 #[derive(Default)]
 pub(crate) struct Structure {
     blocks: Vec<Block>,
+    /// How many there are, with the pictures.
     texts: usize,
 }
 
 impl Structure {
     pub(crate) fn begin_table(&mut self) {
         self.blocks.push(Block::Table(Vec::new()));
+    }
+
+    /// Adds a picture, with the text that stands for it.
+    pub(crate) fn add_figure(&mut self, text: &str, place: BBox) {
+        self.blocks.push(Block::Figure(self.texts, text.to_owned(), place));
+        self.texts += 1;
     }
 
     /// Adds the texts of a row.
@@ -65,7 +74,7 @@ impl Structure {
         }
     }
 
-    /// The tree of the PDF, given its identifiers of the texts.
+    /// The tree of the PDF, given its identifiers of the texts and pictures.
     pub(crate) fn tree(&self, title: &str, identifiers: &[Identifier]) -> TagTree {
         let text = |number: &usize| Node::from(identifiers[*number]);
         let mut tree = TagTree::new();
@@ -76,6 +85,10 @@ impl Structure {
                     TagGroup::with_children(heading, vec![text(number)])
                 }
                 Block::Paragraph(number) => TagGroup::with_children(Tag::P, vec![text(number)]),
+                Block::Figure(number, alternative, place) => {
+                    let figure = Tag::Figure(Some(alternative.clone())).with_bbox(Some(*place));
+                    TagGroup::with_children(figure, vec![text(number)])
+                }
                 Block::Table(rows) => {
                     TagGroup::with_children(Tag::Table, rows.iter().map(|row| row.group(text).into()).collect())
                 }

@@ -20,6 +20,8 @@ use super::Unsent;
 
 /// Maximum length of a name or a description in characters.
 const MAX: usize = 255;
+/// The most room of the logo, in pixels: width and height.
+const LOGO: (i32, i32) = (180, 48);
 /// Of buttons, without one of the merchant's.
 const COLOR: Color = Color::new(0x0b, 0x57, 0xc4);
 
@@ -27,6 +29,8 @@ const COLOR: Color = Color::new(0x0b, 0x57, 0xc4);
 pub(super) struct Letter {
     pub(super) subject: String,
     payee: String,
+    /// The URL of its logo, and the width and height at which it is shown.
+    logo: Option<(String, i32, i32)>,
     /// Shown first, if it is a test.
     notice: Option<String>,
     paragraphs: Vec<String>,
@@ -118,6 +122,10 @@ fn of_payee(texts: &Texts, payee: &Payee) -> Letter {
     Letter {
         subject: String::new(),
         payee: one_line(&payee.name, MAX),
+        logo: payee.logo.as_ref().map(|logo| {
+            let (width, height) = logo.within(LOGO.0, LOGO.1);
+            (public_url::of(format_args!("/{}", logo.path(payee.account_id))), width, height)
+        }),
         notice: (payee.mode == Mode::Test).then(|| texts.test_mode()),
         paragraphs: vec![],
         facts: vec![],
@@ -283,6 +291,11 @@ impl Letter {
                     div style="max-width:560px;margin:0 auto" {
                         @if let Some(notice) = &self.notice {
                             p style="padding:8px 12px;border:1px solid #8a6d00" { (notice) }
+                        }
+                        // The same URL for all recipients, so that it tells nobody who has opened the e-mail.
+                        @if let Some((url, width, height)) = &self.logo {
+                            img src=(url) width=(width) height=(height) alt=(self.payee)
+                                style="display:block;max-width:100%;background:#fff";
                         }
                         p style="font-size:20px;font-weight:bold" dir="auto" { (self.payee) }
                         @for paragraph in &self.paragraphs { p { (paragraph) } }

@@ -3,6 +3,7 @@
 use sqlx::PgConnection;
 
 use super::Mode;
+use super::logo::Logo;
 use super::settlement::is_supported;
 use foundation::calendar::TimeZone;
 use foundation::color::Color;
@@ -24,6 +25,7 @@ pub struct Payee {
     pub tax_number: Option<String>,
     /// The colour of buttons and links.
     pub color: Option<Color>,
+    pub logo: Option<Logo>,
     pub mode: Mode,
     /// The time zone of its billing days.
     pub timezone: TimeZone,
@@ -46,9 +48,11 @@ pub struct Payee {
 /// Database errors; [`Error::Internal`] for a time zone that this machine does not know.
 pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
     let row = sqlx::query!(
-        "SELECT a.name, a.support_contact, a.address, a.tax_number, a.color, a.mode, a.timezone, a.provider_account_id,
-                a.modifiers, p.provider, p.unsupported, p.field_key
-         FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id WHERE a.id = $1",
+        r#"SELECT a.name, a.support_contact, a.address, a.tax_number, a.color, a.mode, a.timezone, a.provider_account_id,
+                  a.modifiers, p.provider, p.unsupported, p.field_key,
+                  l.sha256 AS "logo_sha256?", l.width AS "logo_width?", l.height AS "logo_height?"
+           FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id
+           LEFT JOIN logos l ON l.account_id = a.id WHERE a.id = $1"#,
         account.uuid(),
     )
     .fetch_one(db)
@@ -59,6 +63,10 @@ pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
     let supports = |operation| is_supported(row.provider, &row.unsupported, operation);
     let (accepts_payments, saves_cards) =
         (supports(Permission::PaymentsCreate), supports(Permission::PaymentMethodsCreate));
+    let logo = match (row.logo_sha256, row.logo_width, row.logo_height) {
+        (Some(sha256), Some(width), Some(height)) => Some(Logo { sha256, width, height }),
+        (_, _, _) => None,
+    };
     Ok(Payee {
         account_id: account,
         name: row.name,
@@ -66,6 +74,7 @@ pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
         address: row.address,
         tax_number: row.tax_number,
         color: row.color.and_then(|color| color.parse().ok()),
+        logo,
         mode: row.mode,
         timezone,
         provider_account_id: row.provider_account_id,

@@ -88,6 +88,27 @@ async fn an_invoice_and_its_receipt_are_sent_in_the_customers_language() -> Resu
     Ok(())
 }
 
+/// By a URL that is the same for all recipients, and the name stands for a picture that is not loaded.
+#[tokio::test]
+async fn e_mails_have_the_logo_and_the_name() -> Result<()> {
+    let merchant = merchant().await?;
+    named(&merchant).await?;
+    merchant.set_logo().await?;
+    turn_on(&merchant, "en").await?;
+    let ada = customer(&merchant, ADA).await?;
+    let issued = invoice(&merchant, &ada).await?;
+    let mail = sent(&event(&merchant, "invoice.issued", text(&issued, "id")).await?).await?;
+    let html = parse(&mail)?.body_html(0).context("a page")?.into_owned();
+    let picture = html.split_once("<img src=\"").with_context(|| html.clone())?.1;
+    let (url, rest) = picture.split_once('"').context("a URL")?;
+    assert!(rest.starts_with(" width=\"40\" height=\"20\" alt=\"Café &amp; Söhne\""), "{rest}");
+    let logo = reqwest::get(url).await?;
+    assert_eq!(logo.status(), 200, "{url}");
+    assert!(logo.bytes().await?.starts_with(b"\x89PNG"));
+    assert_says(&parse(&mail)?, &["Café & Söhne"]);
+    Ok(())
+}
+
 #[tokio::test]
 async fn failed_collections_say_what_follows() -> Result<()> {
     let merchant = merchant().await?;

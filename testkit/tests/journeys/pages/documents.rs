@@ -118,6 +118,35 @@ async fn a_document_says_what_its_texts_are() -> Result<()> {
 }
 
 #[tokio::test]
+async fn documents_have_the_logo_with_the_name_as_its_text() -> Result<()> {
+    let merchant = merchant().await?;
+    let (_, payer) = super::invoice(&merchant, 500).await?;
+    let pictures = |document: &[u8]| read_with("pdfimages", &["-list"], document);
+    let plain = pdf(&payer, "invoice.pdf").await?;
+    assert_eq!(pictures(&plain)?.lines().count(), 2, "only the titles of the columns");
+    merchant.set_logo().await?;
+    payer.pay("tok_ok").await?;
+    for document in ["invoice.pdf", "receipt.pdf"] {
+        let written = pdf(&payer, document).await?;
+        let list = pictures(&written)?;
+        let picture: Vec<_> = list.lines().nth(2).with_context(|| list.clone())?.split_whitespace().collect();
+        assert_eq!(picture[2..5], ["image", "40", "20"], "{list}");
+        assert_eq!(pdf(&payer, document).await?, written, "equal content gives equal bytes");
+        let structure = read_with("pdfinfo", &["-struct"], &written)?;
+        assert!(structure.contains("Figure"), "{structure}");
+        // PDF/UA requires the text of a picture.
+        assert!(written.windows(13).any(|bytes| bytes == b"pdfuaid:part>"), "it does not claim to be accessible");
+        assert!(written.windows(4).any(|bytes| bytes == b"/Alt"), "the logo has no text");
+    }
+    sqlx::query("DELETE FROM logos WHERE account_id = $1")
+        .bind(merchant.books.account)
+        .execute(&merchant.books.db)
+        .await?;
+    assert_eq!(pictures(&pdf(&payer, "invoice.pdf").await?)?.lines().count(), 2);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_receipt_shows_the_card_to_its_payer_only() -> Result<()> {
     let merchant = merchant().await?;
     let (_, payer) = link(&merchant, 500).await?;

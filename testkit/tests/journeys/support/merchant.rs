@@ -6,6 +6,9 @@ use testkit::{Account, Client, Cluster, Response};
 
 use super::{Books, ORIGIN, created, eventually, ok, sale, uuid, with};
 
+/// A PNG of 40 × 20 pixels.
+const LOGO: &str = "iVBORw0KGgoAAAANSUhEUgAAACgAAAAUCAIAAABwJOjsAAAAJ0lEQVR42mM4oOBANvpPAWAYtXjU4lGLRy0etXjU4lGLRy0eORYDAOjZbasLyhSVAAAAAElFTkSuQmCC";
+
 /// An account that belongs to one test.
 pub(crate) struct Merchant {
     pub(crate) account: Account,
@@ -29,6 +32,14 @@ impl Merchant {
     pub(crate) fn for_account(cluster: &Cluster, account: Account) -> Result<Self> {
         let (api, books) = (cluster.client(&account)?, Books::open(cluster.database_url(), &account)?);
         Ok(Self { account, api, books })
+    }
+
+    /// Gives the account a logo.
+    pub(crate) async fn set_logo(&self) -> Result<()> {
+        let set = "INSERT INTO logos (account_id, png, sha256, width, height, created_at)
+                   SELECT $1, png, sha256(png), 40, 20, now() FROM decode($2, 'base64') AS png";
+        sqlx::query(set).bind(self.books.account).bind(LOGO).execute(&self.books.db).await?;
+        Ok(())
     }
 
     /// Configures the mock's faults for this account.
