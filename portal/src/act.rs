@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
@@ -108,10 +107,10 @@ pub(crate) async fn create(
     State(app): State<App>,
     user: User,
     Path((mode, page)): Path<(String, String)>,
-    body: Bytes,
+    entered: Entered,
 ) -> Result<Response, Failure> {
     let task = Task::new(&app, user, &mode, (&page, "new"), None).await?;
-    act(app, task, &body).await
+    act(app, task, entered).await
 }
 
 /// An action on no particular object.
@@ -119,20 +118,20 @@ pub(crate) async fn on_page(
     State(app): State<App>,
     user: User,
     Path((mode, page, name)): Path<(String, String, String)>,
-    body: Bytes,
+    entered: Entered,
 ) -> Result<Response, Failure> {
     let task = Task::new(&app, user, &mode, (&page, &name), None).await?;
-    act(app, task, &body).await
+    act(app, task, entered).await
 }
 
 pub(crate) async fn on_object(
     State(app): State<App>,
     user: User,
     Path((mode, page, id, name)): Path<(String, String, String, String)>,
-    body: Bytes,
+    entered: Entered,
 ) -> Result<Response, Failure> {
     let task = Task::new(&app, user, &mode, (&page, &name), Some(id)).await?;
-    act(app, task, &body).await
+    act(app, task, entered).await
 }
 
 /// The page on which an action is confirmed.
@@ -146,8 +145,8 @@ pub(crate) async fn confirming(
     confirmation(&app, &task, consequence).await
 }
 
-async fn act(app: App, task: Task, form: &[u8]) -> Result<Response, Failure> {
-    let (action, mut entered) = (task.action, Entered::parse(form));
+async fn act(app: App, task: Task, mut entered: Entered) -> Result<Response, Failure> {
+    let action = task.action;
     let nonce = entered.nonce().ok_or_else(|| Failure::Invalid(text("The form is incomplete.").to_owned()))?.to_owned();
     if action.consequence.is_some() && entered.get("confirm").is_empty() {
         return Ok(Redirect::to(&task.address()).into_response());

@@ -19,7 +19,7 @@ const BASIS_POINTS: i64 = 100;
 
 /// What was entered, by field.
 #[derive(Clone, Default)]
-pub(crate) struct Entered(Vec<(String, String)>);
+pub(crate) struct Entered(pub(crate) Vec<(String, String)>);
 
 impl Entered {
     pub(crate) fn parse(body: &[u8]) -> Self {
@@ -161,6 +161,7 @@ impl Entered {
             | Kind::Url
             | Kind::Date
             | Kind::Choice(_)
+            | Kind::Image
             | Kind::Password
             | Kind::Code
             | Kind::Hidden => entered.into(),
@@ -244,8 +245,9 @@ pub(crate) fn form(action: &Action, address: &str, entered: &Entered, object: &V
     }
     let (lines, fields): (Vec<_>, Vec<_>) = action.fields.iter().partition(|field| field.name.starts_with("items."));
     let has_lines = lines.iter().any(|field| !entered.get(field.name).is_empty());
+    let encoding = action.has_file().then_some("multipart/form-data");
     html! {
-        form.action method="post" action=(address) autocomplete="off" {
+        form.action method="post" action=(address) enctype=[encoding] autocomplete="off" {
             input type="hidden" name="nonce" value=(random_hex(NONCE));
             @for field in fields { (control(address, field, entered)) }
             @if let Some(most) = (action.most)(object) { p.hint { (text("At most")) " " (most) } }
@@ -315,6 +317,10 @@ fn control(address: &str, field: &Field, entered: &Entered) -> Markup {
                 input id=(id) type="password" name=(field.name) required maxlength="128" autocomplete=(completion);
             }
         }
+        Kind::Image => html! {
+            label for=(id) { (text(field.label)) }
+            input id=(id) type="file" name=(field.name) required[field.required] accept="image/png,image/jpeg";
+        },
         Kind::Hidden | Kind::Version => return html! { input type="hidden" name=(field.name) value=(value); },
         Kind::Always(_) => return html! {},
         Kind::Choice(choices) => html! {

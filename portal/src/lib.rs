@@ -24,6 +24,8 @@ mod notice;
 mod object;
 mod own;
 mod pages;
+mod picture;
+mod posted;
 mod protection;
 mod qr;
 mod related;
@@ -67,6 +69,7 @@ fn router(app: App) -> Router {
         .route(assets::SCRIPT, get(assets::script))
         .route(assets::ICON, get(assets::icon))
         .route("/{mode}", get(home::home))
+        .route("/{mode}/settings/logo.png", get(pages::logo))
         .route("/{mode}/{page}", get(pages::page))
         .route("/{mode}/{page}/new", get(act::creating).post(act::create))
         .route("/{mode}/{page}/{name}", get(pages::object).post(act::on_page))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::accounts::{self, AccountSettings, KeyKind};
+use domain::accounts::{self, AccountSettings, KeyKind, Picture};
 use domain::mails;
 use domain::users::{self, Begun, Change, Confirmed, NewPassword, Outcome, Role};
 use foundation::crypto::{Secret, hex};
@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::actions::{Action, LANGUAGES, MAILS, Own};
 use crate::app::App;
 use crate::failure::Failure;
+use crate::picture;
 use crate::session::Work;
 use crate::texts::text;
 
@@ -67,9 +68,13 @@ pub(crate) fn hashed(app: &App, action: &Action, nonce: &str, body: &Value) -> V
 struct Prepared {
     confirmed: Option<Confirmed>,
     password: Option<NewPassword>,
+    logo: Option<Picture>,
 }
 
 async fn prepare(app: &App, work: &Work, own: Own, body: &Value) -> Result<Prepared> {
+    if own == Own::SaveLogo {
+        return Ok(Prepared { logo: Some(picture::read(string(body, "logo")).await?), ..Prepared::default() });
+    }
     if !matches!(own, Own::ChangePassword | Own::AddFactor | Own::ReplaceRecoveryCodes | Own::RemoveFactor) {
         return Ok(Prepared::default());
     }
@@ -86,7 +91,7 @@ async fn prepare(app: &App, work: &Work, own: Own, body: &Value) -> Result<Prepa
         true => Some(NewPassword::hash(secret("password")).await?),
         false => None,
     };
-    Ok(Prepared { confirmed: Some(confirmed), password })
+    Ok(Prepared { confirmed: Some(confirmed), password, logo: None })
 }
 
 /// Makes the change, unless another request with this nonce has.
@@ -170,13 +175,16 @@ async fn make(
             accounts::set(tx, now, account, &settings(body)).await?;
             Ok(Made::object(account))
         }
-        Own::SaveMail => {
-            if !app.sends_mail {
-                return Err(Error::conflict("this service sends no e-mails"));
-            }
-            mails::save_settings(tx, account, &mail_settings(body)?).await?;
+        Own::SaveLogo => {
+            let logo = prepared.logo.ok_or_else(|| Error::internal("no logo was read"))?;
+            accounts::set_logo(tx, now, account, &logo).await?;
             Ok(Made::object(account))
         }
+        Own::RemoveLogo => {
+            accounts::remove_logo(tx, account).await?;
+            Ok(Made::object(account))
+        }
+        Own::SaveMail => save_mail(app, account, body, tx).await,
         Own::Invite => invite(app, work, body, tx).await,
         Own::RevokeInvitation => {
             users::revoke_invitation(tx, merchant, InvitationId::from_request(id)?).await?;
@@ -212,6 +220,14 @@ async fn make(
             Ok(Made::default())
         }
     }
+}
+
+async fn save_mail(app: &App, account: AccountId, body: &Value, tx: &mut Change) -> Result<Made> {
+    if !app.sends_mail {
+        return Err(Error::conflict("this service sends no e-mails"));
+    }
+    mails::save_settings(tx, account, &mail_settings(body)?).await?;
+    Ok(Made::object(account))
 }
 
 async fn invite(app: &App, work: &Work, body: &Value, tx: &mut Change) -> Result<Made> {

@@ -78,6 +78,8 @@ pub(crate) enum Own {
     RevokeKey,
     SetOrigins,
     SaveSettings,
+    SaveLogo,
+    RemoveLogo,
     SaveMail,
     Invite,
     RevokeInvitation,
@@ -133,6 +135,8 @@ pub(crate) enum Kind {
     Pairs,
     /// Of the object that the form shows: the form is refused once the object has another one. Not sent to /v1.
     Version,
+    /// A picture file, in hexadecimal once it is entered.
+    Image,
     Password,
     /// Of a second factor.
     Code,
@@ -199,6 +203,8 @@ impl Action {
                 Own::CreateKey
                 | Own::SetOrigins
                 | Own::SaveSettings
+                | Own::SaveLogo
+                | Own::RemoveLogo
                 | Own::SaveMail
                 | Own::Invite
                 | Own::ChangePassword
@@ -211,6 +217,11 @@ impl Action {
 
     pub(crate) fn has_amount(&self) -> bool {
         self.fields.iter().any(|field| matches!(field.kind, Kind::Amount))
+    }
+
+    /// Whether a file is sent with it.
+    pub(crate) fn has_file(&self) -> bool {
+        self.fields.iter().any(|field| matches!(field.kind, Kind::Image))
     }
 
     /// Whether it is refused if the object was changed after the form was shown.

@@ -30,7 +30,7 @@ const fn own(page: &'static str, name: &'static str, label: &'static str, area: 
 
 const KEY_NAME: Field = optional("name", "Name", Kind::Short);
 
-pub(super) const ACTIONS: [Action; 16] = [
+pub(super) const ACTIONS: [Action; 18] = [
     Action {
         fields: &[
             KEY_NAME,
@@ -73,6 +73,14 @@ pub(super) const ACTIONS: [Action; 16] = [
             optional("tip", "Tip", Kind::Modifier),
         ],
         ..own("settings", "save", "Save", Area::Settings, Own::SaveSettings)
+    },
+    Action {
+        fields: &[required("logo", "Logo", Kind::Image)],
+        ..own("settings", "logo", "Save logo", Area::Settings, Own::SaveLogo)
+    },
+    Action {
+        applies: |settings| settings["hasLogo"] == true,
+        ..own("settings", "remove-logo", "Remove logo", Area::Settings, Own::RemoveLogo)
     },
     Action {
         fields: &[

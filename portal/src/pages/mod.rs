@@ -25,6 +25,8 @@ use crate::object;
 use crate::session::{User, Work};
 use crate::texts::text;
 
+pub(crate) use settings::logo;
+
 /// A list, its CSV file, or another page.
 pub(crate) async fn page(
     State(app): State<App>,

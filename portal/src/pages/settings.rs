@@ -1,7 +1,9 @@
 //! The settings of the account.
 
-use axum::response::Html;
-use domain::accounts;
+use axum::extract::{Path, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{Html, IntoResponse as _, Response};
+use domain::accounts::{self, Logo};
 use domain::mails::{self, Settings};
 use domain::users::Area;
 use maud::{Markup, html};
@@ -13,11 +15,12 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::layout::page;
 use crate::notice::Notice;
-use crate::session::Work;
+use crate::session::{User, Work};
 use crate::texts::text;
 
 pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
     let account = accounts::retrieve(app.api.pool(), work.caller.account_id).await.map_err(Failure::internal)?;
+    let logo = present_logo(app, work).await?;
     let modifiers = &account.modifiers;
     let settings = json!({
         "name": account.name,
@@ -25,6 +28,7 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
         "address": account.address.as_deref().map(|address| address.lines().collect::<Vec<_>>()),
         "taxNumber": account.tax_number,
         "color": account.color,
+        "hasLogo": logo.is_some(),
         "timezone": account.timezone,
         "tax": modifiers["tax"],
         "surcharge": modifiers["surcharge"],
@@ -48,16 +52,39 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
             dt { (text("Address")) } dd { @for line in account.address.iter().flat_map(|address| address.lines()) { (line) br; } }
             dt { (text("Tax number")) } dd { (account.tax_number.as_deref().unwrap_or_default()) }
             dt { (text("Colour")) } dd { (account.color.as_deref().unwrap_or_default()) }
+            @if let Some(Logo { width, height, .. }) = logo {
+                dt { (text("Logo")) }
+                dd { img.logo src={ "/" (work.mode.name()) "/settings/logo.png" } width=(width) height=(height) alt=(account.name); }
+            }
             dt { (text("Time zone of invoices")) } dd { (account.timezone) }
         }
         @if work.user.role.may(Area::Settings) { section.panel {
             h2 { (text("Change")) }
             p { (text("Customers see the name, the address, the tax number and the support contact on payment pages, documents and e-mails. Buttons and links there have the colour, darker or lighter where it would be hard to read. Tax, surcharge and tip are added there: a percentage such as 8.25%, or a fixed amount in minor units.")) }
             (own_form(work, ("settings", "save"), None, &settings, notice))
+        }
+        section.panel {
+            h2 { (text("Logo")) }
+            p { (text("Customers see it on payment pages, documents and e-mails, on a white background. A PNG or a JPEG of at most 256 KiB and 2,000 pixels in width and height; it is scaled down to at most 600 × 200 pixels.")) }
+            (own_form(work, ("settings", "logo"), None, &settings, notice))
+            (own_form(work, ("settings", "remove-logo"), None, &settings, notice))
         } }
         (mail)
     };
     Ok(page(work, "settings", text("Settings"), &content))
+}
+
+async fn present_logo(app: &App, work: &Work) -> Result<Option<Logo>, Failure> {
+    let mut db = app.api.pool().acquire().await.map_err(Failure::internal)?;
+    Ok(accounts::payee(&mut db, work.caller.account_id).await.map_err(Failure::internal)?.logo)
+}
+
+/// The logo, from the portal's own origin.
+pub(crate) async fn logo(State(app): State<App>, user: User, Path(mode): Path<String>) -> Result<Response, Failure> {
+    let work = Work::begin(&app, user, &mode).await?;
+    let logo = present_logo(&app, &work).await?.ok_or(Failure::NotFound)?;
+    let png = accounts::logo(app.api.pool(), work.caller.account_id, logo.sha256()).await.map_err(Failure::internal)?;
+    Ok(([(CONTENT_TYPE, "image/png")], png.ok_or(Failure::NotFound)?).into_response())
 }
 
 async fn mail(app: &App, work: &Work, notice: &Notice) -> Result<Markup, Failure> {

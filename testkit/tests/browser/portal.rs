@@ -5,7 +5,7 @@ use serde_json::json;
 use testkit::PortalUser;
 use testkit::browser::{Device, Frame, browse};
 
-use crate::support::{Provider, Shop, assert_accessible, cluster};
+use crate::support::{Provider, Shop, address, assert_accessible, cluster};
 
 /// Signs in on a new tab.
 async fn sign_in(page: &Frame<'_>, user: &PortalUser) -> Result<()> {
@@ -107,6 +107,41 @@ async fn signing_in_and_finding_a_payment() -> Result<()> {
         page.shows("h1", "Sign in").await?;
         tab.open(&format!("{url}/test/payments/{payment}")).await?;
         page.shows("h1", "Sign in").await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_uploaded_logo_is_on_the_pages_of_payers() -> Result<()> {
+    const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAACgAAAAUCAIAAABwJOjsAAAAJ0lEQVR42mM4oOBANvpPAWAYtXjU4lGLRy0etXjU4lGLRy0eORYDAOjZbasLyhSVAAAAAElFTkSuQmCC";
+    let shop = Shop::new(Provider::Mock).await?;
+    let link = shop.link(4_200).await?;
+    let (url, user) = (cluster().await?.portal_url(0), cluster().await?.portal_user(&shop.account, "owner").await?);
+    browse(Device::Desktop, async |browser| {
+        let tab = browser.tab().await?;
+        let page = tab.top();
+        tab.open(&url).await?;
+        sign_in(&page, &user).await?;
+        tab.open(&format!("{url}/test/settings")).await?;
+        page.shows("h1", "Settings").await?;
+        let choose = format!(
+            "input => {{ const files = new DataTransfer(); \
+             const bytes = Uint8Array.from(atob('{RED}'), c => c.charCodeAt(0)); \
+             files.items.add(new File([bytes], 'logo.png', {{type: 'image/png'}})); input.files = files.files; return true }}"
+        );
+        page.evaluate_on("input[type=file]", &choose).await?;
+        page.click("form[action='/test/settings/logo'] button").await?;
+        page.shows("[role=status]", "Done").await?;
+        let is_shown = "(() => { const logo = document.querySelector('img.logo'); \
+                        return logo !== null && logo.complete && logo.naturalWidth === 40 })()";
+        page.wait(is_shown).await?;
+        assert_accessible(&tab, &page, "portal-logo").await?;
+        tab.open(address(&link)?).await?;
+        page.wait(is_shown).await?;
+        let height = page.value("document.querySelector('img.logo').getBoundingClientRect().height").await?;
+        assert!(height.as_f64().is_some_and(|height| (20.0..=56.0).contains(&height)), "{height}");
+        assert_eq!(page.value("document.querySelector('img.logo').alt").await?, "Ada's Tea");
+        assert_accessible(&tab, &page, "logo").await
     })
     .await
 }

@@ -4,6 +4,7 @@ mod acting;
 mod developers;
 mod forms;
 mod home;
+mod logo;
 mod reading;
 mod requests;
 mod settings;
@@ -11,7 +12,7 @@ mod sign_in;
 mod team;
 
 use anyhow::{Context, Result};
-use reqwest::header::{COOKIE, LOCATION, ORIGIN, SET_COOKIE};
+use reqwest::header::{CONTENT_TYPE, COOKIE, LOCATION, ORIGIN, SET_COOKIE};
 use reqwest::redirect::Policy;
 use testkit::PortalUser;
 
@@ -123,6 +124,19 @@ impl Visitor {
 
     async fn send(&self, address: &str, nonce: &str, form: &[(&str, &str)]) -> Result<Page> {
         self.post(address, &self.url, &[&[("nonce", nonce)][..], form].concat()).await
+    }
+
+    /// Sends a form with a file, as browsers do.
+    async fn send_file(&self, address: &str, nonce: &str, (field, file): (&str, &[u8])) -> Result<Page> {
+        let head = format!(
+            "--part\r\nContent-Disposition: form-data; name=\"nonce\"\r\n\r\n{nonce}\r\n\
+             --part\r\nContent-Disposition: form-data; name=\"{field}\"; filename=\"picture.png\"\r\n\
+             Content-Type: image/png\r\n\r\n"
+        );
+        let body = [head.as_bytes(), file, b"\r\n--part--\r\n"].concat();
+        let request = self.client.post(format!("{}{address}", self.url)).header(ORIGIN, &self.url).body(body);
+        let request = request.header(CONTENT_TYPE, "multipart/form-data; boundary=part");
+        read(request.header(COOKIE, self.cookies())).await
     }
 
     async fn post(&self, path: &str, origin: &str, form: &[(&str, &str)]) -> Result<Page> {

@@ -1,0 +1,168 @@
+//! The merchant's logo: who uploads it, what is stored of the file, and where payers see it.
+
+use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Page, Visitor};
+use crate::support::{Merchant, Payer, cluster, created, merchant};
+
+const SETTINGS: &str = "/test/settings";
+const SAVE: &str = "/test/settings/logo";
+const REMOVE: &str = "/test/settings/remove-logo";
+
+/// A PNG of 40 × 20 pixels, half of which are transparent, with a comment.
+const HALF_TRANSPARENT: &str = "iVBORw0KGgoAAAANSUhEUgAAACgAAAAUCAYAAAD/Rn+7AAAAE3RFWHRDb21tZW50AHNlY3JldCBub3RlsSbYRQAAAC5JREFUeNrtzjENAAAIwDCkIAXpOAMTXKRL9jc6ay6P6wABAQEBAQEBAQEBPwMXEj9Qnk7+UZAAAAAASUVORK5CYII=";
+/// Another one, of 30 × 10 pixels.
+const BLUE: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAB4AAAAKCAIAAAAsFXl4AAAAF0lEQVR42mMQcDhAI8QwavSo0aNGk4IA3ak+0LmJ3HYAAAAASUVORK5CYII=";
+/// A PNG of 69 bytes that declares 50,000 × 50,000 pixels.
+const BOMB: &str = "iVBORw0KGgoAAAANSUhEUgAAw1AAAMNQCAIAAADEzaqdAAAADElEQVR42mNgoD0AAABkAAG4me+ZAAAAAElFTkSuQmCC";
+
+fn file(text: &str) -> Result<Vec<u8>> {
+    Ok(STANDARD.decode(text)?)
+}
+
+async fn upload(owner: &Visitor, file: &[u8]) -> Result<Page> {
+    let form = owner.open(SETTINGS).await?;
+    let done = owner.send_file(SAVE, form.nonce(SAVE)?, ("logo", file)).await?;
+    match done.status {
+        303 => owner.open(done.location()).await,
+        _ => Ok(done),
+    }
+}
+
+async fn payer(merchant: &Merchant) -> Result<Payer> {
+    let link = serde_json::json!({"amount": 500, "currency": "EUR", "description": "Tea"});
+    let link = created(&merchant.api.post("/v1/payment_links", link).await?).clone();
+    Payer::for_object(&link, &cluster().await?.api_url(0))
+}
+
+/// The path of the logo on a page, if it has one.
+fn logo_of(html: &str) -> Option<String> {
+    let rest = html.split_once("src=\"../../logos/")?.1;
+    Some(format!("/logos/{}", rest.split('"').next()?))
+}
+
+/// The number of logos of the account, and whether each has the hash in this path.
+async fn stored(merchant: &Merchant, path: &str) -> Result<(i64, bool)> {
+    let stored = "SELECT count(*), coalesce(bool_and($2 LIKE '%/' || encode(sha256(png), 'hex') || '.png'), false)
+                  FROM logos WHERE account_id = $1";
+    let stored = sqlx::query_as(stored).bind(merchant.books.account).bind(path);
+    Ok(stored.fetch_one(&merchant.books.db).await?)
+}
+
+#[tokio::test]
+async fn payers_see_the_logo_until_it_is_removed() -> Result<()> {
+    let merchant = merchant().await?;
+    let mut owner = Visitor::signed_in(&merchant, "owner").await?;
+    let payer = payer(&merchant).await?;
+    let before = payer.open().await?;
+    assert!(!before.html.contains("<img"), "{}", before.html);
+    assert!(!before.response.header("content-security-policy").context("a policy")?.contains("img-src"));
+
+    let page = upload(&owner, &[&file(HALF_TRANSPARENT)?[..], b"<script>alert(1)</script>"].concat()).await?;
+    assert!(page.html.contains("Done.") && page.html.contains("src=\"/test/settings/logo.png\""), "{}", page.html);
+    let shown = payer.open().await?;
+    let path = logo_of(&shown.html).with_context(|| shown.html.clone())?;
+    assert!(path.contains(&merchant.account.id) && shown.html.contains("width=\"40\" height=\"20\" alt="), "{path}");
+    assert!(shown.response.header("content-security-policy").context("a policy")?.contains("; img-src 'self'; "));
+    assert_eq!(stored(&merchant, &path).await?, (1, true), "{path}");
+    let logo = payer.at(&path).response().await?;
+    for (name, value) in [
+        ("content-type", "image/png"),
+        ("cache-control", "public, max-age=31536000, immutable"),
+        ("x-content-type-options", "nosniff"),
+    ] {
+        assert_eq!(logo.header(name), Some(value));
+    }
+    assert!(logo.status == 200 && logo.bytes.starts_with(b"\x89PNG"), "{}", logo.status);
+    let text = String::from_utf8_lossy(&logo.bytes);
+    assert!(!text.contains("script") && !text.contains("secret note"), "only what the picture shows is stored");
+    assert_eq!(owner.open("/test/settings/logo.png").await?.status, 200);
+
+    let page = upload(&owner, &file(BLUE)?).await?;
+    assert!(page.html.contains("width=\"30\" height=\"10\""), "{}", page.html);
+    let replaced = logo_of(&payer.open().await?.html).context("a logo")?;
+    assert_eq!(payer.at(&replaced).response().await?.status, 200);
+    assert_eq!(payer.at(&path).response().await?.status, 404, "the former one is gone");
+
+    let page = owner.act(SETTINGS, REMOVE, &[]).await?;
+    assert!(page.html.contains("Done.") && !page.html.contains("<img") && !page.html.contains(REMOVE), "{}", page.html);
+    assert_eq!(owner.open("/test/settings/logo.png").await?.status, 404);
+    assert!(!payer.open().await?.html.contains("<img"));
+    assert_eq!(payer.at(&replaced).response().await?.status, 404);
+    let activity = owner.open("/test/activity").await?.html;
+    assert!(activity.contains("Settings logo") && activity.contains("Settings remove-logo"), "{activity}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_logo_is_found_by_its_account_and_hash_only() -> Result<()> {
+    let (merchant, other) = (merchant().await?, merchant().await?);
+    merchant.set_logo().await?;
+    let payer = payer(&merchant).await?;
+    let path = logo_of(&payer.open().await?.html).context("a logo")?;
+    assert_eq!(payer.at(&path).response().await?.status, 200);
+    let hash = path.rsplit('/').next().context("a file")?;
+    for wrong in [
+        path.replace(&merchant.account.id, &other.account.id),
+        path.replace(&merchant.account.id, "acct_1"),
+        path.replace(hash, &format!("{}.png", "0".repeat(64))),
+        path.replace(hash, "x.png"),
+        path.replace(".png", ""),
+        path.replace(".png", ".svg"),
+    ] {
+        assert_eq!(payer.at(&wrong).response().await?.status, 404, "{wrong}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn other_files_are_refused_and_change_nothing() -> Result<()> {
+    let merchant = merchant().await?;
+    let owner = Visitor::signed_in(&merchant, "owner").await?;
+    upload(&owner, &file(BLUE)?).await?;
+    let path = logo_of(&payer(&merchant).await?.open().await?.html).context("a logo")?;
+    let damaged = file(HALF_TRANSPARENT)?;
+    let (no_picture, too_long) =
+        ("Logo: the file is not a PNG or a JPEG, or is damaged", "Logo: the file has more than 256 KiB");
+    for (content, expected) in [
+        (b"<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>".to_vec(), no_picture),
+        (b"<html>".to_vec(), no_picture),
+        (damaged[..60].to_vec(), no_picture),
+        (file(BOMB)?, "Logo: the picture is wider or higher than 2,000 pixels"),
+        (vec![0; 256 * 1_024 + 1], too_long),
+        (vec![0; 1 << 20], too_long),
+        (vec![], "Logo: is missing"),
+    ] {
+        let page = upload(&owner, &content).await?;
+        assert!(page.status == 422 && page.html.contains(expected), "{expected}: {} {}", page.status, page.html);
+        assert_eq!(stored(&merchant, &path).await?, (1, true), "{expected}");
+    }
+    // The file is in a text, and not in hexadecimal.
+    let form = owner.open(SETTINGS).await?;
+    let page = owner.send(SAVE, form.nonce(SAVE)?, &[("logo", "logo.png")]).await?;
+    assert!(page.status == 422 && page.html.contains(no_picture), "{}", page.html);
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_owners_change_the_logo() -> Result<()> {
+    let merchant = merchant().await?;
+    merchant.set_logo().await?;
+    for role in ["viewer", "support", "developer"] {
+        let visitor = Visitor::signed_in(&merchant, role).await?;
+        let page = visitor.open(SETTINGS).await?.html;
+        assert!(
+            page.contains("/test/settings/logo.png") && !page.contains("Save logo") && !page.contains(REMOVE),
+            "{page}"
+        );
+        let nonce = "0".repeat(32);
+        assert_eq!(visitor.send_file(SAVE, &nonce, ("logo", &file(BLUE)?)).await?.status, 403, "{role}");
+        assert_eq!(visitor.send(REMOVE, &nonce, &[]).await?.status, 403, "{role}");
+    }
+    let path = logo_of(&payer(&merchant).await?.open().await?.html).context("a logo")?;
+    assert_eq!(stored(&merchant, &path).await?, (1, true));
+    Ok(())
+}
