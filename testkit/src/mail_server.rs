@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Result;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
-/// A local mail server. Each command is answered with the next reply that is for it, and then with 250.
+/// A local mail server. Each command is answered with the next reply that is for it, and then as usual.
 #[derive(Clone, Debug)]
 pub struct MailServer {
     /// `smtp://127.0.0.1:…`
     pub url: String,
     state: Arc<Mutex<State>>,
+    /// How many more of the held messages may arrive.
+    admitted: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
@@ -20,6 +23,8 @@ struct State {
     replies: Vec<(String, String)>,
     received: Vec<String>,
     commands: Vec<String>,
+    /// The recipient whose messages are held.
+    held: Option<String>,
 }
 
 /// Instead of a reply: the server never replies.
@@ -39,7 +44,7 @@ impl MailServer {
         let url = format!("smtp://{}", listener.local_addr()?);
         let replies = script.iter().map(|(command, reply)| ((*command).to_owned(), (*reply).to_owned())).collect();
         let state = Arc::new(Mutex::new(State { replies, ..State::default() }));
-        let server = Self { url, state };
+        let server = Self { url, state, admitted: Arc::new(Semaphore::new(0)) };
         let accepting = server.clone();
         #[expect(clippy::disallowed_methods, reason = "it ends with the test")]
         tokio::spawn(async move {
@@ -56,6 +61,16 @@ impl MailServer {
         self.with(|state| state.received.clone())
     }
 
+    /// From now on, `RCPT` with this address has no reply until [`Self::admit`].
+    pub fn hold(&self, recipient: &str) {
+        self.with(|state| state.held = Some(recipient.to_owned()));
+    }
+
+    /// Lets so many of the held messages arrive, the first ones first.
+    pub fn admit(&self, count: usize) {
+        self.admitted.add_permits(count);
+    }
+
     /// The commands that it was sent.
     pub fn commands(&self) -> Vec<String> {
         self.with(|state| state.commands.clone())
@@ -69,8 +84,16 @@ impl MailServer {
     fn reply(&self, command: &str) -> String {
         self.with(|state| match state.replies.iter().position(|(of, _)| of == command) {
             Some(next) => state.replies.remove(next).1,
-            None => "250 fine".to_owned(),
+            None => match command {
+                "DATA" => "354 go on".to_owned(),
+                "QUIT" => "221 bye".to_owned(),
+                _ => "250 fine".to_owned(),
+            },
         })
+    }
+
+    fn holds(&self, command: &str, line: &str) -> bool {
+        command == "RCPT" && self.with(|state| state.held.as_ref().is_some_and(|held| line.contains(held.as_str())))
     }
 
     async fn serve(&self, stream: TcpStream) -> Result<()> {
@@ -80,23 +103,26 @@ impl MailServer {
         while let Some(line) = lines.next_line().await? {
             let command = line.split(' ').next().unwrap_or_default().to_ascii_uppercase();
             self.with(|state| state.commands.push(command.clone()));
-            let reply = match command.as_str() {
-                "DATA" => {
-                    write.write_all(b"354 go on\r\n").await?;
-                    let mut message = String::new();
-                    while let Some(line) = lines.next_line().await?.filter(|line| line != ".") {
-                        message.push_str(&line);
-                        message.push('\n');
-                    }
-                    let reply = self.reply(END);
-                    if !reply.starts_with(['4', '5']) {
-                        self.with(|state| state.received.push(message));
-                    }
-                    reply
+            if self.holds(&command, &line) {
+                tokio::select! {
+                    admitted = self.admitted.acquire() => admitted?.forget(),
+                    // The client does not wait any more.
+                    _ = lines.next_line() => return Ok(()),
                 }
-                "QUIT" => "221 bye".to_owned(),
-                command => self.reply(command),
-            };
+            }
+            let mut reply = self.reply(&command);
+            if command == "DATA" && reply.starts_with('3') {
+                write.write_all(format!("{reply}\r\n").as_bytes()).await?;
+                let mut message = String::new();
+                while let Some(line) = lines.next_line().await?.filter(|line| line != ".") {
+                    message.push_str(&line);
+                    message.push('\n');
+                }
+                reply = self.reply(END);
+                if !reply.starts_with(['4', '5']) {
+                    self.with(|state| state.received.push(message));
+                }
+            }
             match reply.as_str() {
                 CLOSE => return Ok(()),
                 HANG => pending::<()>().await,

@@ -156,8 +156,7 @@ fn is_final(step: Step, code: u16, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-    use tokio::net::TcpListener;
+    use testkit::mail_server::{END, MailServer};
 
     fn client_id() -> ClientId {
         ClientId::Domain("test.example".to_owned())
@@ -168,41 +167,20 @@ mod tests {
         builder.to("jane@customer.example".parse().expect("an address")).body("Hello".to_owned()).expect("a message")
     }
 
-    /// The result of a message to a server that sends `reply` to `verb` and accepts everything else.
-    async fn sent(verb: &'static str, reply: &'static str) -> Result<(), SendError> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let port = listener.local_addr().expect("an address").port();
+    /// The result of a message to a server that sends `reply` to `command` and accepts everything else.
+    async fn sent(command: &str, reply: &str) -> Result<(), SendError> {
+        let script = [(command, reply), ("EHLO", "250-test\r\n250 AUTH PLAIN LOGIN"), ("AUTH", "235 welcome")];
+        let server = MailServer::start(&script).await.expect("a port");
         // Without TLS: the URL of the configuration would not allow a password here.
         let credentials = Some(Credentials::new("shop".to_owned(), "hunter2".to_owned()));
-        let server = Server { host: "127.0.0.1".to_owned(), port, tls: Tls::None, credentials, client_id: client_id() };
-        let serving = async {
-            let (stream, _) = listener.accept().await.expect("it is tried");
-            let (read, mut write) = stream.into_split();
-            let mut lines = BufReader::new(read).lines();
-            write.write_all(b"220 test\r\n").await.expect("greeted");
-            let mut in_message = false;
-            while let Ok(Some(line)) = lines.next_line().await {
-                let command = if in_message { "." } else { line.split(' ').next().unwrap_or_default() };
-                let answer = match command {
-                    "." if line != "." => continue,
-                    command if command == verb => reply,
-                    "EHLO" => "250-test\r\n250 AUTH PLAIN LOGIN",
-                    "AUTH" => "235 welcome",
-                    "DATA" => "354 go on",
-                    _ => "250 fine",
-                };
-                in_message = command == "DATA" && answer.starts_with('3');
-                let _ = write.write_all(format!("{answer}\r\n").as_bytes()).await;
-            }
-        };
-        let message = message();
-        tokio::join!(server.send(&message), serving).0
+        let server = Server { credentials, ..Server::of_url(&server.url, client_id()).expect("a URL") };
+        server.send(&message()).await
     }
 
     #[tokio::test]
     async fn only_refusals_of_recipient_or_message_are_permanent() {
         assert!(sent("NOOP", "").await.is_ok());
-        for (verb, reply, permanent, expected) in [
+        for (command, reply, permanent, expected) in [
             ("EHLO", "550 5.7.1 your address is listed", false, "550"),
             ("AUTH", "535 5.7.8 wrong password of <shop@customer.example>", false, "535 to the connection or AUTH"),
             ("AUTH", "534 5.7.9 too weak", false, "534"),
@@ -221,15 +199,15 @@ mod tests {
             ("DATA", "451 4.3.0 later", false, "451 to DATA"),
             ("DATA", "503 5.5.1 RCPT first", false, "503"),
             ("DATA", "554 5.5.1 no", true, "554"),
-            (".", "552 5.3.4 too large", true, "552 to DATA"),
-            (".", "554 5.7.1 spam, jane@customer.example", true, "554"),
-            (".", "452 4.3.1 disk full", false, "452"),
-            (".", "nonsense of customer.example", false, "invalid response"),
+            (END, "552 5.3.4 too large", true, "552 to DATA"),
+            (END, "554 5.7.1 spam, jane@customer.example", true, "554"),
+            (END, "452 4.3.1 disk full", false, "452"),
+            (END, "nonsense of customer.example", false, "invalid response"),
         ] {
-            let error = sent(verb, reply).await.expect_err(reply);
+            let error = sent(command, reply).await.expect_err(reply);
             let text = format!("{error} {error:?}");
-            assert_eq!(error.permanent, permanent, "{verb}: {reply}");
-            assert!(text.contains(expected) && !text.contains("customer.example"), "{verb}: {reply}: {text}");
+            assert_eq!(error.permanent, permanent, "{command}: {reply}");
+            assert!(text.contains(expected) && !text.contains("customer.example"), "{command}: {reply}: {text}");
         }
     }
 
