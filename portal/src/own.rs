@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ::texts::Language;
 use domain::accounts::{self, AccountSettings, KeyKind, Picture};
 use domain::mails;
 use domain::users::{self, Begun, Change, Confirmed, NewPassword, Outcome, Role};
@@ -12,7 +13,7 @@ use foundation::web_url::WebOrigin;
 use providers::capabilities::Permission;
 use serde_json::{Map, Value, json};
 
-use crate::actions::{Action, LANGUAGES, MAILS, Own};
+use crate::actions::{Action, MAILS, Own};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::picture;
@@ -305,10 +306,10 @@ fn settings(body: &Value) -> AccountSettings {
 fn mail_settings(body: &Value) -> Result<mails::Settings> {
     let chosen = strings(body, "mails");
     let [invoices, receipts, collections] = MAILS.map(|name| chosen.contains(&name));
-    let language = LANGUAGES.iter().find(|(name, _)| *name == string(body, "language"));
-    let (_, code) = language.ok_or_else(|| Error::invalid("language", "choose one"))?;
+    let language = Language::NAMED.into_iter().find(|(name, _)| *name == string(body, "language"));
+    let (_, language) = language.ok_or_else(|| Error::invalid("language", "choose one"))?;
     let test_recipients = strings(body, "testRecipients").into_iter().map(str::to_owned).collect();
-    Ok(mails::Settings { invoices, receipts, collections, language: (*code).to_owned(), test_recipients })
+    Ok(mails::Settings { invoices, receipts, collections, language: language.code().to_owned(), test_recipients })
 }
 
 fn string<'a>(body: &'a Value, name: &str) -> &'a str {

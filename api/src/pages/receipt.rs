@@ -5,7 +5,7 @@ use domain::modifiers::Parts;
 use domain::payments::{Payment, Status};
 use engine::{PayPage, Payable};
 use maud::{Markup, html};
-use texts::{Texts, brand_name, moment};
+use texts::{Texts, brand_name, moment, seller};
 
 use super::reader::Reader;
 use super::totals::{Row, parts};
@@ -58,14 +58,8 @@ pub(super) fn logo(payee: &Payee) -> Markup {
 }
 
 /// The lines below the merchant's name.
-pub(super) fn seller(reader: Reader, payee: &Payee) -> Vec<String> {
-    let address = payee.address.iter().flat_map(|address| address.lines()).map(str::to_owned);
-    address.chain(payee.tax_number.as_ref().map(|number| reader.texts().tax_number(number))).collect()
-}
-
-/// As [`seller`], for a page.
 pub(super) fn seller_lines(reader: Reader, payee: &Payee) -> Markup {
-    let seller = seller(reader, payee);
+    let seller = seller(reader.texts(), payee.address.as_deref(), payee.tax_number.as_deref());
     html! {
         @if !seller.is_empty() {
             p.seller { @for line in seller { (merchant_text(&line)) br; } }

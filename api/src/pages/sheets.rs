@@ -8,7 +8,7 @@ use domain::invoices::{Invoice, Item};
 use engine::PageState;
 use engine::PayPage;
 use foundation::money::Currency;
-use texts::{Texts, date, moment};
+use texts::{Texts, date, moment, seller};
 
 use super::invoice_lines;
 use super::reader::Reader;
@@ -68,10 +68,11 @@ pub(super) fn receipt(reader: Reader, page: &PayPage) -> Option<Sheet> {
 
 fn common(reader: Reader, page: &PayPage) -> Sheet {
     let (texts, payee) = (reader.texts(), &page.payee);
+    let seller = seller(texts, payee.address.as_deref(), payee.tax_number.as_deref());
     Sheet {
         language: reader.language.code(),
         notice: (payee.mode == Mode::Test).then(|| texts.test_mode()),
-        seller: iter::once(payee.name.clone()).chain(receipt::seller(reader, payee)).collect(),
+        seller: iter::once(payee.name.clone()).chain(seller).collect(),
         footer: payee.support_contact.iter().map(|contact| format!("{} {contact}", texts.questions())).collect(),
         ..Sheet::default()
     }

@@ -11,6 +11,15 @@ static TEXTS: LazyLock<Vec<(L10n, L10nLanguage)>> =
     LazyLock::new(|| L10n::iter().map(|language| (*language, language.load())).collect());
 
 impl L10n {
+    /// Every language with its English name, in the order of the names.
+    pub const NAMED: [(&'static str, Self); 5] = [
+        ("English", Self::En),
+        ("French", Self::Fr),
+        ("German", Self::De),
+        ("Japanese", Self::Ja),
+        ("Spanish", Self::Es),
+    ];
+
     /// The language of a request: that of its `lang` parameter or, without a known one, the preferred one of its
     /// `Accept-Language` (RFC 9110 §12.5.4); English if none is known.
     pub fn of_request(lang: Option<&str>, accept_language: Option<&str>) -> Self {
@@ -61,5 +70,17 @@ impl L10n {
             Self::Fr => locale!("fr"),
             Self::Ja => locale!("ja"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_language_has_a_name() {
+        let mut named = L10n::NAMED.map(|(_, language)| language.code());
+        named.sort_unstable();
+        assert!(L10n::iter().map(|language| language.code()).eq(named), "{named:?}");
     }
 }

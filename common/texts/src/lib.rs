@@ -5,6 +5,7 @@ mod card;
 mod dates;
 mod language;
 mod money;
+mod seller;
 
 /// Generated from `locales/` by `build.rs`.
 #[allow(clippy::all, clippy::unwrap_used, missing_docs, reason = "generated")]
@@ -17,3 +18,4 @@ pub use dates::{date, moment};
 pub use generated::L10n as Language;
 pub use generated::L10nLanguage as Texts;
 pub use money::price;
+pub use seller::seller;

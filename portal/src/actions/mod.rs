@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::session::Work;
 
-pub(crate) use own::{LANGUAGES, MAILS};
+pub(crate) use own::MAILS;
 
 /// What is done to an object, or creates one.
 pub(crate) struct Action {

@@ -1,5 +1,6 @@
 //! The actions that only the portal has.
 
+use ::texts::Language;
 use domain::users::Area;
 use providers::capabilities::Permission;
 
@@ -8,10 +9,16 @@ use super::{Action, Field, Kind, Own, Request, Right, action, optional, required
 /// The roles, as they are chosen.
 pub(crate) const ROLES: &[&str] = &["viewer", "support", "developer", "owner"];
 
-/// The languages of e-mails, with their codes.
-pub(crate) const LANGUAGES: [(&str, &str); 5] =
-    [("English", "en"), ("French", "fr"), ("German", "de"), ("Japanese", "ja"), ("Spanish", "es")];
-const LANGUAGE_NAMES: &[&str] = &[LANGUAGES[0].0, LANGUAGES[1].0, LANGUAGES[2].0, LANGUAGES[3].0, LANGUAGES[4].0];
+/// The languages of e-mails.
+const LANGUAGES: [&str; Language::NAMED.len()] = {
+    let mut names = [""; Language::NAMED.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = Language::NAMED[i].0;
+        i += 1;
+    }
+    names
+};
 
 /// The e-mails that an account can send.
 pub(crate) const MAILS: [&str; 3] = ["invoices", "receipts", "failed collections"];
@@ -85,7 +92,7 @@ pub(super) const ACTIONS: [Action; 18] = [
     Action {
         fields: &[
             optional("mails", "Send to customers", Kind::Many(mails)),
-            required("language", "Language", Kind::Choice(LANGUAGE_NAMES)),
+            required("language", "Language", Kind::Choice(&LANGUAGES)),
             optional("testRecipients", "Recipients in test mode, one per line", Kind::Lines),
         ],
         ..own("settings", "mail", "Save e-mails", Area::Settings, Own::SaveMail)

@@ -1,5 +1,6 @@
 //! The settings of the account.
 
+use ::texts::Language;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse as _, Response};
@@ -10,7 +11,7 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::own_form;
-use crate::actions::{LANGUAGES, MAILS};
+use crate::actions::MAILS;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::layout::page;
@@ -92,7 +93,8 @@ async fn mail(app: &App, work: &Work, notice: &Notice) -> Result<Markup, Failure
     let Settings { invoices, receipts, collections, language, test_recipients } = &saved;
     let on = [invoices, receipts, collections].into_iter().zip(MAILS).filter(|(is_on, _)| **is_on);
     let on: Vec<_> = on.map(|(_, name)| text(name)).collect();
-    let language = LANGUAGES.iter().find(|(_, code)| code == language).map(|(name, _)| text(name)).unwrap_or_default();
+    let named = Language::NAMED.into_iter().find(|(_, named)| named.code() == language.as_str());
+    let language = named.map(|(name, _)| text(name)).unwrap_or_default();
     let settings = json!({"mails": on, "language": language, "testRecipients": test_recipients});
     Ok(html! {
         section.panel {

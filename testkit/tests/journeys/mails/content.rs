@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use mail_parser::{Message, MessageParser};
 use serde_json::{Value, json};
+use texts::Language;
 
 use super::{ADA, BOB, customer, ended, event, invoice, outcomes, turn_on};
 use crate::support::{Merchant, Payer, cluster, created, eventually, id, merchant, ok};
@@ -106,6 +107,19 @@ async fn e_mails_have_the_logo_and_the_name() -> Result<()> {
     assert_eq!(logo.status(), 200, "{url}");
     assert!(logo.bytes().await?.starts_with(b"\x89PNG"));
     assert_says(&parse(&mail)?, &["Café & Söhne"]);
+    Ok(())
+}
+
+/// The portal offers the languages of the texts.
+#[tokio::test]
+async fn the_database_accepts_the_languages_of_the_texts_only() -> Result<()> {
+    let check = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'mail_settings_language_check'";
+    let check: String = sqlx::query_scalar(check).fetch_one(&merchant().await?.books.db).await?;
+    let mut accepted: Vec<_> = check.split('\'').skip(1).step_by(2).collect();
+    accepted.sort_unstable();
+    let mut languages: Vec<_> = Language::iter().map(|language| language.code()).collect();
+    languages.sort_unstable();
+    assert_eq!(accepted, languages, "{check}");
     Ok(())
 }
 
