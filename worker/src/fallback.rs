@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::slots::acquire_free;
 use crate::{COLLECTION_CONCURRENCY, Work};
 
 /// Interval of the Redis check, and of polls for due work while Redis is unavailable.
@@ -136,7 +137,7 @@ impl<'a> FallbackPoller<'a> {
     async fn take(&mut self) -> Option<Vec<(Wake, OwnedSemaphorePermit)>> {
         let min_delay = if self.more { self.polls.min_delay() } else { self.polls.next().await? };
         let stopping = self.polls.stopping.clone();
-        let mut slots = stopping.run_until_cancelled(acquire_free_slots(&self.slots)).await?;
+        let mut slots = stopping.run_until_cancelled(acquire_free(&self.slots)).await?;
         let limit = slots.num_permits();
         let due = charges::take_due(&self.work.db, Some(self.background), min_delay, limit).await;
         let due = due.unwrap_or_else(|error| {
@@ -154,14 +155,4 @@ impl<'a> FallbackPoller<'a> {
                 .collect(),
         )
     }
-}
-
-/// Waits for a free slot and acquires all that are free.
-async fn acquire_free_slots(slots: &Arc<Semaphore>) -> OwnedSemaphorePermit {
-    const OPEN: &str = "the semaphore is never closed";
-    let mut free = Arc::clone(slots).acquire_owned().await.expect(OPEN);
-    // Only this poller acquires, so the number of available permits cannot shrink here.
-    let more = u32::try_from(slots.available_permits()).unwrap_or(u32::MAX);
-    free.merge(Arc::clone(slots).try_acquire_many_owned(more).expect(OPEN));
-    free
 }

@@ -3,6 +3,7 @@
 
 mod fallback;
 mod mails;
+mod slots;
 mod webhooks;
 
 use std::future::Future;

@@ -3,14 +3,13 @@
 use domain::users::{INVITATION_LIFETIME, Invitation};
 use foundation::crypto::Secret;
 use foundation::time::Timestamp;
-use mail::{Email, one_line};
+use mail::Email;
 
-/// Maximum length of the merchant's name in characters.
-const MAX: usize = 255;
+use super::line;
 
 /// Writes the e-mail with this `Message-ID`.
 pub(super) fn write(invitation: Invitation, link: &Secret<String>, id: String, now: Timestamp) -> Email {
-    let (merchant, role) = (one_line(&invitation.merchant, MAX), invitation.role.name());
+    let (merchant, role) = (line(&invitation.merchant), invitation.role.name());
     let days = INVITATION_LIFETIME.as_secs() / 86_400;
     let text = format!(
         "{merchant} invites you as {role}. Please choose a password on this page:\n\n{}\n\n\

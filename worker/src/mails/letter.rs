@@ -11,15 +11,12 @@ use foundation::color::Color;
 use foundation::money::Money;
 use foundation::public_url;
 use foundation::time::Timestamp;
-use mail::one_line;
 use maud::{DOCTYPE, html};
 use providers::DeclineCode;
-use texts::{Language, Texts, brand_name, date, moment, price};
+use texts::{Language, Texts, brand_name, date, moment, price, seller};
 
-use super::Unsent;
+use super::{Unsent, line};
 
-/// Maximum length of a name or a description in characters.
-const MAX: usize = 255;
 /// The most room of the logo, in pixels: width and height.
 const LOGO: (i32, i32) = (180, 48);
 /// Of buttons, without one of the merchant's.
@@ -83,7 +80,6 @@ fn about_invoice(kind: Kind, language: Language, page: &PayPage, content: &Conte
         Kind::Invoice => facts.invoice_issued(content.has_card),
         Kind::Receipt => facts.invoice_paid(),
         Kind::CollectionFailed => facts.collection_failed(content.decline_code.as_deref()),
-        Kind::Invitation => Err(Unsent::OutOfDate("it is about no invoice")),
     }
 }
 
@@ -94,12 +90,12 @@ fn receipt_of_payment(language: Language, receipt: &PaymentReceipt) -> Result<Le
         return Err(Unsent::OutOfDate("the payment was cancelled"));
     };
     let paid = price(language, Money { minor: payment.amount_captured, currency: payment.currency });
-    let name = one_line(&payee.name, MAX);
+    let name = line(&payee.name);
     let card = payment.card_brand.as_deref().zip(payment.card_last4.as_deref());
     let facts = [
         Some((texts.total_paid(), paid.clone())),
-        billed_to.as_ref().map(|customer| (texts.billed_to(), one_line(customer, MAX))),
-        payment.description.as_ref().map(|description| (texts.paid_for(), one_line(description, MAX))),
+        billed_to.as_ref().map(|customer| (texts.billed_to(), line(customer))),
+        payment.description.as_ref().map(|description| (texts.paid_for(), line(description))),
         card.map(|(brand, last4)| (texts.card(), texts.card_ending(brand_name(brand), last4))),
         Some((texts.payment(), payment.id.to_string())),
     ];
@@ -116,12 +112,11 @@ fn receipt_of_payment(language: Language, receipt: &PaymentReceipt) -> Result<Le
 /// What all e-mails of a merchant have.
 fn of_payee(texts: &Texts, payee: &Payee) -> Letter {
     let contact = payee.support_contact.as_ref();
-    let contact = contact.map(|contact| format!("{} {}", texts.questions(), one_line(contact, MAX)));
-    let address = payee.address.iter().flat_map(|address| address.lines()).map(str::to_owned);
-    let tax_number = payee.tax_number.as_ref().map(|number| texts.tax_number(number));
+    let contact = contact.map(|contact| format!("{} {}", texts.questions(), line(contact)));
+    let seller = seller(texts, payee.address.as_deref(), payee.tax_number.as_deref());
     Letter {
         subject: String::new(),
-        payee: one_line(&payee.name, MAX),
+        payee: line(&payee.name),
         logo: payee.logo.as_ref().map(|logo| {
             let (width, height) = logo.within(LOGO.0, LOGO.1);
             (public_url::of(format_args!("/{}", logo.path(payee.account_id))), width, height)
@@ -132,7 +127,7 @@ fn of_payee(texts: &Texts, payee: &Payee) -> Letter {
         page: None,
         document: None,
         unsubscribe: None,
-        footer: contact.into_iter().chain(address).chain(tax_number).collect(),
+        footer: contact.into_iter().chain(seller).collect(),
         color: payee.color.unwrap_or(COLOR).readable_on(Color::WHITE),
     }
 }
@@ -218,8 +213,8 @@ impl Facts<'_> {
         let description = self.invoice.description.as_ref();
         let facts = [
             Some((texts.invoice(), self.number())),
-            self.page.billed_to.as_ref().map(|name| (texts.billed_to(), one_line(name, MAX))),
-            description.map(|description| (texts.description(), one_line(description, MAX))),
+            self.page.billed_to.as_ref().map(|name| (texts.billed_to(), line(name))),
+            description.map(|description| (texts.description(), line(description))),
         ];
         Letter { facts: facts.into_iter().flatten().collect(), ..of_payee(texts, &self.page.payee) }
     }
@@ -235,7 +230,7 @@ impl Facts<'_> {
     }
 
     fn payee(&self) -> String {
-        one_line(&self.page.payee.name, MAX)
+        line(&self.page.payee.name)
     }
 
     fn number(&self) -> String {

@@ -5,27 +5,35 @@
 mod invitation;
 mod letter;
 
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::accounts::Mode;
-use domain::mails::{self, Attempted, Content, Due, Kind};
+use domain::mails::{self, Attempted, Content, Due, Kind, Queue, Subject};
 use domain::users;
 use engine::{PageAddress, PageKind, open_page, payment_receipt};
 use foundation::clock::Clock;
 use foundation::crypto::KeyRing;
 use foundation::error::Result;
-use foundation::id::InvitationId;
-use futures_util::future::join_all;
-use mail::{Email, Mailer};
+use foundation::id::{AccountId, EventId, InvitationId};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use mail::{Email, Mailer, one_line};
 use sqlx::PgPool;
 use texts::Language;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::slots::acquire_free;
 use letter::About;
 
+/// How often a queue in which nothing was due is read.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// E-mails that a worker sends at the same time.
-const BATCH: i64 = 8;
+/// E-mails of a queue that a worker sends at the same time.
+const SLOTS: usize = 8;
+/// Maximum length of a name or a description in characters.
+const MAX_LINE: usize = 255;
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 /// Seconds after each failed attempt until the next, a little over a day in total.
@@ -40,28 +48,23 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// Runs until `stop`. An error is logged, and the next round retries.
+    /// Sends until `stop`, then finishes what it has claimed. The queues do not wait for each other.
     pub(crate) async fn run(self, stop: &CancellationToken) {
-        while !stop.is_cancelled() {
-            match self.send_due().await {
-                Ok(is_full) if is_full => {}
-                Ok(_) => drop(stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await),
-                Err(error) => {
-                    tracing::error!(%error, "a round of e-mails failed; the next one retries");
-                    stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await;
-                }
-            }
-        }
+        tokio::join!(
+            Claims::new(&self, Queue::Awaited, stop).send_all(),
+            Claims::new(&self, Queue::Receipts, stop).send_all(),
+        );
     }
 
-    /// Returns whether there may be more.
-    async fn send_due(&self) -> Result<bool> {
-        let due = mails::claim(&self.db, BATCH).await?;
-        let is_full = i64::try_from(due.len()).is_ok_and(|claimed| claimed == BATCH);
-        for recorded in join_all(due.iter().map(|due| self.deliver(due))).await {
-            recorded?;
+    async fn send(&self, due: &Due) {
+        let about = due.subject.id();
+        match AssertUnwindSafe(self.deliver(due)).catch_unwind().await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::error!(%error, about, "what came of an e-mail was not recorded; another attempt follows");
+            }
+            Err(_) => tracing::error!(about, "an attempt to send an e-mail panicked; another one follows"),
         }
-        Ok(is_full)
     }
 
     async fn deliver(&self, due: &Due) -> Result<()> {
@@ -77,24 +80,29 @@ impl Sender {
             Attempted::NotSent(_) => "not_sent",
             Attempted::NotYet(..) => "not_yet",
             Attempted::Failed(reason, Some(_)) => {
-                tracing::warn!(about = due.about(), reason, attempts, "an e-mail was not sent and will be retried");
+                tracing::warn!(
+                    about = due.subject.id(),
+                    reason,
+                    attempts,
+                    "an e-mail was not sent and will be retried"
+                );
                 "retried"
             }
             Attempted::Failed(reason, None) => {
-                tracing::error!(about = due.about(), reason, attempts, "an e-mail could not be sent");
+                tracing::error!(about = due.subject.id(), reason, attempts, "an e-mail could not be sent");
                 "failed"
             }
         };
         mails::record(&self.db, due, &attempted).await?;
-        metrics::counter!("mails_total", "kind" => due.kind.name(), "outcome" => outcome).increment(1);
+        metrics::counter!("mails_total", "kind" => due.subject.kind(), "outcome" => outcome).increment(1);
         Ok(())
     }
 
     /// Makes an attempt; after a failure the next one follows after `retry`, if there is one.
     async fn attempt(&self, due: &Due, retry: Option<Duration>) -> Attempted {
-        let email = match due.kind {
-            Kind::Invitation => self.invitation(due).await,
-            Kind::Invoice | Kind::Receipt | Kind::CollectionFailed => self.email(due).await,
+        let email = match &due.subject {
+            Subject::Event(kind, event) => self.email(due.account_id, *kind, *event).await,
+            Subject::Invitation(id, link) => self.invitation(due.account_id, *id, link).await,
         };
         let email = match email {
             Ok(Ok(email)) => email,
@@ -103,7 +111,7 @@ impl Sender {
                 return retry.map_or(Attempted::NotSent(reason), |wait| Attempted::NotYet(reason, wait));
             }
             Err(error) => {
-                tracing::error!(%error, about = due.about(), "the content of an e-mail could not be read");
+                tracing::error!(%error, about = due.subject.id(), "the content of an e-mail could not be read");
                 return Attempted::Failed("its content could not be read".to_owned(), retry);
             }
         };
@@ -114,20 +122,20 @@ impl Sender {
     }
 
     /// The e-mail of an invitation, unless that has ended.
-    async fn invitation(&self, due: &Due) -> Result<Result<Email, Unsent>> {
-        let Some(invitation) = users::open_invitation(&self.db, InvitationId::from_uuid(due.id)).await? else {
+    async fn invitation(&self, account: AccountId, id: InvitationId, link: &[u8]) -> Result<Result<Email, Unsent>> {
+        let Some(invitation) = users::open_invitation(&self.db, id).await? else {
             return Ok(Err(Unsent::OutOfDate("the invitation has ended")));
         };
-        let link = due.link(&self.encryption)?;
-        Ok(Ok(invitation::write(invitation, &link, due.about(), self.clock.now())))
+        let link = mails::open_link(&self.encryption, account, id, link)?;
+        Ok(Ok(invitation::write(invitation, &link, id.to_string(), self.clock.now())))
     }
 
     /// The e-mail to a customer, or why there is none.
-    async fn email(&self, due: &Due) -> Result<Result<Email, Unsent>> {
-        let Some(content) = mails::content(&self.db, due).await? else {
+    async fn email(&self, account: AccountId, kind: Kind, event: EventId) -> Result<Result<Email, Unsent>> {
+        let Some(content) = mails::content(&self.db, account, event).await? else {
             return Ok(Err(Unsent::OutOfDate("the customer or the event was deleted")));
         };
-        let Some(about) = self.about(due, &content).await? else {
+        let Some(about) = self.about(account, &content).await? else {
             return Ok(Err(Unsent::OutOfDate("it is about no invoice and no payment")));
         };
         let payee = about.payee();
@@ -137,12 +145,12 @@ impl Sender {
         if payee.mode == Mode::Test && content.is_test_limit_reached {
             return Ok(Err(Unsent::OutOfDate("in test mode, and too many were sent in a day")));
         }
-        if due.kind == Kind::Receipt && content.refuses_receipts {
+        if kind == Kind::Receipt && content.refuses_receipts {
             return Ok(Err(Unsent::OutOfDate("the customer wants no receipts")));
         }
         let language = language(&content);
-        Ok(letter::write(due.kind, language, &about, &content).map(|letter| Email {
-            id: due.about(),
+        Ok(letter::write(kind, language, &about, &content).map(|letter| Email {
+            id: event.to_string(),
             text: letter.text(language),
             html: Some(letter.html(language)),
             unsubscribe: letter.unsubscribe.map(|(_, url)| url),
@@ -155,7 +163,7 @@ impl Sender {
     }
 
     /// What an e-mail is about.
-    async fn about(&self, due: &Due, content: &Content) -> Result<Option<About>> {
+    async fn about(&self, account: AccountId, content: &Content) -> Result<Option<About>> {
         Ok(match (&content.page_token, content.payment_id) {
             (Some(token), _) => {
                 let address = PageAddress { kind: PageKind::Invoice, token };
@@ -163,11 +171,51 @@ impl Sender {
                 Some(About::Invoice(Box::new(page)))
             }
             (None, Some(payment)) => {
-                let receipt = payment_receipt(&self.db, due.account_id, payment, content.customer_id).await?;
+                let receipt = payment_receipt(&self.db, account, payment, content.customer_id).await?;
                 Some(About::Payment(Box::new(receipt)))
             }
             (None, None) => None,
         })
+    }
+}
+
+/// Claims the e-mails of one queue, as many as there are free slots, and sends them.
+struct Claims<'a> {
+    sender: &'a Sender,
+    queue: Queue,
+    stop: &'a CancellationToken,
+    slots: Arc<Semaphore>,
+    /// The account whose turn was last.
+    last: Option<AccountId>,
+    /// Whether more may be due.
+    more: bool,
+}
+
+impl<'a> Claims<'a> {
+    fn new(sender: &'a Sender, queue: Queue, stop: &'a CancellationToken) -> Self {
+        Self { sender, queue, stop, slots: Arc::new(Semaphore::new(SLOTS)), last: None, more: true }
+    }
+
+    async fn send_all(self) {
+        let sender = self.sender;
+        let claimed = stream::unfold(self, async |mut claims| Some((claims.take().await?, claims)));
+        claimed.flat_map(stream::iter).for_each_concurrent(None, async |(due, _slot)| sender.send(&due).await).await;
+    }
+
+    /// Claims e-mails for the free slots, once there is one. `None` when the process stops.
+    async fn take(&mut self) -> Option<Vec<(Due, OwnedSemaphorePermit)>> {
+        if !self.more {
+            self.stop.run_until_cancelled(sleep(INTERVAL)).await?;
+        }
+        let mut slots = self.stop.run_until_cancelled(acquire_free(&self.slots)).await?;
+        let from_first = self.last.is_none();
+        let due = mails::claim(&self.sender.db, self.queue, slots.num_permits(), &mut self.last).await;
+        self.more = due.as_ref().is_ok_and(|due| !due.is_empty() || !from_first);
+        let due = due.unwrap_or_else(|error| {
+            tracing::error!(%error, "could not claim e-mails; trying again");
+            Vec::new()
+        });
+        Some(due.into_iter().map(|due| (due, slots.split(1).expect("no more e-mails than slots"))).collect())
     }
 }
 
@@ -184,6 +232,11 @@ fn is_test_recipient(content: &Content) -> bool {
     content.test_recipients.iter().any(|allowed| allowed.to_lowercase() == content.email.to_lowercase())
 }
 
+/// A name or a description.
+fn line(text: &str) -> String {
+    one_line(text, MAX_LINE)
+}
+
 /// That of the customer's country, otherwise the account's.
 fn language(content: &Content) -> Language {
     let of_country = content.country.and_then(Language::of_country);
@@ -192,21 +245,9 @@ fn language(content: &Content) -> Language {
 
 /// Registers the counters at zero, so that the first failure is visible as an increase.
 pub(crate) fn register_metrics() {
-    for kind in Kind::ALL {
+    for kind in Kind::ALL.map(Kind::name).into_iter().chain([Subject::INVITATION]) {
         for outcome in ["sent", "not_sent", "not_yet", "retried", "failed"] {
-            metrics::counter!("mails_total", "kind" => kind.name(), "outcome" => outcome).increment(0);
+            metrics::counter!("mails_total", "kind" => kind, "outcome" => outcome).increment(0);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_languages_of_settings_are_those_of_the_texts() {
-        let mut codes: Vec<_> = Language::iter().map(|language| language.code()).collect();
-        codes.sort_unstable();
-        assert_eq!(codes, mails::LANGUAGES);
     }
 }

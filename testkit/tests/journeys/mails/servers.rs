@@ -1,11 +1,17 @@
 //! Mail servers that refuse, hang or lose their connection, and workers that are killed.
 
+use std::fs;
+
 use anyhow::Result;
+use serde_json::json;
 use testkit::mail_server::{CLOSE, END, HANG, MailServer};
 use testkit::{Builder, Cluster, ProcessKind};
 
-use super::{ADA, customer, ended, invoice, mails, outcomes, retry_after, turn_on};
-use crate::support::{Merchant, eventually, metric, ok};
+use super::{ADA, BOB, customer, ended, invoice, mails, outcomes, retry_after, turn_on};
+use crate::support::{Merchant, concurrently, created, eventually, metric, ok};
+
+/// What a worker sends at the same time: so many receipts, and so many others.
+const SLOTS: usize = 8;
 
 fn with_server(url: &str) -> Builder {
     Cluster::builder().api(1).env("MAIL_FOLDER", "").env("SMTP_URL", url).env("MAIL_BOUNCES", "bounces@test.example")
@@ -13,10 +19,42 @@ fn with_server(url: &str) -> Builder {
 
 /// A merchant of this cluster whose e-mails are on, and its customer.
 async fn merchant(cluster: &Cluster) -> Result<(Merchant, String)> {
+    merchant_of(cluster, ADA).await
+}
+
+/// The same with a customer who has this address.
+async fn merchant_of(cluster: &Cluster, email: &str) -> Result<(Merchant, String)> {
     let merchant = Merchant::new(cluster).await?;
     turn_on(&merchant, "en").await?;
-    let customer = customer(&merchant, ADA).await?;
+    let recipient = "UPDATE mail_settings SET test_recipients = ARRAY[$2] WHERE account_id = $1";
+    sqlx::query(recipient).bind(merchant.books.account).bind(email).execute(&merchant.books.db).await?;
+    let customer = customer(&merchant, email).await?;
     Ok((merchant, customer))
+}
+
+/// Makes a payment of no invoice, which has a receipt.
+async fn pay(merchant: &Merchant, customer: &str) -> Result<()> {
+    let body = json!({"amount": 1250, "currency": "EUR", "paymentToken": "tok_ok", "customerId": customer});
+    created(&merchant.api.post("/v1/payments", body).await?);
+    Ok(())
+}
+
+/// Waits until the server was told so many recipients.
+async fn recipients(server: &MailServer, count: usize) -> Result<()> {
+    eventually("recipients", async || {
+        let told = server.commands().iter().filter(|command| *command == "RCPT").count();
+        Ok((told >= count).then_some(()))
+    })
+    .await
+}
+
+/// Waits until the server has received so many messages to this recipient.
+async fn received(server: &MailServer, recipient: &str, count: usize) -> Result<()> {
+    eventually("messages", async || {
+        let received = server.received().iter().filter(|message| message.contains(recipient)).count();
+        Ok((received == count).then_some(()))
+    })
+    .await
 }
 
 #[tokio::test]
@@ -80,6 +118,78 @@ async fn a_killed_worker_loses_no_email_and_what_is_out_of_date_is_not_sent() ->
         ("invoice", "not_sent", "the customer or the event was deleted"),
     ];
     assert_eq!(outcomes(&ended), expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
+    assert_eq!(server.received().len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_receipts_of_a_merchant_delay_no_other_merchant() -> Result<()> {
+    // Even if each attempt ended by the time limit, they would take longer than a test waits.
+    const RECEIPTS: usize = 5 * SLOTS;
+    let server = MailServer::start(&[]).await?;
+    server.hold(ADA);
+    let cluster = with_server(&server.url).worker(1).start().await?;
+    let (busy, ada) = merchant(&cluster).await?;
+    concurrently(RECEIPTS, |_| pay(&busy, &ada)).await?;
+    recipients(&server, SLOTS).await?;
+    // Receipts wait for slots now, and other e-mails do not.
+    let (other, bob) = merchant_of(&cluster, BOB).await?;
+    invoice(&other, &bob).await?;
+    received(&server, BOB, 1).await?;
+    // Nor do the receipts of other merchants wait for all of these.
+    pay(&other, &bob).await?;
+    server.admit(SLOTS);
+    received(&server, BOB, 2).await?;
+    received(&server, ADA, SLOTS).await?;
+    let sent = ended(&other, 2).await?;
+    let sent: Vec<_> = sent.iter().map(|mail| (mail.kind.as_str(), mail.outcome.as_deref())).collect();
+    assert_eq!(sent, [("invoice", Some("sent")), ("receipt", Some("sent"))]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_for_one_recipient_delays_no_other() -> Result<()> {
+    const OTHERS: usize = 3 * SLOTS;
+    let server = MailServer::start(&[]).await?;
+    server.hold(BOB);
+    let mut cluster = with_server(&server.url).start().await?;
+    let (held, bob) = merchant_of(&cluster, BOB).await?;
+    invoice(&held, &bob).await?;
+    let (quick, ada) = merchant(&cluster).await?;
+    concurrently(OTHERS, |_| invoice(&quick, &ada)).await?;
+    cluster.add(ProcessKind::Worker).await?;
+    received(&server, ADA, OTHERS).await?;
+    // All others have arrived during its first attempt.
+    let waiting = mails(&held).await?;
+    let waiting = (waiting[0].outcome.as_deref(), waiting[0].reason.as_deref(), waiting[0].attempts);
+    assert_eq!(waiting, (None, None, 1));
+    server.admit(1);
+    ended(&held, 1).await?;
+    received(&server, BOB, 1).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_finishes_what_it_sends_and_claims_nothing_more() -> Result<()> {
+    let server = MailServer::start(&[]).await?;
+    server.hold(ADA);
+    let mut cluster = with_server(&server.url).worker(1).start().await?;
+    let (merchant, ada) = merchant(&cluster).await?;
+    invoice(&merchant, &ada).await?;
+    recipients(&server, 1).await?;
+    let log = cluster.logs().join("worker-0.log");
+    let meanwhile = async {
+        eventually("the stop", async || Ok(fs::read_to_string(&log)?.contains("worker is stopping").then_some(())))
+            .await?;
+        invoice(&merchant, &ada).await?;
+        server.admit(2);
+        anyhow::Ok(())
+    };
+    let (status, ()) = tokio::try_join!(cluster.worker(0).terminate(), meanwhile)?;
+    assert!(status.success(), "{status}");
+    let mails = mails(&merchant).await?;
+    let mails: Vec<_> = mails.iter().map(|mail| (mail.outcome.as_deref(), mail.attempts)).collect();
+    assert_eq!(mails, [(Some("sent"), 1), (None, 0)]);
     assert_eq!(server.received().len(), 1);
     Ok(())
 }

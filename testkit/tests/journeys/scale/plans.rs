@@ -22,7 +22,7 @@ use crate::support::{Merchant, created, eventually, id};
 const ROWS: i64 = 1_000;
 
 /// Each table that grows, and the columns that a copy must replace, by its number `n`.
-const TABLES: [(&str, &str); 18] = [
+const TABLES: [(&str, &str); 19] = [
     ("customers", ""),
     ("payment_methods", "'customer_id', new_ulid(now())"),
     ("addresses", "'customer_id', new_ulid(now())"),
@@ -40,6 +40,7 @@ const TABLES: [(&str, &str); 18] = [
     ("webhook_deliveries", "'event_id', new_ulid(now())"),
     ("events", ""),
     ("audit_log", ""),
+    ("mails", ""),
     ("collection_attempts", "'invoice_id', new_ulid(now()), 'payment_id', new_ulid(now())"),
 ];
 
@@ -65,6 +66,9 @@ pub(super) async fn create_rows(merchant: &Merchant) -> Result<()> {
         "template": {"currency": "USD", "items": [{"description": "Rent", "quantity": 1, "unitAmount": 700}]}});
     make("/v1/recurring_invoices", monthly).await?;
     make("/v1/payment_links", json!({"amount": 700, "currency": "USD"})).await?;
+    let receipt = "INSERT INTO mails (id, account_id, kind, due_at)
+                   VALUES (new_ulid(now()), $1, 'receipt', now() + interval '1 day')";
+    sqlx::query(receipt).bind(merchant.books.account).execute(&merchant.books.db).await?;
     let payment = merchant.charge(500).await?;
     merchant.dispute(&payment).await?;
     assert_eq!(merchant.refund(&payment, Some(100)).await?.status, 202);
