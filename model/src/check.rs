@@ -2,8 +2,7 @@
 
 use std::fmt::Debug;
 use std::hash::Hash;
-
-use stateright::{Checker, HasDiscoveries};
+use std::ops::ControlFlow;
 
 use crate::liveness::{self, Liveness};
 use crate::suite::Symptom;
@@ -21,26 +20,35 @@ pub struct Report {
     pub violations: Vec<String>,
 }
 
-/// Visits every state and checks every property.
+/// Visits every state once, and checks every property and whether each run can finish.
 pub fn check<M>(model: M) -> Report
 where
-    M: Liveness + Clone + Send + Sync + 'static,
-    M::State: Clone + Debug + Eq + Hash + Send + Sync + 'static,
-    M::Action: Clone + Debug + PartialEq + Send + Sync,
+    M: Liveness,
+    M::State: Hash,
+    M::Action: Clone + Debug,
 {
-    let checker = model.clone().checker().spawn_bfs().join();
-    let mut discoveries = checker.discoveries();
-    let mut report =
-        Report { states: checker.unique_state_count(), depth: checker.max_depth(), passed: 0, violations: Vec::new() };
-    for property in model.properties() {
-        let trace = discoveries.remove(property.name).map(|path| path.into_actions());
-        if trace.is_some() == property.expectation.discovery_is_failure() {
+    let properties = model.properties();
+    // For each property, the first state that violates it or is an example of it.
+    let mut found = vec![None; properties.len()];
+    let graph = liveness::explore(&model, |at, state| {
+        for (property, first) in properties.iter().zip(&mut found) {
+            let is_example = !property.expectation.discovery_is_failure();
+            if first.is_none() && (property.condition)(&model, state) == is_example {
+                *first = Some(at);
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    let mut report = Report { states: graph.states(), depth: graph.depth(), passed: 0, violations: Vec::new() };
+    for (property, first) in properties.iter().zip(found) {
+        if first.is_some() == property.expectation.discovery_is_failure() {
+            let trace = first.map(|at| graph.trace_to(at));
             report.violations.push(format!("{}: {}", property.name, describe(trace.as_deref())));
         } else {
             report.passed += 1;
         }
     }
-    let liveness = liveness::check(&model);
+    let liveness = graph.liveness();
     match liveness.trace {
         Some(trace) => {
             let trace = describe(Some(&trace));
@@ -55,19 +63,24 @@ where
 /// The shortest trace that shows the symptom of a missing rule.
 pub fn counterexample<M>(model: M, symptom: Symptom) -> Option<Vec<M::Action>>
 where
-    M: Liveness + Clone + Send + Sync + 'static,
-    M::State: Clone + Debug + Eq + Hash + Send + Sync + 'static,
-    M::Action: Clone + Debug + PartialEq + Send + Sync,
+    M: Liveness,
+    M::State: Hash,
+    M::Action: Clone,
 {
     match symptom {
         Symptom::Breaks(property) => {
-            let enough = HasDiscoveries::AnyOf([property].into());
-            model.clone().checker().finish_when(enough).spawn_bfs().join().discovery(property)?;
-            // The trace of stateright is not necessarily the shortest.
             let holds = model.property(property).condition;
-            liveness::shortest_trace(&model, |state| !holds(&model, state))
+            let mut broken = None;
+            let graph = liveness::explore(&model, |at, state| {
+                if holds(&model, state) {
+                    return ControlFlow::Continue(());
+                }
+                broken = Some(at);
+                ControlFlow::Break(())
+            });
+            broken.map(|at| graph.trace_to(at))
         }
-        Symptom::GetsStuck => liveness::check(&model).trace,
+        Symptom::GetsStuck => liveness::explore(&model, |_, _| ControlFlow::Continue(())).liveness().trace,
     }
 }
 

@@ -1,12 +1,13 @@
-//! Checks that every run can finish: from each state that any faults lead to, a settled state can be reached without
-//! further faults.
+//! Explores a model, and checks that every run can finish: from each state that any faults lead to, a settled state can
+//! be reached without further faults.
 //!
 //! Stateright's `eventually` ignores infinite cycles, and retries are cycles. So this explores the graph forwards, and
-//! then walks backwards from the settled states.
+//! then walks backwards from the settled states. The properties of all states are checked in the same exploration.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
 
 use stateright::Model;
 
@@ -19,44 +20,18 @@ pub trait Liveness: Model {
     fn is_fault(&self, action: &Self::Action) -> bool;
 }
 
-/// The result of [`check`].
-#[derive(Debug)]
-pub struct LivenessReport<A> {
+/// Whether every run can finish.
+pub(crate) struct LivenessReport<A> {
     /// The number of settled states.
-    pub settled: usize,
+    pub(crate) settled: usize,
     /// The number of states that cannot reach a settled one.
-    pub stuck: usize,
+    pub(crate) stuck: usize,
     /// The shortest trace to a stuck state, if there is one.
-    pub trace: Option<Vec<A>>,
+    pub(crate) trace: Option<Vec<A>>,
 }
 
-/// Explores the whole graph.
-pub fn check<M>(model: &M) -> LivenessReport<M::Action>
-where
-    M: Liveness,
-    M::State: Clone + Hash,
-    M::Action: Clone,
-{
-    let (graph, _) = explore(model, |_| false);
-    let can_settle = reach_backwards(&graph);
-    let stuck: Vec<_> = (0..can_settle.len()).filter(|&at| !can_settle[at]).collect();
-    // States are numbered breadth first, so the first one has the shortest trace.
-    let trace = stuck.first().map(|&at| trace_to(&graph, at));
-    LivenessReport { settled: graph.settled.len(), stuck: stuck.len(), trace }
-}
-
-/// The shortest trace to a matching state, if there is one.
-pub fn shortest_trace<M>(model: &M, matches: impl Fn(&M::State) -> bool) -> Option<Vec<M::Action>>
-where
-    M: Liveness,
-    M::State: Clone + Hash,
-    M::Action: Clone,
-{
-    let (graph, at) = explore(model, matches);
-    at.map(|at| trace_to(&graph, at))
-}
-
-struct Graph<A> {
+/// The states, numbered breadth first.
+pub(crate) struct Graph<A> {
     /// For each state, the predecessor and the action that first reached it.
     reached_by: Vec<Option<(u32, A)>>,
     /// For each state, the predecessors that reach it without a fault.
@@ -64,12 +39,12 @@ struct Graph<A> {
     settled: Vec<u32>,
 }
 
-/// Explores breadth first, until all states are visited or one matches. States are identified by their hash alone, as
+/// Explores breadth first, until all states are visited or `visit` breaks. States are identified by their hash alone, as
 /// in stateright, because there are millions of them.
-fn explore<M>(model: &M, matches: impl Fn(&M::State) -> bool) -> (Graph<M::Action>, Option<usize>)
+pub(crate) fn explore<M>(model: &M, mut visit: impl FnMut(usize, &M::State) -> ControlFlow<()>) -> Graph<M::Action>
 where
     M: Liveness,
-    M::State: Clone + Hash,
+    M::State: Hash,
     M::Action: Clone,
 {
     let mut graph = Graph { reached_by: Vec::new(), predecessors: Vec::new(), settled: Vec::new() };
@@ -78,18 +53,17 @@ where
     for state in model.init_states() {
         graph.insert(&mut numbers, &mut queue, state, None);
     }
-    let mut at = 0;
+    let (mut at, mut actions) = (0, Vec::new());
     while let Some(state) = queue.pop_front() {
-        if matches(&state) {
-            return (graph, Some(at));
+        if visit(at, &state).is_break() {
+            return graph;
         }
         let number = u32::try_from(at).expect("states are numbered with u32");
         if model.is_settled(&state) {
             graph.settled.push(number);
         }
-        let mut actions = Vec::new();
         model.actions(&state, &mut actions);
-        for action in actions {
+        for action in actions.drain(..) {
             let next = model.next_state(&state, action.clone()).filter(|next| model.within_boundary(next));
             let Some(next) = next else { continue };
             let fault = model.is_fault(&action);
@@ -100,7 +74,7 @@ where
         }
         at += 1;
     }
-    (graph, None)
+    graph
 }
 
 impl<A> Graph<A> {
@@ -126,25 +100,46 @@ impl<A> Graph<A> {
             }
         }
     }
-}
 
-fn reach_backwards<A>(graph: &Graph<A>) -> Vec<bool> {
-    let mut can_settle = vec![false; graph.predecessors.len()];
-    let mut stack = graph.settled.clone();
-    while let Some(at) = stack.pop() {
-        if !std::mem::replace(&mut can_settle[at as usize], true) {
-            stack.extend(graph.predecessors[at as usize].iter().filter(|&&before| !can_settle[before as usize]));
+    pub(crate) fn states(&self) -> usize {
+        self.reached_by.len()
+    }
+
+    fn reach_backwards(&self) -> Vec<bool> {
+        let mut can_settle = vec![false; self.predecessors.len()];
+        let mut stack = self.settled.clone();
+        while let Some(at) = stack.pop() {
+            if !std::mem::replace(&mut can_settle[at as usize], true) {
+                stack.extend(self.predecessors[at as usize].iter().filter(|&&before| !can_settle[before as usize]));
+            }
         }
+        can_settle
     }
-    can_settle
 }
 
-fn trace_to<A: Clone>(graph: &Graph<A>, mut at: usize) -> Vec<A> {
-    let mut trace = Vec::new();
-    while let Some((predecessor, action)) = &graph.reached_by[at] {
-        trace.push(action.clone());
-        at = *predecessor as usize;
+impl<A: Clone> Graph<A> {
+    /// The length of the longest of the shortest paths, which leads to the last state.
+    pub(crate) fn depth(&self) -> usize {
+        self.states().checked_sub(1).map_or(0, |last| self.trace_to(last).len())
     }
-    trace.reverse();
-    trace
+
+    /// The shortest trace to a state.
+    pub(crate) fn trace_to(&self, mut at: usize) -> Vec<A> {
+        let mut trace = Vec::new();
+        while let Some((predecessor, action)) = &self.reached_by[at] {
+            trace.push(action.clone());
+            at = *predecessor as usize;
+        }
+        trace.reverse();
+        trace
+    }
+
+    /// Which states of the whole graph can reach a settled one.
+    pub(crate) fn liveness(&self) -> LivenessReport<A> {
+        let can_settle = self.reach_backwards();
+        let stuck: Vec<_> = (0..can_settle.len()).filter(|&at| !can_settle[at]).collect();
+        // States are numbered breadth first, so the first one has the shortest trace.
+        let trace = stuck.first().map(|&at| self.trace_to(at));
+        LivenessReport { settled: self.settled.len(), stuck: stuck.len(), trace }
+    }
 }

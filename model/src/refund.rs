@@ -10,6 +10,8 @@
 //! The model has two equal partial refunds of one payment that leave a rest, so the provider never refuses the second
 //! one for its amount.
 
+use std::cmp::Ordering;
+
 use stateright::{Model, Property};
 
 use crate::liveness::Liveness;
@@ -82,7 +84,7 @@ impl RefundModel {
 }
 
 /// The complete state of the system. There is no queue: an id may arrive at any time.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct State {
     pub rows: [Row; 2],
     pub workers: Vec<Worker>,
@@ -95,7 +97,7 @@ pub struct State {
 }
 
 /// A refund at the provider: a child of the payment in its report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Child {
     /// The operation that requested it. A provider without references does not know it.
     pub operation: usize,
@@ -215,11 +217,8 @@ impl Model for RefundModel {
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
         self.apply(&mut state, action);
-        // Workers are interchangeable, so sorting them reduces the number of states. Traces are more readable unsorted.
-        if self.flaw.is_none() {
-            state.workers.sort_unstable();
-        }
-        Some(state)
+        // Traces are more readable with the numbers that the actions have.
+        Some(if self.flaw.is_none() { state.representative() } else { state })
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
@@ -249,6 +248,39 @@ impl Model for RefundModel {
 
     fn within_boundary(&self, state: &State) -> bool {
         state.children.len() <= 3
+    }
+}
+
+impl State {
+    /// Of the states that differ only in the numbers of workers and refunds, always the same one. Both are
+    /// interchangeable, so exploring one of these states is enough.
+    fn representative(mut self) -> Self {
+        self.workers.sort_unstable();
+        match self.rows[0].cmp(&self.rows[1]) {
+            Ordering::Less => self,
+            Ordering::Greater => self.exchanged(),
+            Ordering::Equal => {
+                let exchanged = self.exchanged();
+                self.min(exchanged)
+            }
+        }
+    }
+
+    /// The same state with the numbers of the two refunds exchanged.
+    #[must_use]
+    pub fn exchanged(&self) -> Self {
+        let mut state = self.clone();
+        state.rows.reverse();
+        state.abandoned.reverse();
+        for child in &mut state.children {
+            child.operation = 1 - child.operation;
+        }
+        // An idle worker has no operation.
+        for worker in state.workers.iter_mut().filter(|worker| worker.step != Step::Idle) {
+            worker.operation = 1 - worker.operation;
+        }
+        state.workers.sort_unstable();
+        state
     }
 }
 
@@ -290,7 +322,8 @@ fn reached_states() -> Vec<Property<RefundModel>> {
             !state.children.is_empty() && state.rows.iter().all(|row| row.state.is_open()) && !received
         }),
         Property::sometimes("one refund waits for the other", |_, state: &State| {
-            state.rows[0].state.was_sent() && state.rows[1].state == RowState::Ready
+            let was_sent = |row: &Row| row.state.was_sent();
+            state.rows.iter().any(was_sent) && state.rows.iter().any(|row| row.state == RowState::Ready)
         }),
         Property::sometimes("a look-up distinguishes the other operation's child", |_, state: &State| {
             let looks_up = |worker: &Worker| matches!(worker.step, Step::LookingUp(_, recorded) if recorded > 0);

@@ -2,7 +2,7 @@
 //! because each is one SQL statement.
 
 /// The state of an operation: `operations::State` without `claimed`, which charges do not use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
     /// The intent is not written.
     Absent,
@@ -46,7 +46,7 @@ impl State {
 }
 
 /// The columns that determine the protocol. There is no clock: actions of the model set flags instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Row {
     pub state: State,
     /// Whether `lease_until` is in the future.
