@@ -27,6 +27,9 @@ struct Options {
     /// The first seed; by default a random one.
     #[arg(long)]
     first: Option<u64>,
+    /// Run as many of the first histories a second time, on new servers, and compare their events.
+    #[arg(long, default_value_t = 0)]
+    repeat: u64,
     /// Stop after this many minutes.
     #[arg(long)]
     minutes: Option<u64>,
@@ -59,7 +62,7 @@ fn main() -> Result<()> {
     match (options.lane, &options.mutants) {
         (Some(lane), _) => job.run_lane(lane),
         (None, Some(names)) => run_mutants(&job, names),
-        (None, None) => run_all(&job),
+        (None, None) => run_all(&job, options.repeat),
     }
 }
 
@@ -67,7 +70,7 @@ fn random_seed() -> Result<u64> {
     Ok(u64::from(getrandom::u32()?))
 }
 
-fn run_all(job: &Job) -> Result<()> {
+fn run_all(job: &Job, repeated: u64) -> Result<()> {
     println!("{} histories from seed {}, {} at a time", job.seeds.end - job.seeds.start, job.seeds.start, job.lanes);
     let began = Instant::now();
     let mut summary = Summary::default();
@@ -75,6 +78,14 @@ fn run_all(job: &Job) -> Result<()> {
         summary.add(&line);
         ControlFlow::Continue(())
     })?;
+    let repeated = job.seeds.start..job.seeds.end.min(job.seeds.start + repeated);
+    let (mut compared, count) = (0, repeated.end - repeated.start);
+    Job { seeds: repeated, ..job.clone() }.run(|line| {
+        summary.compare(&line);
+        compared += 1;
+        ControlFlow::Continue(())
+    })?;
+    ensure!(compared == count || job.limit.is_some(), "only {compared} histories were repeated");
     summary.print(began.elapsed());
     exit(i32::from(!summary.failed.is_empty()));
 }
@@ -150,6 +161,8 @@ struct Summary {
     statuses: BTreeMap<String, BTreeMap<String, u64>>,
     faults: BTreeMap<String, u64>,
     failed: Vec<u64>,
+    /// By seed.
+    digests: BTreeMap<u64, String>,
     /// Of the digests, so that two runs of the same seeds can be compared.
     sum: u64,
 }
@@ -158,6 +171,7 @@ impl Summary {
     fn add(&mut self, line: &Line) {
         self.histories += 1;
         self.events += line.report.events;
+        self.digests.insert(line.seed, line.report.digest.clone());
         self.sum = self.sum.wrapping_add(u64::from_str_radix(&line.report.digest, 16).unwrap_or(0));
         self.virtual_us += line.report.virtual_us;
         for (operation, counts) in &line.report.statuses {
@@ -169,6 +183,15 @@ impl Summary {
         }
         if !line.report.violations.is_empty() {
             self.failed.push(line.seed);
+        }
+    }
+
+    /// Compares a history with an earlier run of it.
+    fn compare(&mut self, line: &Line) {
+        let (seed, digest) = (line.seed, &line.report.digest);
+        if self.digests.get(&seed).is_some_and(|first| first != digest) {
+            println!("seed {seed}: its second run had other events than the first");
+            self.failed.push(seed);
         }
     }
 

@@ -293,10 +293,11 @@ impl Agenda {
         Ok(unknown.filter(|dispute| !known.contains(dispute)).map(|dispute| format!("{dispute} is unknown")).collect())
     }
 
-    /// Lets timers fire the later the longer nothing but the end of an outage is due.
+    /// Lets timers fire the later the longer nothing but the end of an outage is due: what fires meanwhile only tries
+    /// again what has failed.
     fn pass_long_outage(&self, system: &mut System) {
         let next = self.due.first_key_value().map_or(0, |((at, _), _)| at.saturating_sub(clock::now_us()));
-        system.world.drift_us = if next > LONG_OUTAGE && !self.uses_gateway { next / 8 } else { 0 };
+        system.world.drift_us = if next > LONG_OUTAGE && !self.uses_gateway { next / 2 } else { 0 };
     }
 
     fn step(&mut self, system: &mut System, until: u64) -> Result<()> {

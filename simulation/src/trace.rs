@@ -20,8 +20,10 @@ impl Trace {
         self.events += 1;
         let now = clock::now_us();
         // FNV-1a.
-        for byte in now.to_le_bytes().iter().chain(kind.as_bytes()).chain(bytes) {
-            self.digest = (self.digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+        for part in [&now.to_le_bytes()[..], kind.as_bytes(), bytes] {
+            for byte in part {
+                self.digest = (self.digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+            }
         }
         if let Some(lines) = &mut self.lines {
             let text: String = String::from_utf8_lossy(bytes)

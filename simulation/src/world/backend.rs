@@ -1,6 +1,7 @@
 //! The server processes of Postgres.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -136,6 +137,10 @@ impl Backend {
     /// # Errors
     /// If the connection is broken.
     pub(super) fn waits_for_lock(&self, observer: &mut Self) -> Result<bool> {
+        // On a busy machine most statements take so long because they wait for a processor.
+        if self.is_runnable() {
+            return Ok(false);
+        }
         let blocking = observer.query(&format!("SELECT cardinality(pg_blocking_pids({}))", self.pid()))?;
         Ok(blocking.first().is_some_and(|count| count != "0"))
     }
@@ -170,6 +175,13 @@ impl Backend {
             self.query("ROLLBACK")?;
         }
         Ok(true)
+    }
+
+    /// Whether its process computes or waits for a processor, and so for no lock.
+    fn is_runnable(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        // The state follows the name of the program, which is in parentheses.
+        stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('R'))
     }
 
     fn pid(&self) -> u32 {
