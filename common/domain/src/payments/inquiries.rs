@@ -130,7 +130,8 @@ pub async fn due_inquiries(
 
 /// Postpones inquiries that changed nothing, unless one has been asked for again. An advance jumps from one due time to
 /// the next, so without a growing delay a charge that stays open for a year of account time would cause a million
-/// inquiries. The delay grows with the time since the capture or since the authorization ran out.
+/// inquiries. The delay grows with the time since the capture or since the authorization ran out. It ends with a minute,
+/// or an hour, so that the advance asks about all charges of about the same time in one step.
 ///
 /// # Errors
 /// Database errors only.
@@ -142,8 +143,11 @@ pub async fn postpone_inquiries(db: &PgPool, account: AccountId, asked: &[DueInq
              SELECT locked.account_id, locked.id FROM unnest($2::uuid[], $5::bigint[]) AS asked (id, requests)
              CROSS JOIN LATERAL (SELECT p.account_id, p.id FROM payments p WHERE p.account_id = $1 AND p.id = asked.id
                  AND (p.inquiry_at <= $3) IS TRUE AND p.inquiry_requests = asked.requests FOR NO KEY UPDATE) locked)
-         UPDATE payments p SET inquiry_at = $3::timestamptz
-            + greatest(interval '30 seconds', ($3 - coalesce(captured_at, created_at + make_interval(secs => $4))) / 4)
+         UPDATE payments p SET inquiry_at = (SELECT date_bin(unit, $3::timestamptz + delay, timestamptz 'epoch') + unit
+             FROM (SELECT greatest(interval '30 seconds',
+                     ($3 - coalesce(p.captured_at, p.created_at + make_interval(secs => $4))) / 4)) AS d (delay)
+             CROSS JOIN LATERAL (SELECT CASE WHEN delay < interval '1 hour' THEN interval '1 minute'
+                 ELSE interval '1 hour' END) AS u (unit))
          FROM held WHERE p.account_id = held.account_id AND p.id = held.id",
         account.uuid(),
         &column(&asked, |due| due.id.uuid()),
