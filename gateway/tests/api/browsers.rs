@@ -9,7 +9,7 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contracts_scripts_are_served() {
-    let world = World::new().await;
+    let world = World::shared().await;
     for (path, kind, mentions) in [
         ("proxynization_api.js", "text/javascript", "GatewayProxynizationAPI"),
         ("walletPaySandbox.js", "text/javascript", "gatewayWalletPay"),
@@ -28,7 +28,7 @@ async fn the_contracts_scripts_are_served() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cors_allows_public_endpoints_and_not_the_api() {
-    let world = World::new().await;
+    let world = World::shared().await;
     for (path, allowed) in [
         ("services/proxynization", true),
         ("services/field_token", true),
@@ -125,7 +125,7 @@ async fn unauthenticated_clients_are_rate_limited() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contracts_scripts_work_in_a_page() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/scripts.mjs");
     let command = tokio::process::Command::new("node").args([script, &world.base(), &world.account.app_key]).output();
     let output = match command.await {

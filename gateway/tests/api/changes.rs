@@ -5,7 +5,13 @@ use crate::support::{CHALLENGED, DECLINED, Form, GOOD, Reply, World};
 struct Shop(World);
 
 impl Shop {
+    /// At a gateway that other tests use.
     async fn open() -> Self {
+        Self(World::shared().await)
+    }
+
+    /// At a gateway of its own.
+    async fn alone() -> Self {
         Self(World::new().await)
     }
 
@@ -83,7 +89,7 @@ async fn a_charge_is_voided_once_and_allows_nothing_afterwards() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_capture_stands_for_no_charge() {
-    let shop = Shop::open().await;
+    let shop = Shop::alone().await;
     let authorized = shop.authorize("64.00").await;
     // The state after a capture that never reached the acquirer.
     let failed = "INSERT INTO gateway.transactions (id, account_id, parent_id, kind, state, source, amount, currency, brand,
@@ -104,7 +110,7 @@ async fn a_failed_capture_stands_for_no_charge() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settled_charges_are_refunded_and_not_voided() {
-    let shop = Shop::open().await;
+    let shop = Shop::alone().await;
     let sold = shop.sell("70.00").await;
     let authorized = shop.authorize("71.00").await;
     let day = "SELECT count(*) FROM gateway.transactions WHERE kind = 'sale' AND settles_at > clock_timestamp()

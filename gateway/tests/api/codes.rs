@@ -66,9 +66,8 @@ const COMMON: [Case; 49] = [
 ];
 
 async fn world() -> World {
-    let world = World::new().await;
-    let options = ["--currency", "USD", "--currency", "EUR", "--refuse-brand", "jcb"];
-    world.cluster.run_gateway(&[&["account", "set", "--username", "shop"][..], &options].concat()).await.expect("set");
+    let world = World::shared().await;
+    world.set(&["--currency", "USD", "--currency", "EUR", "--refuse-brand", "jcb"]).await;
     world
 }
 
@@ -131,7 +130,7 @@ async fn the_security_code_is_required_where_configured() {
         world.post("sale.php", &world.charge(GOOD).with("cvv", wrong)).await.expect_error("A1", "cvv");
         world.post("authorize.php", &world.charge(GOOD).with("cvv", wrong)).await.expect_error("A1", "cvv");
     }
-    world.cluster.run_gateway(&["account", "set", "--username", "shop", "--cvv-required", "true"]).await.expect("set");
+    world.set(&["--cvv-required", "true"]).await;
     world.post("sale.php", &world.charge(GOOD).without("cvv")).await.expect_error("A1", "cvv");
 }
 
@@ -264,8 +263,7 @@ async fn name_inquiries_are_for_visa_only() {
     world.post("account_validation.php", &master).await.expect_error("02", "VISA");
     let profane = ask("Jane", None, "Doe").with("company_name", "Bull Shit Ltd");
     world.post("account_validation.php", &profane).await.expect_error("21", "");
-    let refusing = ["account", "set", "--username", "shop", "--refuse-brand", "visa"];
-    world.cluster.run_gateway(&refusing).await.expect("set");
+    world.set(&["--refuse-brand", "visa"]).await;
     world.post("account_validation.php", &profane).await.expect_error("11", "");
     assert!(world.report(&[]).await.is_empty(), "an inquiry is not a transaction");
 }

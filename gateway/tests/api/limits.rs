@@ -4,7 +4,7 @@ use crate::support::{DECLINED, GOOD, World, wait_until};
 
 async fn with(options: &[&str]) -> World {
     let world = World::new().await;
-    world.cluster.run_gateway(&[&["account", "set", "--username", "shop"][..], options].concat()).await.expect("set");
+    world.set(options).await;
     world
 }
 

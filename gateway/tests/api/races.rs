@@ -26,7 +26,7 @@ async fn thirty_identical_sales_without_a_reference_charge_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thirty_concurrent_captures_capture_once() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let authorized = world.post("authorize.php", &world.charge(GOOD).with("amount", "30.00")).await;
     let form = world.keys().with("transaction_id", authorized.id()).with("amount", "30.00");
     let replies = world.concurrently("capture.php", &form, TIMES).await;
@@ -35,7 +35,7 @@ async fn thirty_concurrent_captures_capture_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thirty_concurrent_voids_void_once() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let sold = world.post("sale.php", &world.charge(GOOD)).await;
     let form = world.keys().with("transaction_id", sold.id());
     let replies = world.concurrently("void.php", &form, TIMES).await;
@@ -55,7 +55,7 @@ async fn thirty_concurrent_refunds_never_exceed_the_captured_amount() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_voids_refunds_and_captures_stay_compatible() {
-    let world = World::new().await;
+    let world = World::shared().await;
     for round in 0..10 {
         let form = world.charge(GOOD).with("amount", &format!("{}.00", 200 + round));
         let authorized = world.post("authorize.php", &form).await;
@@ -97,10 +97,8 @@ async fn thirty_concurrent_uses_of_one_field_token_succeed_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thirty_concurrent_charges_do_not_exceed_a_limit() {
-    let world = World::new().await;
-    let options = ["--daily-transactions", "10", "--monthly-limit", "100.00"];
-    let set = [&["account", "set", "--username", "shop"][..], &options].concat();
-    world.cluster.run_gateway(&set).await.expect("set");
+    let world = World::shared().await;
+    world.set(&["--daily-transactions", "10", "--monthly-limit", "100.00"]).await;
     let forms: Vec<_> = (0..TIMES).map(|n| world.charge(GOOD).with("amount", &format!("15.{n:02}"))).collect();
     let sales = futures_util::future::join_all(forms.iter().map(|form| world.post("sale.php", form))).await;
     assert_eq!((count(&sales, "00"), count(&sales, "18")), (6, TIMES - 6), "{sales:?}");

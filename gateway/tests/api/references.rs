@@ -7,7 +7,13 @@ const TIMES: usize = 30;
 struct Shop(World);
 
 impl Shop {
+    /// At a gateway that other tests use.
     async fn open() -> Self {
+        Self(World::shared().await)
+    }
+
+    /// At a gateway of its own.
+    async fn alone() -> Self {
         Self(World::new().await)
     }
 
@@ -31,7 +37,7 @@ impl Shop {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thirty_concurrent_refunds_with_one_reference_enter_one() {
-    let shop = Shop::open().await;
+    let shop = Shop::alone().await;
     let sold = shop.charge("sale.php", "100.00", "order-1").await;
     let replies = shop.0.concurrently("refund.php", &shop.of(&sold, "refund-1").with("amount", "1.00"), TIMES).await;
     assert_eq!((count(&replies, "00"), count(&replies, "26")), (1, TIMES - 1), "{replies:?}");
@@ -77,7 +83,7 @@ async fn a_repeated_reference_is_26_before_any_other_check() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reference_never_expires_and_depends_on_no_clock() {
-    let shop = Shop::open().await;
+    let shop = Shop::alone().await;
     let sold = shop.charge("sale.php", "90.00", "order-1").await;
     shop.refund(&sold, "30.00", "refund-1").await.is("00");
     // The same request, delayed on its way to a gateway whose clock is behind, for which it is not late.
@@ -90,7 +96,7 @@ async fn a_reference_never_expires_and_depends_on_no_clock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_requests_keep_their_reference_and_failed_ones_use_it_up() {
-    let shop = Shop::open().await;
+    let shop = Shop::alone().await;
     let sold = shop.charge("sale.php", "20.00", "order-1").await;
     shop.refund(&sold, "20.01", "refund-1").await.expect_error("14", "");
     shop.0.post("refund.php", &shop.of(&sold, "refund-1").with("amount", "nothing")).await.expect_error("07", "");

@@ -71,7 +71,7 @@ async fn a_record_has_the_requests_fields_and_the_outcome() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_apply_and_children_have_their_parents_reference() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let sold = world.post("sale.php", &world.charge(GOOD).with("amount", "9.00").with("reference_id", "a")).await;
     let of = world.keys().with("transaction_id", sold.id()).with("amount", "4.00");
     let refunded = world.post("refund.php", &of).await;
@@ -113,7 +113,7 @@ async fn filters_apply_and_children_have_their_parents_reference() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_have_100_records() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let form = world.keys().with("start_date", "2020-01-01").with("end_date", "2099-12-31");
     let reply = world.post("report.php", &form).await;
     assert_eq!((reply.text("no_of_transactions"), reply.text("current_page")), ("0", "1"));
@@ -162,7 +162,7 @@ async fn dates_are_inclusive_days_of_the_accounts_zone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_code_of_the_report() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let form = world.keys().with("start_date", "2026-01-01").with("end_date", "2026-12-31");
     world.post("report.php", &form).await.is("00");
     for (name, value, code) in [

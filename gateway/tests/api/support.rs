@@ -1,12 +1,14 @@
-//! A separate gateway for each test, and a merchant's client.
+//! A gateway, and a merchant's client.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 use testkit::{Builder, Cluster};
+use tokio::sync::OnceCell;
 
 /// Longer than anything takes on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -26,11 +28,39 @@ pub(crate) struct Account {
     pub(crate) app_key: String,
 }
 
+/// A cluster of its own, or the one that tests share.
+pub(crate) enum Running {
+    Own(Box<Cluster>),
+    Shared(&'static Cluster),
+}
+
+impl Deref for Running {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        match self {
+            Self::Own(cluster) => cluster,
+            Self::Shared(cluster) => cluster,
+        }
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Cluster {
+        match self {
+            Self::Own(cluster) => cluster,
+            Self::Shared(_) => panic!("other tests use this gateway"),
+        }
+    }
+}
+
 /// A running gateway.
 pub(crate) struct World {
-    pub(crate) cluster: Cluster,
+    pub(crate) cluster: Running,
     pub(crate) account: Account,
     http: reqwest::Client,
+    /// What the user names of its accounts end with.
+    suffix: String,
 }
 
 #[derive(Clone)]
@@ -100,6 +130,22 @@ impl World {
 
     pub(crate) async fn of(builder: Builder, options: &[&str]) -> Self {
         let cluster = builder.start().await.expect("a gateway");
+        Self::with(Running::Own(Box::new(cluster)), String::new(), options).await
+    }
+
+    /// As [`Self::new`] at a gateway that other tests use at the same time: for a test that neither reads nor changes what
+    /// is not its account's, by the database, a process or a metric.
+    pub(crate) async fn shared() -> Self {
+        static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let start = || async { Cluster::builder().gateway(1).start().await.expect("a gateway") };
+        let cluster = CLUSTER.get_or_init(start).await;
+        let suffix = format!("-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        Self::with(Running::Shared(cluster), suffix, &[]).await
+    }
+
+    async fn with(cluster: Running, suffix: String, options: &[&str]) -> Self {
+        // Its connections belong to the runtime of the test.
         let http = reqwest::Client::builder()
             .retry(reqwest::retry::never())
             .redirect(reqwest::redirect::Policy::none())
@@ -107,19 +153,25 @@ impl World {
             .timeout(TIMEOUT)
             .build()
             .expect("a client");
-        let account = create(&cluster, "shop", options).await;
-        Self { cluster, account, http }
+        let account = create(&cluster, &format!("shop{suffix}"), options).await;
+        Self { cluster, account, http, suffix }
     }
 
     /// Another gateway on the same database, with an environment of its own.
     pub(crate) async fn second_gateway(&self, builder: Builder) -> Self {
         let builder = builder.gateway(1).env("DATABASE_URL", self.cluster.database_url());
-        let cluster = builder.start().await.expect("another gateway");
-        Self { cluster, account: self.account.clone(), http: self.http.clone() }
+        let cluster = Running::Own(Box::new(builder.start().await.expect("another gateway")));
+        Self { cluster, account: self.account.clone(), http: self.http.clone(), suffix: self.suffix.clone() }
     }
 
     pub(crate) async fn add_account(&self, username: &str, options: &[&str]) -> Account {
-        create(&self.cluster, username, options).await
+        create(&self.cluster, &format!("{username}{}", self.suffix), options).await
+    }
+
+    /// Changes the settings of its account.
+    pub(crate) async fn set(&self, options: &[&str]) {
+        let arguments = [&["account", "set", "--username", self.account.username.as_str()][..], options].concat();
+        self.cluster.run_gateway(&arguments).await.expect("options");
     }
 
     pub(crate) fn base(&self) -> String {

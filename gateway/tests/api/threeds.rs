@@ -79,7 +79,7 @@ async fn a_confirmed_challenge_is_charged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_is_in_the_language_of_its_url_or_of_the_browser() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let url = begin(&world).await.text("redirect_url").to_owned();
     for (query, accepted, language, shown) in [
         ("", "xx", "en", ["Confirm", "Time to decide: "]),
@@ -106,7 +106,7 @@ async fn the_page_is_in_the_language_of_its_url_or_of_the_browser() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_return_url_may_redirect_through_any_origins() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let page = begin(&world).await.text("redirect_url").to_owned();
     let response = world.http().get(&page).send().await.expect("a response");
     let policy = response.headers()["content-security-policy"].to_str().expect("text");
@@ -168,10 +168,7 @@ async fn thirty_concurrent_confirmations_charge_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn challenges_depend_on_operation_card_and_settings() {
-    let world = World::new().await;
-    let set = async |name: &str, value: &str| {
-        world.cluster.run_gateway(&["account", "set", "--username", "shop", name, value]).await.expect("set");
-    };
+    let world = World::shared().await;
     // A sale requires a return URL; an authorization without one is declined.
     world.post("sale.php", &challenge(&world).without("3ds_redirect_url")).await.expect_error("A1", "3ds_redirect_url");
     world
@@ -191,17 +188,17 @@ async fn challenges_depend_on_operation_card_and_settings() {
     let plain = world.post("sale.php", &world.charge(GOOD).with("3ds_redirect_url", RETURN_URL)).await;
     assert_eq!(plain.is("00").0["redirect_url"], Value::Null);
     world.post("unreference_refund.php", &world.charge(CHALLENGED)).await.is("00");
-    set("--deny-unauthenticated", "true").await;
+    world.set(&["--deny-unauthenticated", "true"]).await;
     world.post("sale.php", &world.charge(GOOD)).await.expect_error("F", "card not authenticated");
-    set("--deny-unauthenticated", "false").await;
-    set("--three-ds", "false").await;
+    world.set(&["--deny-unauthenticated", "false"]).await;
+    world.set(&["--three-ds", "false"]).await;
     let reply = world.post("sale.php", &world.charge(CHALLENGED)).await;
     assert_eq!(reply.is("00").0["redirect_url"], Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_challenge_url_is_404() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let nowhere = format!("{}/services/3ds/{}", world.base(), "0".repeat(64));
     assert_eq!(get(&world, &nowhere).await.0, 404);
     let reply = begin(&world).await;

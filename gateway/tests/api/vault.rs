@@ -17,7 +17,7 @@ fn by_token(world: &World, token: &str) -> Form {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stored_card_is_charged_by_its_token() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let stored = world.post("add_card.php", &card(world.keys(), "5555555555554444")).await;
     stored.is("00");
     assert_eq!(stored.text("card_type"), "MASTERCARD");
@@ -181,7 +181,7 @@ async fn expired_tokens_and_proxy_numbers_are_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_number_is_usable_by_one_account() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let made = world.post_public("proxynization", &world.browser().with("creditcard_number", GOOD)).await;
     made.is("A01");
     let proxy = made.text("proxy_number").to_owned();
@@ -200,7 +200,7 @@ async fn a_proxy_number_is_usable_by_one_account() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_charge_of_another_account_does_not_bind_a_proxy_number() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let other = world.add_account("other", &["--currency", "EUR", "--three-ds", "false"]).await;
     let theirs = |form: Form| form.with("username", &other.username).with("api_key", &other.api_key);
     for number in [DECLINED, GOOD] {
@@ -225,7 +225,7 @@ async fn a_failed_charge_of_another_account_does_not_bind_a_proxy_number() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_number_created_for_an_account_is_bound_to_it() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let other = world.add_account("other", &[]).await;
     let theirs = |form: Form| form.with("username", &other.username).with("api_key", &other.api_key);
     let made = world.post_public("proxynization", &world.browser().with("creditcard_number", GOOD)).await;
@@ -239,7 +239,7 @@ async fn a_proxy_number_created_for_an_account_is_bound_to_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_field_token_is_verifiable_with_the_accounts_secret_key() {
     use base64::Engine;
-    let world = World::new().await;
+    let world = World::shared().await;
     let field = card(world.browser(), "5555555555554444").with("cvv", "917");
     let (first, second) =
         (world.post_public("field_token", &field).await, world.post_public("field_token", &field).await);

@@ -22,7 +22,7 @@ fn sale(world: &World, token: &str) -> Form {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wallet_token_pays_the_confirmed_amount_once() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let token = sign(&world, &token_request(&world)).await;
     let parsed: Value = serde_json::from_str(&token).expect("a JSON object");
     let mut keys: Vec<_> = parsed.as_object().expect("an object").keys().map(String::as_str).collect();
@@ -59,7 +59,7 @@ async fn a_wallet_token_pays_the_confirmed_amount_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thirty_concurrent_sales_with_one_token_charge_one() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let form = sale(&world, &sign(&world, &token_request(&world)).await);
     let forms: Vec<_> = (0..30).map(|n| form.clone().with("reference_id", &format!("w{n}"))).collect();
     let reply = futures_util::future::join_all(forms.iter().map(|form| world.post("wallet_sale.php", form))).await;
@@ -68,7 +68,7 @@ async fn thirty_concurrent_sales_with_one_token_charge_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn altered_wallet_tokens_are_refused() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let token = sign(&world, &token_request(&world)).await;
     let parsed: Value = serde_json::from_str(&token).expect("a JSON object");
     for (name, value) in parsed.as_object().expect("an object") {
@@ -92,7 +92,7 @@ async fn altered_wallet_tokens_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sandbox_wallet_accepts_only_test_cards() {
-    let world = World::new().await;
+    let world = World::shared().await;
     let declined = sign(&world, &token_request(&world).with("creditcard_number", DECLINED)).await;
     world.post("wallet_sale.php", &sale(&world, &declined)).await.expect_error("F", "declined");
     for (name, value, code) in [
@@ -104,8 +104,7 @@ async fn the_sandbox_wallet_accepts_only_test_cards() {
     ] {
         world.post_public("wallet_token", &token_request(&world).with(name, value)).await.expect_error(code, "");
     }
-    let set = ["account", "set", "--username", "shop", "--currency", "EUR"];
     let token = sign(&world, &token_request(&world)).await;
-    world.cluster.run_gateway(&set).await.expect("set");
+    world.set(&["--currency", "EUR"]).await;
     world.post("wallet_sale.php", &sale(&world, &token)).await.expect_error("10", "");
 }
