@@ -8,27 +8,27 @@ use ::documents::{Fonts, Sheet};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use foundation::error::Error;
-use tokio::sync::Semaphore;
+use foundation::turns::Turns;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
-use crate::error::{ApiError, ApiResult};
+use crate::error::ApiResult;
 
 /// Documents written at once: each takes a processor for some milliseconds. An invoice has at most 100 lines.
 const AT_ONCE: usize = 2;
 /// How long a request waits for its turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
+const BUSY: &str = "too many documents are being written; nothing was done, and it is safe to retry";
 
 pub(crate) struct Documents {
     folders: Vec<PathBuf>,
     /// Loaded for the first document.
     fonts: OnceLock<Option<Fonts>>,
-    turns: Arc<Semaphore>,
+    turns: Turns,
 }
 
 impl Documents {
     pub(crate) fn new(folders: Vec<PathBuf>) -> Self {
-        Self { folders, fonts: OnceLock::new(), turns: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { folders, fonts: OnceLock::new(), turns: Turns::new(AT_ONCE, TURN_TIMEOUT, BUSY) }
     }
 
     /// The response with the PDF, under this file name.
@@ -36,8 +36,7 @@ impl Documents {
     /// # Errors
     /// 503 if too many documents are being written, 500 if there are no fonts.
     pub(super) async fn response(self: &Arc<Self>, sheet: Sheet, name: &str) -> ApiResult {
-        let turn = timeout(TURN_TIMEOUT, Arc::clone(&self.turns).acquire_owned());
-        let turn = turn.await.map_err(|_| ApiError::busy())?;
+        let turn = self.turns.take().await?;
         let documents = Arc::clone(self);
         let pdf = spawn_blocking(move || {
             let _turn = turn;

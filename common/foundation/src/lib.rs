@@ -30,4 +30,5 @@ pub mod schema;
 pub mod server;
 pub mod telemetry;
 pub mod time;
+pub mod turns;
 pub mod web_url;

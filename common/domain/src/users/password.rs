@@ -7,18 +7,16 @@ use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _, phc::PasswordHash};
 use foundation::crypto::{Secret, random_hex};
 use foundation::error::{Error, Result};
-use tokio::sync::Semaphore;
+use foundation::turns::Turns;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
 /// The length of a password in characters.
 const LENGTH: std::ops::RangeInclusive<usize> = 12..=128;
 
 /// Each computation needs 19 MiB and some tens of milliseconds of a processor.
-static COMPUTATIONS: Semaphore = Semaphore::const_new(4);
-
-/// How long a request waits for its turn.
-const WAIT: Duration = Duration::from_secs(5);
+static COMPUTATIONS: LazyLock<Turns> =
+    LazyLock::new(|| Turns::new(AT_ONCE, Duration::from_secs(5), "too many passwords are being checked"));
+const AT_ONCE: usize = 4;
 
 /// Verified if there is no such user, so that the response takes as long as for one that exists.
 static OF_NOBODY: LazyLock<String> = LazyLock::new(|| compute(&random_hex(16)).unwrap_or_default());
@@ -59,12 +57,10 @@ fn compute(password: &str) -> Result<String> {
 }
 
 async fn blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let permit = timeout(WAIT, COMPUTATIONS.acquire()).await;
-    let permit = permit.map_err(|_| Error::Busy("too many passwords are being checked"))?;
-    let permit = permit.map_err(|error| Error::internal(error.to_string()))?;
+    let turn = COMPUTATIONS.take().await?;
     let computing = spawn_blocking(move || {
         // Held to the end of the computation, although the client may be gone.
-        let _permit = permit;
+        let _turn = turn;
         compute()
     });
     computing.await.map_err(|error| Error::internal(error.to_string()))
@@ -95,7 +91,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_password_that_is_not_checked_in_time_is_not_wrong() -> Result<()> {
-        let _all = COMPUTATIONS.acquire_many(4).await.map_err(|error| Error::internal(error.to_string()))?;
+        let mut all = Vec::new();
+        for _ in 0..AT_ONCE {
+            all.push(COMPUTATIONS.take().await?);
+        }
         let checked = verify(secret("correct horse"), None).await;
         assert!(matches!(checked, Err(Error::Busy(_))), "{checked:?}");
         Ok(())

@@ -1,0 +1,116 @@
+//! Turns at work of which a process does only so much at once, because it takes memory or a processor.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::error::{Error, Result};
+
+/// The turns at one kind of work.
+#[derive(Debug)]
+pub struct Turns {
+    free: Arc<Semaphore>,
+    wait: Duration,
+    busy: &'static str,
+}
+
+/// A turn, which lasts until it is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    _permits: Vec<OwnedSemaphorePermit>,
+}
+
+impl Turns {
+    /// This many at once. Who waits longer than `wait` gets an error with the message `busy`.
+    pub fn new(at_once: usize, wait: Duration, busy: &'static str) -> Self {
+        Self { free: Arc::new(Semaphore::new(at_once)), wait, busy }
+    }
+
+    /// # Errors
+    /// [`Error::Busy`] if the turn does not come in time.
+    pub async fn take(&self) -> Result<Turn> {
+        self.acquire(&[&self.free]).await
+    }
+
+    async fn acquire(&self, semaphores: &[&Arc<Semaphore>]) -> Result<Turn> {
+        let acquiring = async {
+            let mut permits = Vec::with_capacity(semaphores.len());
+            for semaphore in semaphores {
+                permits.push(Arc::clone(semaphore).acquire_owned().await?);
+            }
+            Ok::<_, AcquireError>(Turn { _permits: permits })
+        };
+        let acquired = timeout(self.wait, acquiring).await.map_err(|_| Error::Busy(self.busy))?;
+        acquired.map_err(|error| Error::internal(error.to_string()))
+    }
+}
+
+/// Turns of which each owner has only some at once, so that none keeps the others waiting.
+#[derive(Debug)]
+pub struct SharedTurns<K> {
+    all: Turns,
+    share: usize,
+    owners: Mutex<HashMap<K, Arc<Semaphore>>>,
+}
+
+impl<K: Eq + Hash> SharedTurns<K> {
+    /// Of all turns, each owner has up to `share` at once.
+    pub fn new(all: Turns, share: usize) -> Self {
+        Self { all, share, owners: Mutex::default() }
+    }
+
+    /// # Errors
+    /// [`Error::Busy`] if the turn does not come in time.
+    pub async fn take(&self, owner: K) -> Result<Turn> {
+        let own = self.share_of(owner);
+        // First of the owner's own share: who waits for that takes nothing from the others.
+        self.all.acquire(&[&own, &self.all.free]).await
+    }
+
+    fn share_of(&self, owner: K) -> Arc<Semaphore> {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        // A share that nobody has a turn of, or waits for, is as good as a new one.
+        owners.retain(|_, share| Arc::strong_count(share) > 1);
+        Arc::clone(owners.entry(owner).or_insert_with(|| Arc::new(Semaphore::new(self.share))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turns(at_once: usize) -> Turns {
+        Turns::new(at_once, Duration::from_secs(5), "too much at once")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_does_not_come_in_time_is_refused() -> Result<()> {
+        let turns = turns(2);
+        let (first, _second) = (turns.take().await?, turns.take().await?);
+        assert!(matches!(turns.take().await, Err(Error::Busy("too much at once"))));
+        drop(first);
+        turns.take().await?;
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_owner_has_only_a_share_of_the_turns() -> Result<()> {
+        let turns = SharedTurns::new(turns(3), 2);
+        let (first, _second) = (turns.take("one").await?, turns.take("one").await?);
+        assert!(matches!(turns.take("one").await, Err(Error::Busy(_))), "its share is used up");
+        let third = turns.take("other").await?;
+        assert!(matches!(turns.take("other").await, Err(Error::Busy(_))), "there are no more turns");
+        drop(first);
+        let _fourth = turns.take("one").await?;
+        drop(third);
+        turns.take("other").await?;
+        assert_eq!(turns.share_of("third").available_permits(), 2);
+        let owners = turns.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(!owners.contains_key("other"), "an owner without a turn is forgotten");
+        Ok(())
+    }
+}
