@@ -49,7 +49,7 @@ use crate::error::ApiError;
 /// In bytes.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
 /// How long a client may take to send the body, after the head.
-const TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The parsed body of a request, and the operation of its route. `unknown_fields::read` inserts it before every handler
 /// of the route table.
@@ -120,11 +120,16 @@ pub(crate) fn parse(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Value, 
 /// # Errors
 /// 413 over the limit, 408 after a timeout, 422 if the body ends early.
 pub(crate) async fn read(body: axum::body::Body, limit: usize) -> Result<Bytes, ApiError> {
-    foundation::body::read(body, limit, TIMEOUT).await.map_err(|error| match error {
+    foundation::body::read(body, limit, TIMEOUT).await.map_err(|error| unread(error, limit))
+}
+
+/// Why a body of up to `limit` bytes was not read within [`TIMEOUT`].
+pub(crate) fn unread(error: ReadError, limit: usize) -> ApiError {
+    match error {
         ReadError::TooLong => ApiError::body_too_large(limit),
         ReadError::TooLate => ApiError::body_timeout(TIMEOUT),
         ReadError::Incomplete => Error::invalid("", "the body could not be read").into(),
-    })
+    }
 }
 
 fn is_json(content_type: &[u8]) -> bool {

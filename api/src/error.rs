@@ -148,12 +148,6 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "api_error", message)
     }
 
-    /// 503: this process does as much of this at once as its memory and its processors allow.
-    pub(crate) fn busy() -> Self {
-        let message = "this server has too many of these requests; nothing was done, and it is safe to retry";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "api_error", message)
-    }
-
     /// Marks the response if the handler may run again.
     pub(crate) fn mark_aborted(&self, response: &mut Response) {
         if self.transaction_aborted {

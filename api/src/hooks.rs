@@ -1,23 +1,24 @@
 //! Events that providers send. An event makes a look-up due, and is acknowledged when that is committed. So events may be
 //! repeated, lost or in any order.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::HttpBody;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::routing::post;
 use domain::{accounts, charges, payments};
+use foundation::body::Reading;
 use foundation::error::Error;
 use foundation::id::{AccountId, ProviderAccountId};
+use foundation::turns::{SharedTurns, Turn, Turns};
 use providers::stripe;
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 use crate::app::App;
-use crate::body::MAX_BODY;
+use crate::body::{self, MAX_BODY};
 use crate::error::{ApiError, ApiResult};
 use crate::path::Path;
 use crate::request_layer::client_address;
@@ -25,11 +26,15 @@ use crate::retry;
 
 /// Stripe's largest events are smaller.
 const MAX_EVENT: usize = 512 * 1024;
-/// Events read at once that may be longer than the bodies of other requests: they need more memory than is planned for a
-/// connection.
-static LONG_EVENTS: Semaphore = Semaphore::const_new(32);
+/// Events read at once that are longer than the bodies of other requests: they need more memory than is planned for a
+/// connection. Whoever knows the URL of an account's events can send some slowly, so each account has a share only.
+static LONG_EVENTS: LazyLock<SharedTurns<AccountId>> =
+    LazyLock::new(|| SharedTurns::new(Turns::new(AT_ONCE, TURN_TIMEOUT, BUSY), SHARE));
+const AT_ONCE: usize = 32;
+const SHARE: usize = 4;
 /// How long a request waits for its turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+const BUSY: &str = "too many long events are being read; nothing was done, and it is safe to retry";
 const SIGNATURE: &str = "Stripe-Signature";
 
 pub(crate) fn router() -> Router<App> {
@@ -58,13 +63,7 @@ async fn stripe(app: &App, account: &str, request: Request) -> ApiResult<StatusC
     let connected = accounts::at_stripe(&app.db, &app.encryption, account).await?;
     let (at_stripe, credentials) = connected.ok_or_else(rejected)?;
     let secret = credentials.webhook_secret.ok_or_else(rejected)?;
-    let is_long = body.size_hint().upper().is_none_or(|length| length > MAX_BODY as u64);
-    // Held as long as the body.
-    let _turn = match is_long {
-        true => Some(timeout(TURN_TIMEOUT, LONG_EVENTS.acquire()).await.map_err(|_| ApiError::busy())?),
-        false => None,
-    };
-    let body = retry::read_body(&head.extensions, body, MAX_EVENT).await?;
+    let body = retry::read_body(&head.extensions, read(body, account)).await?;
     let event = stripe::Event::read(&signature, &body, &secret).ok_or_else(rejected)?;
     app.limits.refund_unverified(address).await;
     let decision = app.limits.acquire_event(account).await;
@@ -75,6 +74,31 @@ async fn stripe(app: &App, account: &str, request: Request) -> ApiResult<StatusC
     Ok(StatusCode::OK)
 }
 
+/// The body of an event, and the turn of a long one, which ends with it.
+struct Read {
+    bytes: Vec<u8>,
+    _turn: Option<Turn>,
+}
+
+impl AsRef<[u8]> for Read {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Reads the body of an event. The turn of a long one is taken when more than [`MAX_BODY`] has arrived, because a length
+/// can be announced without sending anything.
+async fn read(body: Body, account: AccountId) -> ApiResult<Bytes> {
+    let unread = |error| body::unread(error, MAX_EVENT);
+    let mut reading = Reading::begin(body, MAX_EVENT, body::TIMEOUT).map_err(unread)?;
+    let turn = match reading.exceeds(MAX_BODY).await.map_err(unread)? {
+        true => Some(LONG_EVENTS.take(account).await?),
+        false => None,
+    };
+    let bytes = reading.finish().await.map_err(unread)?;
+    Ok(Bytes::from_owner(Read { bytes, _turn: turn }))
+}
+
 async fn look_up_soon(app: &App, at_stripe: ProviderAccountId, event: &stripe::Event) -> Result<(), Error> {
     if let Some(payment) = &event.payment {
         payments::inquire_soon(&app.db, at_stripe, payment, app.clock.now()).await?;
@@ -83,4 +107,61 @@ async fn look_up_soon(app: &App, at_stripe: ProviderAccountId, event: &stripe::E
         charges::push_soon(&app.db, at_stripe, reference).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use foundation::time::Timestamp;
+    use futures_util::stream::{self, StreamExt};
+    use tokio::task::JoinSet;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// A body of which this many bytes arrive, and no end.
+    fn unfinished(length: usize) -> Body {
+        let sent = stream::iter([Ok::<_, io::Error>(Bytes::from(vec![b'x'; length]))]);
+        Body::from_stream(sent.chain(stream::pending()))
+    }
+
+    fn account(number: i64) -> AccountId {
+        AccountId::new(Timestamp::from_millisecond(number).expect("in range"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unfinished_events_of_some_accounts_keep_no_other_waiting() {
+        let (accounts, mut unfinished_events) = ([1, 2, 3, 4, 5, 6].map(account), JoinSet::new());
+        // Six accounts have their shares, 24 of the turns, and wait for more. Half the events are too short for a turn.
+        for number in 0..70 {
+            unfinished_events.spawn(read(unfinished(MAX_BODY + 1), accounts[number % accounts.len()]));
+            unfinished_events.spawn(read(unfinished(MAX_BODY), accounts[0]));
+        }
+        sleep(Duration::from_secs(1)).await;
+        let long = read(Body::from(vec![b'x'; MAX_EVENT]), account(100)).await.expect("a turn");
+        assert_eq!(long.len(), MAX_EVENT);
+        let mut statuses = Vec::new();
+        while let Some(read) = unfinished_events.join_next().await {
+            statuses.push(read.expect("no panic").expect_err("no end").status());
+        }
+        let count = |wanted: StatusCode| statuses.iter().filter(|status| **status == wanted).count();
+        assert_eq!(count(StatusCode::REQUEST_TIMEOUT), 6 * SHARE + 70, "{statuses:?}");
+        assert_eq!(count(StatusCode::SERVICE_UNAVAILABLE), 70 - 6 * SHARE, "{statuses:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_turn_of_a_long_event_ends_with_its_body() {
+        let one = account(200);
+        let mut events = Vec::new();
+        for _ in 0..SHARE {
+            events.push(read(Body::from(vec![b'x'; MAX_EVENT]), one).await.expect("a turn"));
+        }
+        let (copy, long) = (events[0].clone(), || read(Body::from(vec![b'x'; MAX_BODY + 1]), one));
+        assert_eq!(long().await.expect_err("no turn").status(), StatusCode::SERVICE_UNAVAILABLE);
+        events.clear();
+        drop(copy);
+        assert_eq!(long().await.expect("a turn").len(), MAX_BODY + 1);
+        assert!(read(Body::from(vec![b'x'; MAX_EVENT + 1]), one).await.is_err());
+    }
 }

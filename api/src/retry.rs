@@ -15,7 +15,6 @@ use axum::response::Response;
 use foundation::crypto::random_u32;
 use foundation::db::watch_transactions;
 
-use crate::body;
 use crate::error::{ApiError, TransactionAborted};
 
 const MAX_RUNS: u32 = 5;
@@ -57,16 +56,19 @@ pub(crate) async fn run(request: Request, next: Next) -> Response {
     }
 }
 
-/// Reads the body of a request whose handler may run again.
+/// The body of a request whose handler may run again. `reading` reads it, the first time only.
 ///
 /// # Errors
-/// As for [`body::read`].
-pub(crate) async fn read_body(extensions: &Extensions, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+/// Those of `reading`.
+pub(crate) async fn read_body(
+    extensions: &Extensions,
+    reading: impl Future<Output = Result<Bytes, ApiError>>,
+) -> Result<Bytes, ApiError> {
     let buffer = extensions.get::<BufferedBody>().cloned();
     if let Some(bytes) = buffer.as_ref().and_then(|buffer| buffer.0.get()) {
         return Ok(bytes.clone());
     }
-    let bytes = body::read(body, limit).await?;
+    let bytes = reading.await?;
     // The cell is still empty: the body was read for the first time.
     let _ = buffer.map(|buffer| buffer.0.set(bytes.clone()));
     Ok(bytes)

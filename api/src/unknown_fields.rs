@@ -57,7 +57,7 @@ async fn read_and_run(spec: &InputSpec, request: Request, next: Next) -> ApiResu
     spec.check_query(parts.uri.query().unwrap_or_default())?;
     body::single_header(&parts.headers, "Idempotency-Key")?;
     let content_type = body::single_header(&parts.headers, "Content-Type")?;
-    let bytes = read_body(&parts.extensions, body, MAX_BODY).await?;
+    let bytes = read_body(&parts.extensions, body::read(body, MAX_BODY)).await?;
     let json = body::parse(content_type.map(HeaderValue::as_bytes), &bytes)?;
     spec.check_body(&json, &bytes)?;
     body::reject_nul(&json)?;

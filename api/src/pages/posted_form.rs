@@ -5,7 +5,7 @@ use axum::extract::Request;
 use axum::http::HeaderValue;
 use foundation::error::Error;
 
-use crate::body::single_header;
+use crate::body::{self, single_header};
 use crate::error::ApiError;
 use crate::retry::read_body;
 
@@ -27,7 +27,7 @@ pub(super) async fn read(request: Request) -> Result<Bytes, ApiError> {
         return Err(Error::invalid("Content-Type", message).into());
     }
     let (parts, body) = request.into_parts();
-    read_body(&parts.extensions, body, MAX_FORM).await
+    read_body(&parts.extensions, body::read(body, MAX_FORM)).await
 }
 
 /// The first value of a form field or query parameter.

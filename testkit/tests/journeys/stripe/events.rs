@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testkit::stripe::{CardBehavior, sign};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::sleep;
+use tokio::sync::Notify;
 
 use super::{Shop, shop};
 use crate::support::{concurrently, conflict, created, eventually, id, ok};
@@ -195,12 +195,13 @@ async fn what_stripe_did_not_sign_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// The response to an event of which only the head is sent.
-async fn post_head(endpoint: &str, signature: &str, length: &str) -> Result<String> {
+/// The response to an event of which only the head and this many bytes are sent.
+async fn post_part(endpoint: &str, signature: &str, length: &str, sent: usize) -> Result<String> {
     let (address, path) = endpoint.strip_prefix("http://").and_then(|rest| rest.split_once('/')).context("a URL")?;
     let mut stream = TcpStream::connect(address).await?;
     let head = format!("POST /{path} HTTP/1.1\r\nHost: api\r\nStripe-Signature: {signature}\r\n{length}\r\n\r\n");
     stream.write_all(head.as_bytes()).await?;
+    stream.write_all(&vec![b'x'; sent]).await?;
     let mut response = String::new();
     stream.read_to_string(&mut response).await?;
     Ok(response)
@@ -211,27 +212,39 @@ async fn no_body_is_read_without_a_recent_signature_for_a_connected_account() ->
     let shop = shop().await?;
     let (recent, other) = (format!("t={},v1=00", now()?), format!("{}0", shop.endpoint));
     for (endpoint, signature) in [(&shop.endpoint, ""), (&shop.endpoint, "t=1,v1=00"), (&other, recent.as_str())] {
-        let response = post_head(endpoint, signature, "Content-Length: 1000").await?;
+        let response = post_part(endpoint, signature, "Content-Length: 1000", 0).await?;
         assert!(response.starts_with("HTTP/1.1 422 "), "{endpoint} {signature}: {response}");
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn few_long_events_are_read_at_once_and_short_ones_do_not_wait_for_them() -> Result<()> {
-    let shop = shop().await?;
+async fn few_long_events_of_an_account_are_read_at_once_and_no_others_wait_for_them() -> Result<()> {
+    let (one, other) = (shop().await?, shop().await?);
     let event = |length: usize| json!({"data": {"object": {"id": "po_1", "description": "x".repeat(length)}}});
-    let deliver = async |length| shop.stripe.deliver(&shop.keys, &shop.endpoint, &[event(length)]).await;
-    assert_eq!(deliver(400 * 1024).await?, [200], "a long one");
-    let signature = format!("t={},v1=00", now()?);
-    let stalled = concurrently(40, async |_| post_head(&shop.endpoint, &signature, "Transfer-Encoding: chunked").await);
-    let (stalled, short) = tokio::try_join!(stalled, async {
-        sleep(Duration::from_secs(1)).await;
-        deliver(1024).await
+    let deliver = async |to: &Shop<'_>, length| to.stripe.deliver(&to.keys, &to.endpoint, &[event(length)]).await;
+    assert_eq!(deliver(&one, 400 * 1024).await?, [200], "a long one");
+    let (signature, refused) = (format!("t={},v1=00", now()?), Notify::new());
+    let stalling = concurrently(40, async |_| {
+        let response = post_part(&one.endpoint, &signature, "Content-Length: 400000", 70_000).await?;
+        if response.starts_with("HTTP/1.1 503 ") {
+            refused.notify_one();
+        }
+        anyhow::Ok(response)
+    });
+    let stalled = async {
+        let responses = stalling.await;
+        refused.notify_one();
+        responses
+    };
+    let (stalled, delivered) = tokio::try_join!(stalled, async {
+        // The account has had all its turns until then.
+        refused.notified().await;
+        anyhow::Ok([deliver(&one, 1024).await?, deliver(&other, 400 * 1024).await?])
     })?;
-    assert_eq!(short, [200]);
+    assert_eq!(delivered, [[200], [200]], "a short one, and a long one of another account");
     let count = |start: &str| stalled.iter().filter(|response| response.starts_with(start)).count();
-    assert_eq!((count("HTTP/1.1 408 "), count("HTTP/1.1 503 ")), (32, 8), "{stalled:?}");
-    assert_eq!(stalled.iter().filter(|response| response.contains("\r\nretry-after: 1\r\n")).count(), 8);
+    assert_eq!((count("HTTP/1.1 408 "), count("HTTP/1.1 503 ")), (4, 36), "{stalled:?}");
+    assert_eq!(stalled.iter().filter(|response| response.contains("\r\nretry-after: 1\r\n")).count(), 36);
     Ok(())
 }
