@@ -1,11 +1,12 @@
 //! Requests to hosts configured by the operator, such as a provider. They may be in our own network, and responses are
 //! read completely. Each request is sent once.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Uri};
 
@@ -76,11 +77,70 @@ impl TrustedClient {
             message: ExchangeError::of(&error).message.into_owned(),
         })?;
         let (head, body) = response.into_parts();
-        match Limited::new(body, MAX_RESPONSE_BYTES).collect().await {
-            Ok(body) => Ok(HttpResponse { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() }),
+        match read(body).await {
+            Ok(body) => Ok(HttpResponse { status: head.status.as_u16(), headers: head.headers, body }),
             Err(error) => {
                 Err(NoResponse { sent: true, message: ExchangeError::of(error.as_ref()).message.into_owned() })
             }
         }
+    }
+}
+
+/// Copies the frames into one buffer. Kept as they arrive, small ones would need many times the memory of the body.
+async fn read<B>(body: B) -> Result<Bytes, Box<dyn Error + Send + Sync>>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let (mut body, mut bytes) = (Limited::new(body, MAX_RESPONSE_BYTES), Vec::new());
+    while let Some(frame) = body.frame().await {
+        // Trailers are ignored.
+        let Ok(data) = frame?.into_data() else { continue };
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::convert::Infallible;
+
+    use futures_util::stream;
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+
+    use super::*;
+
+    /// A byte of a response; the clones of its content count those that exist.
+    struct Piece(Arc<[u8; 1]>);
+
+    impl AsRef<[u8]> for Piece {
+        fn as_ref(&self) -> &[u8] {
+            self.0.as_slice()
+        }
+    }
+
+    /// A body of this many pieces; `most` becomes how many existed at once.
+    fn pieces<'a>(
+        count: usize,
+        content: &'a Arc<[u8; 1]>,
+        most: &'a Cell<usize>,
+    ) -> impl Body<Data = Bytes, Error = Infallible> + Unpin + 'a {
+        let piece = move |_| {
+            let bytes = Bytes::from_owner(Piece(Arc::clone(content)));
+            most.set(most.get().max(Arc::strong_count(content) - 1));
+            Ok(Frame::data(bytes))
+        };
+        StreamBody::new(stream::iter((0..count).map(piece)))
+    }
+
+    #[tokio::test]
+    async fn a_response_in_small_pieces_costs_no_more_memory_than_its_body() {
+        let (content, most) = (Arc::new([b'x']), Cell::new(0));
+        let body = read(pieces(MAX_RESPONSE_BYTES, &content, &most)).await.expect("within the limit");
+        assert_eq!(body.len(), MAX_RESPONSE_BYTES);
+        assert!(most.get() <= 2, "{most:?} pieces were kept");
+        assert!(read(pieces(MAX_RESPONSE_BYTES + 1, &content, &most)).await.is_err());
     }
 }
