@@ -200,6 +200,8 @@ pub struct Content {
     pub customer_id: CustomerId,
     /// Why its last collection failed.
     pub decline_code: Option<String>,
+    /// Whether the last collection sent nothing to the provider, because there was no card or it would have been refused.
+    pub is_unsent: bool,
     /// Whether there is a card that a collection charges.
     pub has_card: bool,
     /// Of the customer.
@@ -240,6 +242,8 @@ pub async fn content(db: &PgPool, account: AccountId, event: EventId) -> Result<
         r#"SELECT i.page_token AS "page_token?", p.id AS "payment_id?: PaymentId", c.id AS "customer_id!: CustomerId", c.email AS "email!", b.country AS "country?: Country", s.language, s.test_recipients,
                (SELECT decline_code FROM collection_attempts WHERE account_id = $1 AND invoice_id = i.id
                 ORDER BY number DESC LIMIT 1) AS decline_code,
+               coalesce((SELECT payment_id IS NULL FROM collection_attempts WHERE account_id = $1 AND invoice_id = i.id
+                         ORDER BY number DESC LIMIT 1), false) AS "is_unsent!",
                coalesce(i.collect_payment_method_id, c.default_payment_method_id) IS NOT NULL AS "has_card!",
                (SELECT count(*) FROM (SELECT FROM mails
                 WHERE (account_id, ended_at) > ($1, (SELECT clock_timestamp() - interval '1 day')) AND account_id <= $1

@@ -79,7 +79,7 @@ fn about_invoice(kind: Kind, language: Language, page: &PayPage, content: &Conte
     match kind {
         Kind::Invoice => facts.invoice_issued(content.has_card),
         Kind::Receipt => facts.invoice_paid(),
-        Kind::CollectionFailed => facts.collection_failed(content.decline_code.as_deref()),
+        Kind::CollectionFailed => facts.collection_failed(content),
     }
 }
 
@@ -178,13 +178,13 @@ impl Facts<'_> {
         })
     }
 
-    fn collection_failed(&self, code: Option<&str>) -> Result<Letter, Unsent> {
-        let texts = self.texts;
+    fn collection_failed(&self, content: &Content) -> Result<Letter, Unsent> {
+        let (texts, code) = (self.texts, content.decline_code.as_deref());
         self.require_owed()?;
-        if code == Some(Failure::AMOUNT.code) {
-            return Err(Unsent::OutOfDate("the account's provider charges no such amount"));
-        }
         let no_card = code == Some(Failure::NO_CARD.code);
+        if content.is_unsent && !no_card {
+            return Err(Unsent::OutOfDate("the account's provider charges no such amount, or not in this currency"));
+        }
         let intro = match no_card {
             true => texts.mail_failed_no_card(self.payee(), self.owed()),
             false => texts.mail_failed_intro(self.payee(), self.owed()),

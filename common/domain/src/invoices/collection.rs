@@ -32,12 +32,12 @@ pub struct Failure<'a> {
 impl Failure<'static> {
     /// There was no card to charge.
     pub const NO_CARD: Self = Self { code: "no_payment_method", kind: DeclineType::Hard };
-    /// The card's provider account does not support the currency. Soft: the merchant can enable the currency, without a
-    /// new card.
-    pub const CURRENCY: Self = Self { code: "currency_not_supported", kind: DeclineType::Soft };
+    /// The card's provider account does not support the currency. Hard: each retry would fail for the same reason. A card
+    /// that is stored elsewhere can be charged.
+    pub const CURRENCY: Self = Self { code: "currency_not_supported", kind: DeclineType::Hard };
     /// The card's provider does not charge exactly this amount: the invoice was made while the account was at another one.
-    /// Soft, as [`Self::CURRENCY`]: the account may return there, or its customer have a card that is stored there.
-    pub const AMOUNT: Self = Self { code: "amount_not_supported", kind: DeclineType::Soft };
+    /// Hard, as [`Self::CURRENCY`].
+    pub const AMOUNT: Self = Self { code: "amount_not_supported", kind: DeclineType::Hard };
     /// Only part of the amount was authorized; the authorization is reversed.
     pub const PARTIAL: Self = Self { code: "partial_authorization", kind: DeclineType::Soft };
     /// Its collection was stopped before the provider processed it.

@@ -307,10 +307,13 @@ async fn fail_unsent(db: &Db, scope: Scope, attempt: &NewAttempt) -> Result<bool
         Some(card) => Some(card),
         None => find_card(&mut tx, account, customer.default_payment_method_id).await?,
     };
+    // What the named card cannot be charged with may be charged to the default card.
+    let default_card = customer.default_payment_method_id;
+    let default_card_changed = card.as_ref().is_some_and(|card| default_card.is_some_and(|id| id != card.id));
     let Some(failure) = unsent_reason(&mut tx, &invoice, card).await? else { return Ok(false) };
     let number = invoice.begin_attempt(now);
     let zone = accounts::timezone(&mut *tx, account).await?;
-    let context = FailureContext { now, zone: &zone, default_card_changed: false, collection_stopped: false };
+    let context = FailureContext { now, zone: &zone, default_card_changed, collection_stopped: false };
     let next = invoices::attempt_failed(&mut tx, &mut invoice, failure, context).await?;
     attempts::insert_unsent(&mut tx, &invoice, number, failure, now).await?;
     if let Some(subscription) = &mut subscription {
