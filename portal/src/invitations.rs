@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse as _, Response};
@@ -28,7 +27,7 @@ pub(crate) async fn accept(
     ConnectInfo(client): ConnectInfo<SocketAddr>,
     Path(token): Path<String>,
     headers: HeaderMap,
-    body: Bytes,
+    entered: Entered,
 ) -> Result<Response, Failure> {
     let found = users::find_invitation(app.api.pool(), &token).await.map_err(Failure::internal)?;
     let found = found.ok_or(Failure::NotFound)?;
@@ -36,7 +35,7 @@ pub(crate) async fn accept(
     if !app.may_sign_in(attempt).await {
         return Err(Failure::TooMany);
     }
-    let password = Secret::new(Entered::parse(&body).get("password").to_owned());
+    let password = Secret::new(entered.get("password").to_owned());
     let agent = sign_in::user_agent(&headers);
     match users::accept_invitation(app.api.pool(), app.clock.now(), &token, password, agent).await {
         Ok(session) => {

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use axum::body::Bytes;
 use axum::extract::{ConnectInfo, State};
 use axum::http::header::{SET_COOKIE, USER_AGENT};
 use axum::http::{HeaderMap, StatusCode};
@@ -31,9 +30,8 @@ pub(crate) async fn submit(
     State(app): State<App>,
     ConnectInfo(client): ConnectInfo<SocketAddr>,
     headers: HeaderMap,
-    body: Bytes,
+    entered: Entered,
 ) -> Result<Response, Failure> {
-    let entered = Entered::parse(&body);
     let (email, password) = (entered.get("email"), Secret::new(entered.get("password").to_owned()));
     let device = device::known(&app, &headers, email);
     let attempt = Attempt { address: client.ip(), email, device, code: None };
@@ -71,7 +69,7 @@ pub(crate) async fn submit_code(
     State(app): State<App>,
     ConnectInfo(client): ConnectInfo<SocketAddr>,
     headers: HeaderMap,
-    body: Bytes,
+    entered: Entered,
 ) -> Result<Response, Failure> {
     let (db, cookie) = (app.api.pool(), cookie_named(AWAITING, &headers).unwrap_or_default());
     let Some(users::Awaited { id: user, email, factor }) =
@@ -85,7 +83,6 @@ pub(crate) async fn submit_code(
     if !app.may_sign_in(attempt).await {
         return Ok((StatusCode::TOO_MANY_REQUESTS, code_page(Some(text(TOO_MANY)))).into_response());
     }
-    let entered = Entered::parse(&body);
     let agent = user_agent(&headers);
     let session = users::sign_in_with_code(db, app.api.encryption(), (user, cookie), entered.get("code"), agent).await;
     if !matches!(session, Ok(None)) {

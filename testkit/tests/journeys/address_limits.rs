@@ -5,6 +5,8 @@ use reqwest::redirect::Policy;
 use serde_json::{Value, json};
 use testkit::limits::{self, refilled};
 use testkit::{Account, Client, Cluster, Response};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::support::{ORIGIN, concurrently, created, eventually, ok, refused};
@@ -234,6 +236,27 @@ async fn assert_portal_limits_before_it_looks_up(cluster: &Cluster, account: &Ac
     Ok(())
 }
 
+/// An address over its limit is refused at the portal before its form arrives.
+async fn assert_portal_limits_before_it_reads(cluster: &Cluster) -> Result<()> {
+    let url = cluster.portal_url(0);
+    let send_head = async |_: usize| {
+        let mut stream = TcpStream::connect(url.strip_prefix("http://").context("an address")?).await?;
+        let head = format!(
+            "POST /sign-in HTTP/1.1\r\nHost: portal\r\nOrigin: {url}\r\nX-Forwarded-For: 192.0.2.40\r\n\
+             Content-Length: 10\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await?;
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await?;
+        anyhow::Ok(response)
+    };
+    let began = Instant::now();
+    let responses = concurrently(20, send_head).await?;
+    let awaited = responses.iter().filter(|response| !response.starts_with("HTTP/1.1 429 ")).count();
+    assert!(awaited <= 4 + refilled(began.elapsed()) && awaited < 20, "{responses:?}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn key_guessing_is_limited_before_the_database_is_queried() -> Result<()> {
     let (name, value) = limits::SHARED;
@@ -259,6 +282,7 @@ async fn key_guessing_is_limited_before_the_database_is_queried() -> Result<()> 
     }
     ok(&at(0, &account.secret_key, "192.0.2.7")?.get("/v1/payments").await?);
     assert_portal_limits_before_it_looks_up(&cluster, &account).await?;
+    assert_portal_limits_before_it_reads(&cluster).await?;
     // From another address, at a process that has not cached it.
     ok(&at(1, &account.secret_key, "192.0.2.9")?.get("/v1/payments").await?);
     for _ in 0..20 {
