@@ -261,8 +261,8 @@ async fn identify(app: &App, request: Request) -> ApiResult<(Arc<Caller>, Reques
     Ok((caller, request, None))
 }
 
-/// Verifies the signature. Reads the body to check its digest; returns the request with its body restored, and the
-/// nonce.
+/// Verifies the signature, then reads the body to check its digest: what is not signed is not read. Returns the request
+/// with its body restored, and the nonce.
 async fn check_signature(app: &App, caller: &Caller, request: Request) -> ApiResult<(Request, String)> {
     let sealed = caller.signing_secret.as_deref();
     let secret = sealed
@@ -274,10 +274,11 @@ async fn check_signature(app: &App, caller: &Caller, request: Request) -> ApiRes
             ))
         })?;
     let (parts, body) = request.into_parts();
-    let body = body::read(body, MAX_BODY).await?;
     let now = app.clock.now().as_millisecond() / 1000;
-    let nonce = signing::verify(&parts, &body, &caller.key_id.to_string(), secret.expose(), now)
+    let signed = signing::verify_head(&parts, &caller.key_id.to_string(), secret.expose(), now)
         .map_err(ApiError::unauthenticated)?;
+    let body = body::read(body, MAX_BODY).await?;
+    let nonce = signed.verify_body(&body).map_err(ApiError::unauthenticated)?;
     Ok((Request::from_parts(parts, body.into()), nonce))
 }
 

@@ -17,17 +17,34 @@ const MAX_NONCE: usize = 128;
 /// Why a signature is invalid; the 401 contains it.
 type SignatureError = &'static str;
 
-/// Verifies the signature of a request and returns its nonce. `now` is in seconds since 1970.
+/// The head of a request, whose signature is right.
+#[derive(Debug)]
+pub(crate) struct SignedHead {
+    nonce: String,
+    /// The SHA-256 of the body, if the signature covers it.
+    digest: Option<Vec<u8>>,
+}
+
+impl SignedHead {
+    /// Checks that this body was signed, and returns the nonce.
+    ///
+    /// # Errors
+    /// The signature does not cover the body, or was made for another one.
+    pub(crate) fn verify_body(self, body: &[u8]) -> Result<String, SignatureError> {
+        match self.digest {
+            None if body.is_empty() => Ok(self.nonce),
+            None => Err("the signature of a request with a body must cover content-digest"),
+            Some(digest) if bool::from(Sha256::digest(body).ct_eq(&digest)) => Ok(self.nonce),
+            Some(_) => Err("Content-Digest does not match the body"),
+        }
+    }
+}
+
+/// Verifies the signature of a request, for which its body need not be read. `now` is in seconds since 1970.
 ///
 /// # Errors
 /// The signature is missing or invalid.
-pub(crate) fn verify(
-    parts: &Parts,
-    body: &[u8],
-    key_id: &str,
-    secret: &str,
-    now: i64,
-) -> Result<String, SignatureError> {
+pub(crate) fn verify_head(parts: &Parts, key_id: &str, secret: &str, now: i64) -> Result<SignedHead, SignatureError> {
     let (inputs, signatures) = match (field(&parts.headers, "signature-input"), field(&parts.headers, "signature")) {
         (Some(inputs), Some(signatures)) => (inputs, signatures),
         _ => return Err("this key requires request signing (RFC 9421)"),
@@ -51,18 +68,17 @@ pub(crate) fn verify(
         return Err("alg must be hmac-sha256");
     }
     let covered = covered(input)?;
-    check_coverage(&covered, &parts.headers, body)?;
+    check_coverage(&covered, &parts.headers)?;
     let base = signature_base(parts, input, &covered)?;
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes any key");
     mac.update(base.as_bytes());
     if !bool::from(mac.finalize().into_bytes().ct_eq(signature)) {
         return Err("the signature does not match the request");
     }
-    if covered.contains(&"content-digest") {
-        check_digest(&parts.headers, body)?;
-    }
+    let digest = covered.contains(&"content-digest").then(|| digest(&parts.headers)).transpose()?;
     let nonce = parameter(input, "nonce").filter(|nonce| (1..=MAX_NONCE).contains(&nonce.len()));
-    nonce.map(str::to_owned).ok_or("a nonce of 1 to 128 characters is required")
+    let nonce = nonce.ok_or("a nonce of 1 to 128 characters is required")?.to_owned();
+    Ok(SignedHead { nonce, digest })
 }
 
 /// The value of a header field, its lines joined (RFC 9421 §2.1).
@@ -112,13 +128,10 @@ fn covered(input: &InnerList) -> Result<Vec<&str>, SignatureError> {
         .collect()
 }
 
-fn check_coverage(covered: &[&str], headers: &HeaderMap, body: &[u8]) -> Result<(), SignatureError> {
+fn check_coverage(covered: &[&str], headers: &HeaderMap) -> Result<(), SignatureError> {
     let covers = |name: &str| covered.contains(&name);
     if !["@method", "@path", "@query"].into_iter().all(covers) {
         return Err("the signature must cover @method, @path and @query");
-    }
-    if !body.is_empty() && !covers("content-digest") {
-        return Err("the signature of a request with a body must cover content-digest");
     }
     if headers.contains_key("idempotency-key") && !covers("idempotency-key") {
         return Err("the signature must cover the idempotency-key header");
@@ -148,13 +161,12 @@ fn signature_base(parts: &Parts, input: &InnerList, covered: &[&str]) -> Result<
 }
 
 /// RFC 9530 §2, sha-256.
-fn check_digest(headers: &HeaderMap, body: &[u8]) -> Result<(), SignatureError> {
+fn digest(headers: &HeaderMap) -> Result<Vec<u8>, SignatureError> {
     let digests = field(headers, "content-digest").ok_or("Content-Digest is required")?;
     let digests: Dictionary = Parser::new(&digests).parse().map_err(|_| "Content-Digest is malformed")?;
     let Some(ListEntry::Item(item)) = digests.get("sha-256") else { return Err("Content-Digest must contain sha-256") };
     let BareItem::ByteSequence(digest) = &item.bare_item else { return Err("Content-Digest is malformed") };
-    let matches = bool::from(Sha256::digest(body).ct_eq(digest));
-    if matches { Ok(()) } else { Err("Content-Digest does not match the body") }
+    Ok(digest.clone())
 }
 
 #[cfg(test)]
@@ -166,6 +178,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use testkit::fuzz::{changed, check, mutated, texts};
+
+    fn verify(parts: &Parts, body: &[u8], key_id: &str, secret: &str, now: i64) -> Result<String, SignatureError> {
+        verify_head(parts, key_id, secret, now)?.verify_body(body)
+    }
 
     const NOW: i64 = 1_618_884_473;
     const PARAMS: &str = r#";created=1618884473;keyid="key_1";nonce="n1";alg="hmac-sha256""#;
@@ -179,7 +195,7 @@ mod tests {
         (format!("sig1={input}"), format!("sig1=:{}:", STANDARD.encode(mac.finalize().into_bytes())))
     }
 
-    fn digest(body: &str) -> String {
+    fn digest_of(body: &str) -> String {
         format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(body.as_bytes())))
     }
 
@@ -193,7 +209,7 @@ mod tests {
         /// A correctly signed request, which each test modifies.
         fn valid() -> Self {
             let body = r#"{"amount":1}"#;
-            let digest = digest(body);
+            let digest = digest_of(body);
             let (input, signature) = signed(
                 r#""@method" "@path" "@query" "content-digest""#,
                 PARAMS,
@@ -208,13 +224,23 @@ mod tests {
             Self { uri: "/v1/payments?a=b", body, headers }
         }
 
-        fn verify_at(&self, now: i64, secret: &str) -> Result<String, SignatureError> {
+        fn request(&self) -> Request<()> {
             let mut request = Request::builder().method("POST").uri(self.uri);
             for (name, value) in &self.headers {
                 request = request.header(*name, value);
             }
-            let (parts, ()) = request.body(()).expect("a request").into_parts();
+            request.body(()).expect("a request")
+        }
+
+        fn verify_at(&self, now: i64, secret: &str) -> Result<String, SignatureError> {
+            let (parts, ()) = self.request().into_parts();
             verify(&parts, self.body.as_bytes(), "key_1", secret, now)
+        }
+
+        /// Before the body is read.
+        fn verify_head(&self) -> Result<SignedHead, SignatureError> {
+            let (parts, ()) = self.request().into_parts();
+            verify_head(&parts, "key_1", "secret", NOW)
         }
 
         fn verify(&self) -> Result<String, SignatureError> {
@@ -245,6 +271,18 @@ mod tests {
         let mut keyed = Case::valid();
         keyed.headers.push(("idempotency-key", "k".into()));
         assert!(keyed.verify().is_err(), "an idempotency key that is not covered");
+    }
+
+    #[test]
+    fn only_a_wrong_body_is_found_in_the_body() {
+        let other_body = Case { body: r#"{"amount":2}"#, ..Case::valid() };
+        assert!(other_body.verify_head().is_ok() && other_body.verify().is_err());
+        assert!(Case { uri: "/v1/payments?a=c", ..Case::valid() }.verify_head().is_err());
+        for i in 0..3 {
+            let mut case = Case::valid();
+            case.headers.remove(i);
+            assert!(case.verify_head().is_err(), "without header {i}");
+        }
     }
 
     #[test]
@@ -313,7 +351,7 @@ mod tests {
     fn any_change_to_signed_content_is_rejected() {
         let body = r#"{"amount":1250,"currency":"USD","paymentToken":"tok_ok"}"#;
         let (key, target) = ("order-1", "/v1/payments?a=b&c=%20d");
-        let digest = digest(body);
+        let digest = digest_of(body);
         let (input, signature) = signed(
             r#""@method" "@path" "@query" "content-digest" "idempotency-key" "@authority""#,
             PARAMS,

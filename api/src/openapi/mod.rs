@@ -32,7 +32,10 @@ const CACHE: &str = "public, max-age=300";
 /// An example of each object, by schema name; testkit/tests/openapi validates them against their schemas.
 const EXAMPLES: &str = include_str!("examples.json");
 
-/// The routes of the document and of the pages, which are public and not part of /v1.
+/// The routes of the document and of the pages, which are public and not part of /v1. They have no limit by address: the
+/// responses are made once, at the start, and sent without a copy, no body is read, and neither Postgres nor Redis is asked,
+/// so that counting a request would cost more than answering it. Connections are limited, and clients that do not read are
+/// disconnected.
 pub(crate) fn router(endpoints: &mut [Endpoint], public_url: &str) -> Router<App> {
     let document = document(endpoints, public_url);
     let json = Bytes::from(document.to_string());
