@@ -49,6 +49,7 @@ use sqlx::PgPool;
 use tokio::net::TcpListener;
 
 pub use in_process::InProcess;
+pub use trusted::ExpectedVersion;
 
 use crate::app::App;
 use crate::elements::StripeOrigins;

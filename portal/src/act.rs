@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api::ExpectedVersion;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
@@ -44,6 +45,8 @@ struct Task {
     action: &'static Action,
     /// The object in the address.
     id: Option<String>,
+    /// The version of the object that the form has shown, if it must still have it.
+    version: ExpectedVersion,
 }
 
 impl Task {
@@ -62,7 +65,7 @@ impl Task {
         if !action.is_allowed(&work) {
             return Err(Failure::Forbidden);
         }
-        Ok(Self { work, action, id })
+        Ok(Self { work, action, id, version: ExpectedVersion::default() })
     }
 
     /// The resource of /v1.
@@ -74,6 +77,14 @@ impl Task {
         format!("/{}/{}", self.work.mode.name(), self.action.page)
     }
 
+    /// The object as it is now; null without one.
+    async fn object(&self, app: &App) -> Result<Value, Failure> {
+        match &self.id {
+            Some(id) => app.get(&self.work.caller, &format!("/v1/{}/{id}", self.resource())).await,
+            None => Ok(Value::Null),
+        }
+    }
+
     /// To which the form is sent.
     fn address(&self) -> String {
         let object = self.id.as_ref().map(|id| format!("/{id}")).unwrap_or_default();
@@ -82,7 +93,7 @@ impl Task {
 
     /// The page with the form of this task.
     async fn page(&self, app: &App, notice: Notice) -> Result<Response, Failure> {
-        let Self { work, action, id } = self;
+        let Self { work, action, id, .. } = self;
         Ok(match (List::find(action.page), id) {
             (Some(list), Some(id)) => object::show(app, work, list, id, &notice).await?,
             (Some(list), None) => creation(app, work, list, action, &notice).await?.into_response(),
@@ -145,7 +156,7 @@ pub(crate) async fn confirming(
     confirmation(&app, &task, consequence).await
 }
 
-async fn act(app: App, task: Task, mut entered: Entered) -> Result<Response, Failure> {
+async fn act(app: App, mut task: Task, mut entered: Entered) -> Result<Response, Failure> {
     let action = task.action;
     let nonce = entered.nonce().ok_or_else(|| Failure::Invalid(text("The form is incomplete.").to_owned()))?.to_owned();
     if action.consequence.is_some() && entered.get("confirm").is_empty() {
@@ -161,16 +172,17 @@ async fn act(app: App, task: Task, mut entered: Entered) -> Result<Response, Fai
             }
         }
     }
-    let object = match &task.id {
-        Some(id) if action.has_amount() || action.has_version() => {
-            app.get(&task.work.caller, &format!("/v1/{}/{id}", task.resource())).await?
-        }
-        Some(_) | None => Value::Null,
+    let object = match action.has_amount() || action.has_version() {
+        true => task.object(&app).await?,
+        false => Value::Null,
     };
-    if action.has_version() && entered.get("version").parse().ok() != object["version"].as_i64() {
-        // This form may have changed it when it was first sent. Another one has the present values.
-        let (present, end) = (Entered::of(action, &object), Instant::now() + WAIT);
-        return refused_now(&app, &task, (nonce.as_str(), present), text(CHANGED), end).await;
+    if action.has_version() {
+        task.version = ExpectedVersion(entered.get("version").parse().ok());
+        if task.version.0 != object["version"].as_i64() {
+            // This form may have changed it when it was first sent. Another one has the present values.
+            let (present, end) = (Entered::of(action, &object), Instant::now() + WAIT);
+            return refused_now(&app, &task, (nonce.as_str(), present), text(CHANGED), end).await;
+        }
     }
     let mut body = match entered.body(action, object["currency"].as_str()) {
         Ok(body) => body,
@@ -224,6 +236,11 @@ async fn follow(
     let (mode, has_page) = (task.work.mode.name(), List::find(action.page).is_some());
     let next = match (action.next, outcome.object) {
         _ if action.has_object() && outcome.status == 404 => return Err(Failure::NotFound),
+        // It was changed after it was compared, before the row was locked.
+        _ if action.has_version() && outcome.status == 409 => {
+            let present = Entered::of(action, &task.object(app).await?);
+            return refused(app, task, present, text(CHANGED)).await;
+        }
         _ if outcome.status >= 300 => {
             let problem = too_much.or(outcome.message).unwrap_or_default();
             return refused(app, task, entered, &problem).await;
@@ -238,7 +255,7 @@ async fn follow(
 
 /// Does it, unless another request with this nonce has done so or is doing so.
 async fn once(app: &App, task: &Task, nonce: String, body: Value) -> Result<Done, Failure> {
-    let Task { work, action, id } = task;
+    let Task { work, action, id, .. } = task;
     let content =
         format!("{}/{} {}", id.as_deref().unwrap_or_default(), action.name, own::hashed(app, action, &nonce, &body));
     let record = users::Action {
@@ -326,7 +343,7 @@ async fn send(app: &App, task: &Task, nonce: &str, mut body: Value) -> Result<(S
         body["externalId"] = own_id.as_str().into();
     }
     let key = (request == Request::Create).then_some(own_id);
-    app.send(&task.work.caller, (method, &path), key, body).await
+    app.send(&task.work.caller, (method, &path), key, task.version, body).await
 }
 
 /// The page of the form again, with the reason.
@@ -378,7 +395,7 @@ async fn customer(app: &App, work: &Work, entered: &str) -> Result<Result<String
 
 /// Asks again before something that cannot be undone.
 async fn confirmation(app: &App, task: &Task, consequence: &'static str) -> Result<Html<String>, Failure> {
-    let Task { work, action, id } = task;
+    let Task { work, action, id, .. } = task;
     let (page_address, id) = (task.address_of_page(), id.as_deref().unwrap_or_default());
     let list = List::find(action.page);
     let singular = list.map_or("", |list| text(list.singular));

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use api::InProcess;
+use api::{ExpectedVersion, InProcess};
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
@@ -81,15 +81,17 @@ impl App {
         Ok(read(self.respond(caller, path, "application/json").await?).await?.1)
     }
 
-    /// The status and the body of /v1's response to a change.
+    /// The status and the body of /v1's response to a change of an object that has this version.
     pub(crate) async fn send(
         &self,
         caller: &Arc<Caller>,
         (method, path): (&str, &str),
         key: Option<String>,
+        version: ExpectedVersion,
         body: Value,
     ) -> Result<(StatusCode, Value), Failure> {
-        let mut request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        let request = Request::builder().method(method).uri(path).extension(version);
+        let mut request = request.header("content-type", "application/json");
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }

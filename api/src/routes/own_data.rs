@@ -5,6 +5,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::body::{ExternalId, Metadata, nullable};
+use crate::trusted::ExpectedVersion;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -22,6 +23,12 @@ impl OwnDataFields {
         OwnDataChange {
             metadata: self.metadata.map(|metadata| metadata.0),
             external_id: self.external_id.map(|id| id.map(|id| id.0)),
+            expected_version: None,
         }
+    }
+
+    /// A change of this version only, if one is expected.
+    pub(super) fn into_change_of(self, ExpectedVersion(expected_version): ExpectedVersion) -> OwnDataChange {
+        OwnDataChange { expected_version, ..self.into_change() }
     }
 }

@@ -15,6 +15,7 @@ use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
+use crate::trusted::ExpectedVersion;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -84,10 +85,11 @@ pub(super) async fn cancel(
 pub(super) async fn update(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
+    expected: ExpectedVersion,
     Path(id): Path<String>,
     Body { fields, .. }: Body<OwnDataFields>,
 ) -> ApiResult {
-    let (id, change) = (PaymentLinkId::from_request(&id)?, fields.into_change());
+    let (id, change) = (PaymentLinkId::from_request(&id)?, fields.into_change_of(expected));
     let now = app.now(&caller).await?;
     let updated = payment_links::update(&app.db, caller.account_id, id, change, now).await?;
     Ok(ok(PaymentLinkView::new(&updated)))

@@ -16,6 +16,7 @@ use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
+use crate::trusted::ExpectedVersion;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -73,10 +74,11 @@ pub(super) async fn retrieve(
 pub(super) async fn update(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
+    expected: ExpectedVersion,
     Path(id): Path<String>,
     Body { fields, .. }: Body<OwnDataFields>,
 ) -> ApiResult {
-    let (id, change) = (PlanId::from_request(&id)?, fields.into_change());
+    let (id, change) = (PlanId::from_request(&id)?, fields.into_change_of(expected));
     let updated = plans::update(&app.db, caller.account_id, id, change).await?;
     Ok(ok(PlanView::new(&updated, caller.livemode())))
 }

@@ -127,6 +127,7 @@ impl RecurringInvoiceFields {
             own: OwnDataChange {
                 metadata: self.metadata.map(|metadata| metadata.0),
                 external_id: self.external_id.map(|id| id.map(|id| id.0)),
+                expected_version: None,
             },
         })
     }

@@ -3,15 +3,18 @@
 /// Changes `metadata` and `external_id` of a row, which this locks.
 macro_rules! change_own_data {
     ($tx:ident, $table:literal, $what:literal, $account:expr, $id:expr, $change:expr) => {
-        let own = sqlx::query_as!(
-            foundation::own_data::OwnData,
-            "SELECT metadata, external_id FROM " + $table + " WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE",
+        let row = sqlx::query!(
+            "SELECT metadata, external_id, version FROM "
+                + $table
+                + " WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE",
             $account.uuid(),
             $id.uuid(),
         )
         .fetch_optional(&mut *$tx)
         .await?;
-        let own = $change.apply(own.ok_or_else(|| foundation::error::Error::no_such($what, $id))?)?;
+        let row = row.ok_or_else(|| foundation::error::Error::no_such($what, $id))?;
+        let own = foundation::own_data::OwnData { metadata: row.metadata, external_id: row.external_id };
+        let own = $change.apply(own, row.version)?;
         sqlx::query!(
             "UPDATE " + $table + " SET metadata = $3, external_id = $4 WHERE account_id = $1 AND id = $2",
             $account.uuid(),

@@ -167,14 +167,19 @@ pub struct OwnDataChange {
     pub metadata: Option<MetadataChange>,
     /// `Some(None)` clears it.
     pub external_id: Option<Option<ExternalId>>,
+    /// The version of the object that is to be changed; another one is not.
+    pub expected_version: Option<i64>,
 }
 
 impl OwnDataChange {
-    /// The own data after this change.
+    /// The own data of an object of this version after this change.
     ///
     /// # Errors
-    /// 422 `metadata` if it is too large.
-    pub fn apply(self, own: OwnData) -> Result<OwnData> {
+    /// 422 `metadata` if it is too large; [`Error::Conflict`] if another version was expected.
+    pub fn apply(self, own: OwnData, version: i64) -> Result<OwnData> {
+        if self.expected_version.is_some_and(|expected| expected != version) {
+            return Err(Error::conflict("it was changed meanwhile"));
+        }
         Ok(OwnData {
             metadata: match self.metadata {
                 Some(change) => change.apply(own.metadata)?,

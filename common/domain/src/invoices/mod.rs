@@ -363,7 +363,7 @@ pub async fn retrieve_by_page_token(db: &mut PgConnection, page_token: &str) -> 
 /// Changes the merchant's own data. This has no event.
 ///
 /// # Errors
-/// [`Error::NotFound`]; 422 `metadata` if it becomes too large.
+/// [`Error::NotFound`]; 422 `metadata` if it becomes too large; [`Error::Conflict`] if another version was expected.
 pub async fn update(db: &PgPool, account: AccountId, id: InvoiceId, change: OwnDataChange) -> Result<Invoice> {
     let mut tx = db::begin(db).await?;
     change_own_data!(tx, "invoices", "invoice", account, id, change);

@@ -368,7 +368,7 @@ async fn lock_due_of_account(
 /// Changes the merchant's own data. This has no event.
 ///
 /// # Errors
-/// [`Error::NotFound`]; 422 `metadata` if it becomes too large.
+/// [`Error::NotFound`]; 422 `metadata` if it becomes too large; [`Error::Conflict`] if another version was expected.
 pub async fn update(
     db: &PgPool,
     account: AccountId,

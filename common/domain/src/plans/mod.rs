@@ -229,7 +229,7 @@ async fn find(db: impl PgExecutor<'_>, account: AccountId, id: PlanId) -> Result
 /// Changes the merchant's own data. This has no event.
 ///
 /// # Errors
-/// [`Error::NotFound`]; 422 `metadata` if it becomes too large.
+/// [`Error::NotFound`]; 422 `metadata` if it becomes too large; [`Error::Conflict`] if another version was expected.
 pub async fn update(db: &PgPool, account: AccountId, id: PlanId, change: OwnDataChange) -> Result<Plan> {
     let mut tx = db::begin(db).await?;
     change_own_data!(tx, "plans", "plan", account, id, change);

@@ -94,7 +94,7 @@ impl RecurringInvoice {
             return Err(Error::conflict(format!("a recurring invoice that is {status} cannot be changed")));
         }
         let own = OwnData { metadata: self.metadata.take(), external_id: self.external_id.take() };
-        OwnData { metadata: self.metadata, external_id: self.external_id } = change.own.apply(own)?;
+        OwnData { metadata: self.metadata, external_id: self.external_id } = change.own.apply(own, self.version)?;
         let recompute_from = if start_changed || cadence_changed {
             Some(today)
         } else {

@@ -3,10 +3,11 @@
 use anyhow::{Context, Result};
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
 
 use super::{Page, Visitor};
 use crate::invoices::draft;
-use crate::support::{Merchant, created, id, merchant, ok, sale};
+use crate::support::{Merchant, cluster, created, eventually, id, merchant, ok, sale, uuid};
 
 /// Sends the form of the object's page once. Returns the address of the page that it leads to.
 async fn act(visitor: &Visitor, object: &str, action: &str, form: &[(&str, &str)]) -> Result<Page> {
@@ -323,6 +324,49 @@ async fn own_data_is_changed_once_and_never_over_the_change_of_another() -> Resu
         let page = colleague.open(&object).await?;
         let refused = colleague.send(&address, page.nonce(&address)?, &wrong).await?;
         assert!(refused.status == 422 && refused.html.contains("a name, a colon and a value"), "{}", refused.html);
+    }
+    Ok(())
+}
+
+/// Both forms have the present version when they are compared with it, and wait for the row then.
+#[tokio::test]
+async fn of_two_changes_at_the_same_time_the_second_is_refused() -> Result<()> {
+    let merchant = merchant().await?;
+    let visitors = [Visitor::signed_in(&merchant, "support").await?, Visitor::signed_in(&merchant, "owner").await?];
+    let plan = json!({"name": "Gold", "amount": 900, "currency": "EUR", "interval": "month"});
+    let plan = id(created(&merchant.api.post("/v1/plans", plan).await?))?;
+    let (object, address) = (format!("/test/plans/{plan}"), format!("/test/plans/{plan}/save"));
+    let pages = try_join_all(visitors.iter().map(|visitor| visitor.open(&object))).await?;
+    let mut holder = PgConnection::connect(cluster().await?.database_url()).await?;
+    let (pid, row): (i32, _) =
+        (sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut holder).await?, uuid(&plan)?);
+    sqlx::query("BEGIN").execute(&mut holder).await?;
+    sqlx::query("SELECT FROM plans WHERE id = $1 FOR UPDATE").bind(row).execute(&mut holder).await?;
+    let send = async |nth: usize| {
+        let form = [("version", version(&pages[nth])?), ("externalId", ["a", "b"][nth]), ("metadata", "")];
+        visitors[nth].send(&address, pages[nth].nonce(&address)?, &form).await
+    };
+    let (first, second, ()) = tokio::try_join!(send(0), send(1), async {
+        eventually("both changes wait", async || {
+            // The second waits for the first, which waits for the test.
+            let waiting = "WITH RECURSIVE waiting (pid) AS (
+                               SELECT $1::int UNION SELECT a.pid FROM pg_stat_activity a, waiting w
+                               WHERE a.wait_event_type = 'Lock' AND w.pid = ANY (pg_blocking_pids(a.pid)))
+                           SELECT count(*) - 1 FROM waiting";
+            let waiting: i64 = sqlx::query_scalar(waiting).bind(pid).fetch_one(&merchant.books.db).await?;
+            Ok((waiting == 2).then_some(()))
+        })
+        .await?;
+        sqlx::query("COMMIT").execute(&mut holder).await?;
+        anyhow::Ok(())
+    })?;
+    let (done, refused) = if first.status == 303 { (&first, &second) } else { (&second, &first) };
+    assert_eq!((done.status, refused.status), (303, 422), "{} {}", done.html, refused.html);
+    let saved = current(&merchant, &format!("/v1/plans/{plan}")).await?;
+    let own = saved["externalId"].as_str().context("its own reference")?;
+    let shown = [format!("value=\"{own}\""), format!("value=\"{}\"", saved["version"])];
+    for part in ["was changed meanwhile", &shown[0], &shown[1]] {
+        assert!(refused.html.contains(part), "{part} in {}", refused.html);
     }
     Ok(())
 }
