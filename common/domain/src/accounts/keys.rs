@@ -71,8 +71,9 @@ pub struct KeyRow {
     pub pepper_id: Option<Vec<u8>>,
 }
 
-async fn mode_of(db: &mut PgConnection, account: AccountId) -> Result<Mode> {
-    sqlx::query_scalar!("SELECT mode FROM accounts WHERE id = $1", account.uuid())
+/// Locks an account before its keys, so that concurrent requests cannot exceed their number. Returns its mode.
+async fn lock_account(db: &mut PgConnection, account: AccountId) -> Result<Mode> {
+    sqlx::query_scalar!("SELECT mode FROM accounts WHERE id = $1 FOR NO KEY UPDATE", account.uuid())
         .fetch_optional(db)
         .await?
         .ok_or_else(|| Error::no_such("account", account))
@@ -80,13 +81,14 @@ async fn mode_of(db: &mut PgConnection, account: AccountId) -> Result<Mode> {
 
 /// The mode of an account that may have another key.
 async fn mode_for_new(db: &mut PgConnection, account: AccountId) -> Result<Mode> {
+    let mode = lock_account(&mut *db, account).await?;
     let keys = sqlx::query_scalar!(
         r#"SELECT count(*) AS "keys!" FROM api_keys WHERE account_id = $1 AND user_id IS NULL AND revoked_at IS NULL
                AND (expires_at IS NULL OR expires_at > clock_timestamp())"#,
         account.uuid(),
     );
-    match keys.fetch_one(&mut *db).await? < MAX_KEYS {
-        true => mode_of(db, account).await,
+    match keys.fetch_one(db).await? < MAX_KEYS {
+        true => Ok(mode),
         false => Err(Error::conflict(format!("an account can have at most {MAX_KEYS} valid keys: revoke some"))),
     }
 }
@@ -184,6 +186,18 @@ fn generate(now: Timestamp, kind: KeyKind, mode: Mode) -> (KeyId, String) {
     (id, format!("{}{ulid}{}", prefix(kind, mode), random_hex(SECRET_BYTES)))
 }
 
+/// The keys that meet a condition, without those as which users act.
+macro_rules! select_keys {
+    ($condition:literal, $($arg:expr),+ $(,)?) => {
+        sqlx::query_as!(
+            KeyRow,
+            "SELECT id, account_id, name, kind, key_text, entitlements, created_at, revoked_at, expires_at, last_used_at, pepper_id
+             FROM api_keys WHERE user_id IS NULL AND " + $condition,
+            $($arg),+
+        )
+    };
+}
+
 /// Which keys to list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeyFilter {
@@ -200,11 +214,8 @@ pub struct KeyFilter {
 /// # Errors
 /// Database errors only.
 pub async fn list(db: &PgPool, filter: KeyFilter) -> Result<Vec<KeyRow>> {
-    let rows = sqlx::query_as!(
-        KeyRow,
-        "SELECT id, account_id, name, kind, key_text, entitlements, created_at, revoked_at, expires_at, last_used_at, pepper_id
-         FROM api_keys
-         WHERE user_id IS NULL AND ($1::uuid IS NULL OR account_id = $1)
+    let rows = select_keys!(
+        "($1::uuid IS NULL OR account_id = $1)
            AND ($2::bytea IS NULL OR pepper_id IS DISTINCT FROM $2)
            AND ($3::key_kind IS NULL OR kind = $3)
            AND (NOT $4 OR (revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())))
@@ -213,10 +224,8 @@ pub async fn list(db: &PgPool, filter: KeyFilter) -> Result<Vec<KeyRow>> {
         filter.not_under.as_ref().map(|id| &id[..]),
         filter.kind as Option<KeyKind>,
         filter.in_use || filter.not_under.is_some(),
-    )
-    .fetch_all(db)
-    .await?;
-    Ok(rows)
+    );
+    Ok(rows.fetch_all(db).await?)
 }
 
 /// The newest keys of an account, without those as which users act.
@@ -224,13 +233,7 @@ pub async fn list(db: &PgPool, filter: KeyFilter) -> Result<Vec<KeyRow>> {
 /// # Errors
 /// Database errors only.
 pub async fn newest(db: &PgPool, account: AccountId, limit: i64) -> Result<Vec<KeyRow>> {
-    let rows = sqlx::query_as!(
-        KeyRow,
-        "SELECT id, account_id, name, kind, key_text, entitlements, created_at, revoked_at, expires_at, last_used_at, pepper_id
-         FROM api_keys WHERE account_id = $1 AND user_id IS NULL ORDER BY id DESC LIMIT $2",
-        account.uuid(),
-        limit,
-    );
+    let rows = select_keys!("account_id = $1 ORDER BY id DESC LIMIT $2", account.uuid(), limit);
     Ok(rows.fetch_all(db).await?)
 }
 
@@ -291,7 +294,7 @@ pub async fn revoke(
 /// # Errors
 /// [`Error::NotFound`] for an unknown account.
 pub async fn revoke_all(tx: &mut PgConnection, account: AccountId, now: Timestamp) -> Result<Vec<KeyId>> {
-    mode_of(tx, account).await?;
+    lock_account(&mut *tx, account).await?;
     let revoked = sqlx::query_scalar!(
         "WITH used AS MATERIALIZED (SELECT id FROM api_keys WHERE account_id = $1 AND user_id IS NULL AND revoked_at IS NULL),
          held AS MATERIALIZED (
@@ -319,28 +322,26 @@ pub async fn rotate(
     name: Option<&str>,
     grace: Duration,
 ) -> Result<(AccountId, IssuedKey, Timestamp)> {
-    let former = sqlx::query!(
-        r#"UPDATE api_keys SET expires_at = least(expires_at, clock_timestamp() + make_interval(secs => $2))
-           WHERE id = $1 AND user_id IS NULL AND ($3::uuid IS NULL OR account_id = $3)
-               AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
-           RETURNING account_id, name, kind, entitlements, expires_at AS "expires_at!""#,
+    let of_key = sqlx::query_scalar!(
+        "SELECT account_id FROM api_keys WHERE id = $1 AND user_id IS NULL AND ($2::uuid IS NULL OR account_id = $2)",
         key.uuid(),
-        grace.as_secs_f64(),
         account.map(AccountId::uuid),
     );
-    let Some(former) = former.fetch_optional(&mut *tx).await? else {
-        let existing = sqlx::query_scalar!(
-            "SELECT id FROM api_keys WHERE id = $1 AND user_id IS NULL AND ($2::uuid IS NULL OR account_id = $2)",
-            key.uuid(),
-            account.map(AccountId::uuid),
-        );
-        existing.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("key", key))?;
-        return Err(Error::conflict("the key is revoked or has expired: issue a new one"));
-    };
+    let account = of_key.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("key", key))?;
+    lock_account(&mut *tx, account).await?;
+    let former = sqlx::query!(
+        r#"UPDATE api_keys SET expires_at = least(expires_at, clock_timestamp() + make_interval(secs => $2))
+           WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
+           RETURNING name, kind, entitlements, expires_at AS "expires_at!""#,
+        key.uuid(),
+        grace.as_secs_f64(),
+    );
+    let former = former.fetch_optional(&mut *tx).await?;
+    let former = former.ok_or_else(|| Error::conflict("the key is revoked or has expired: issue a new one"))?;
     // Entitlements that this release does not know cannot be granted by any of its keys.
     let entitlements =
         former.entitlements.map(|names| names.iter().filter_map(|name| name.parse().ok()).collect::<Vec<_>>());
-    let (account, chosen) = (former.account_id, (name.or(former.name.as_deref()), entitlements.as_deref()));
+    let chosen = (name.or(former.name.as_deref()), entitlements.as_deref());
     let issued = match former.kind {
         KeyKind::Secret => issue_secret(tx, peppers, encryption, now, account, chosen).await?,
         KeyKind::Publishable => issue_publishable(tx, peppers, now, account, chosen).await?,

@@ -93,7 +93,8 @@ pub async fn invite(
     role: Role,
 ) -> Result<(InvitationId, Secret<String>)> {
     let email = stored_email(email)?;
-    // Whoever takes the role away waits for this invitation, and ends it.
+    // Concurrent invitations cannot exceed their number, and who takes the role away waits for this one, and ends it.
+    lock_merchant(tx, owner.merchant_id).await?;
     let is_owner = sqlx::query_scalar!(
         "SELECT id FROM users WHERE id = $1 AND role = 'owner' AND removed_at IS NULL FOR SHARE",
         owner.id.uuid(),
@@ -271,9 +272,15 @@ pub async fn remove(tx: &mut PgConnection, now: Timestamp, merchant: Option<Merc
     sessions::delete_all(tx, user).await
 }
 
-/// Unless the user is no owner. Changes of a merchant's users wait for each other.
+/// Changes of a merchant's users and their invitations wait for each other.
+async fn lock_merchant(tx: &mut PgConnection, merchant: MerchantId) -> Result<()> {
+    sqlx::query!("SELECT FROM merchants WHERE id = $1 FOR NO KEY UPDATE", merchant.uuid()).execute(tx).await?;
+    Ok(())
+}
+
+/// Unless the user is no owner.
 async fn require_another_owner(tx: &mut PgConnection, merchant: MerchantId, user: UserId) -> Result<()> {
-    sqlx::query!("SELECT FROM merchants WHERE id = $1 FOR NO KEY UPDATE", merchant.uuid()).execute(&mut *tx).await?;
+    lock_merchant(tx, merchant).await?;
     let exists = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM users WHERE merchant_id = $1 AND removed_at IS NULL AND (role = 'owner') = (id <> $2))
                AS "exists!""#,

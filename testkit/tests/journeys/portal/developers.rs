@@ -68,6 +68,29 @@ async fn a_key_is_created_rotated_and_revoked() -> Result<()> {
 }
 
 #[tokio::test]
+async fn concurrent_requests_do_not_exceed_the_number_of_keys() -> Result<()> {
+    let merchant = merchant().await?;
+    let visitor = Visitor::signed_in(&merchant, "developer").await?;
+    let account = merchant.books.account;
+    let valid = "SELECT count(*) FROM api_keys WHERE account_id = $1 AND user_id IS NULL AND revoked_at IS NULL";
+    let count = async || {
+        let count = sqlx::query_scalar::<_, i64>(valid).bind(account);
+        anyhow::Ok(count.fetch_one(&merchant.books.db).await?)
+    };
+    let all_but_one = "INSERT INTO api_keys (id, account_id, kind, key_hash, pepper_id, created_at)
+                       SELECT gen_random_uuid(), k.account_id, k.kind, k.key_hash, k.pepper_id, k.created_at
+                       FROM (SELECT * FROM api_keys WHERE account_id = $1 AND kind = 'secret' AND user_id IS NULL LIMIT 1) k,
+                           generate_series(1, 199 - $2)";
+    sqlx::query(all_but_one).bind(account).bind(count().await?).execute(&merchant.books.db).await?;
+    let nonces = (0..8).map(|nth| format!("{}{nth:02}", &visitor.cookie[..30]));
+    let sent = nonces.map(async |nonce| visitor.send("/test/keys/new", &nonce, &[("kind", "secret")]).await);
+    let sent = try_join_all(sent).await?;
+    let refused = |page: &&Page| page.status == 422 && page.html.contains("at most 200 valid keys");
+    assert_eq!((count().await?, sent.iter().filter(refused).count()), (200, 7));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_key_has_the_name_that_the_merchant_gives_it() -> Result<()> {
     let merchant = merchant().await?;
     let mut visitor = Visitor::signed_in(&merchant, "developer").await?;
