@@ -341,34 +341,16 @@ impl FilterValue for OwnId {
     }
 }
 
-/// An e-mail address, compared without case.
+/// A text that is compared without case: an e-mail address, or words of a name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct EmailAddress(pub String);
+pub struct CaselessText(pub String);
 
-impl FilterValue for EmailAddress {
-    fn expected() -> Cow<'static, str> {
-        "a string of 1 to 255 characters".into()
-    }
-
-    // Addresses stored by earlier versions may not be valid today.
-    fn parse(text: &str) -> Option<Self> {
-        OwnId::parse(text).map(|text| Self(text.0))
-    }
-
-    fn schema() -> Object {
-        OwnId::schema()
-    }
-}
-
-/// Words of a name, compared without case.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Words(pub String);
-
-impl FilterValue for Words {
+impl FilterValue for CaselessText {
     fn expected() -> Cow<'static, str> {
         OwnId::expected()
     }
 
+    // E-mail addresses stored by earlier versions may not be valid today.
     fn parse(text: &str) -> Option<Self> {
         OwnId::parse(text).map(|text| Self(text.0))
     }

@@ -1,5 +1,7 @@
 //! Which amounts a provider charges: in which currencies, and of which multiples.
 
+use std::sync::LazyLock;
+
 use foundation::error::{Error, Result};
 use foundation::money::{Currency, Money};
 
@@ -8,16 +10,24 @@ use crate::ProviderKind;
 impl ProviderKind {
     /// Returns the providers that support only some currencies, and each pair of provider and currency, as SQL compares
     /// them.
-    pub fn currency_limits() -> (Vec<&'static str>, Vec<String>) {
-        let limited = Self::ALL.iter().filter_map(|kind| kind.currencies().map(|codes| (kind.name(), codes)));
-        let pairs = limited.clone().flat_map(|(name, codes)| codes.iter().map(move |code| format!("{name} {code}")));
-        (limited.clone().map(|(name, _)| name).collect(), pairs.collect())
+    pub fn currency_limits() -> &'static (Vec<&'static str>, Vec<String>) {
+        static LIMITS: LazyLock<(Vec<&'static str>, Vec<String>)> = LazyLock::new(|| {
+            let limited = ProviderKind::ALL.iter().filter_map(|kind| Some((kind.name(), kind.currencies()?)));
+            let pairs =
+                limited.clone().flat_map(|(name, codes)| codes.iter().map(move |code| format!("{name} {code}")));
+            (limited.clone().map(|(name, _)| name).collect(), pairs.collect())
+        });
+        &LIMITS
     }
 
     /// Returns each pair of provider and currency with a step other than 1, as SQL compares them, and those steps.
-    pub fn amount_limits() -> (Vec<String>, Vec<i64>) {
-        let limits = Self::ALL.iter().flat_map(|kind| kind.steps().iter().map(move |limit| (kind.name(), limit)));
-        limits.map(|(name, (code, step))| (format!("{name} {code}"), *step)).unzip()
+    pub fn amount_limits() -> &'static (Vec<String>, Vec<i64>) {
+        static LIMITS: LazyLock<(Vec<String>, Vec<i64>)> = LazyLock::new(|| {
+            let kinds = ProviderKind::ALL.iter();
+            let limits = kinds.flat_map(|kind| kind.steps().iter().map(move |limit| (kind.name(), limit)));
+            limits.map(|(name, (code, step))| (format!("{name} {code}"), *step)).unzip()
+        });
+        &LIMITS
     }
 
     /// Whether the provider supports this currency, at an account that may be restricted to some (`own`).

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Customer, select_customers};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::{EmailAddress, Filters as _, OwnId, Words};
+use foundation::filter::{CaselessText, Filters as _, OwnId};
 use foundation::id::{AccountId, CustomerId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
@@ -17,9 +17,9 @@ foundation::filters! {
         /// Your own id, matched exactly.
         external_id("externalId"): Option<OwnId>,
         /// Only customers with this e-mail address, compared without case.
-        email("email"): Option<EmailAddress>,
+        email("email"): Option<CaselessText>,
         /// Only customers whose name has, for each of these words, one that begins with it; compared without case.
-        name("name"): Option<Words>,
+        name("name"): Option<CaselessText>,
         /// Only customers created at this time or later.
         created_from("createdFrom"): Option<Timestamp>,
         /// Only customers created before this time.

@@ -41,7 +41,7 @@ impl FilterValue for Number {
     }
 }
 
-schema::schema_is!(Number, schema::text("^INV-[0-9]{6,}$", "INV-000001"));
+schema::schema_is!(Number, <Number as FilterValue>::schema());
 
 #[cfg(test)]
 mod tests {

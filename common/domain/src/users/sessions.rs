@@ -116,6 +116,20 @@ pub(super) async fn complete(db: &PgPool, user: UserId, cookie: &str, user_agent
     Ok(Some(session))
 }
 
+/// Sessions that have not ended, as `s`, with their users, as `u`. The arguments of the condition begin at `$3`.
+macro_rules! select_live {
+    ($columns:literal, $condition:literal, $($arg:expr),+ $(,)?) => {
+        sqlx::query!(
+            "SELECT " + $columns + " FROM user_sessions s JOIN users u ON u.id = s.user_id
+             WHERE u.removed_at IS NULL AND s.created_at > clock_timestamp() - make_interval(secs => $1)
+                 AND s.last_used_at > clock_timestamp() - make_interval(secs => $2) AND " + $condition,
+            LIFETIME.as_secs_f64(),
+            IDLE_LIMIT.as_secs_f64(),
+            $($arg),+
+        )
+    };
+}
+
 /// The user of the session with this cookie, if it has not expired.
 ///
 /// # Errors
@@ -125,15 +139,11 @@ pub async fn find_session(db: &PgPool, cookie: &str) -> Result<Option<SignedIn>>
         return Ok(None);
     }
     let hash = sha256(cookie.as_bytes());
-    let found = sqlx::query!(
-        r#"SELECT u.id, u.merchant_id, u.email, u.role, u.totp_secret IS NOT NULL AS "has_factor!",
-               s.last_used_at < clock_timestamp() - make_interval(secs => $4) AS "is_to_record!"
-           FROM user_sessions s JOIN users u ON u.id = s.user_id
-           WHERE s.cookie_hash = $1 AND u.removed_at IS NULL AND s.created_at > clock_timestamp() - make_interval(secs => $2)
-               AND s.last_used_at > clock_timestamp() - make_interval(secs => $3)"#,
+    let found = select_live!(
+        r#"u.id, u.merchant_id, u.email, u.role, u.totp_secret IS NOT NULL AS "has_factor!",
+               s.last_used_at < clock_timestamp() - make_interval(secs => $4) AS "is_to_record!""#,
+        "s.cookie_hash = $3",
         &hash[..],
-        LIFETIME.as_secs_f64(),
-        IDLE_LIMIT.as_secs_f64(),
         RECORDED_EVERY.as_secs_f64(),
     );
     let Some(found) = found.fetch_optional(db).await? else { return Ok(None) };
@@ -170,14 +180,10 @@ pub struct SessionRow {
 /// # Errors
 /// Database errors only.
 pub async fn sessions(db: &PgPool, user: UserId, cookie: &str) -> Result<Vec<SessionRow>> {
-    let rows = sqlx::query!(
-        "SELECT cookie_hash, created_at, last_used_at, user_agent FROM user_sessions
-         WHERE user_id = $1 AND created_at > clock_timestamp() - make_interval(secs => $2)
-             AND last_used_at > clock_timestamp() - make_interval(secs => $3)
-         ORDER BY created_at DESC",
+    let rows = select_live!(
+        "s.cookie_hash, s.created_at, s.last_used_at, s.user_agent",
+        "s.user_id = $3 ORDER BY s.created_at DESC",
         user.uuid(),
-        LIFETIME.as_secs_f64(),
-        IDLE_LIMIT.as_secs_f64(),
     );
     let current = sha256(cookie.as_bytes());
     let rows = rows.fetch_all(db).await?.into_iter().map(|row| SessionRow {

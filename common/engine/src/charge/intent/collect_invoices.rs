@@ -273,10 +273,10 @@ async fn charged_cards(tx: &mut PgConnection, attempts: &[NewAttempt]) -> Result
                AND is_live(p.status))
              AND NOT has_unreturned_charge(i.account_id, i.id)"#,
         &column(attempts, |attempt| attempt.invoice.uuid()),
-        &limited as &[&str],
-        &supported,
-        &with_step,
-        &steps,
+        limited as &[&str],
+        supported,
+        with_step,
+        steps,
     );
     Ok(cards.fetch_all(tx).await?.into_iter().map(|card| (card.invoice, card)).collect())
 }
