@@ -4,13 +4,14 @@
 //!
 //! Only failures count. An attempt acquires its address's tokens before its form is read and that of its user name before
 //! the account is looked up, so that attempts cost memory and Postgres a bounded amount however many arrive at once; the
-//! tokens are refunded if the key is right. A key that this process has already accepted, from an address from which it
-//! has accepted one, acquires none: it costs no round trip, and attackers cannot lock out the merchant.
+//! tokens are refunded if the key is right. A key that was already accepted, from an address from which one was, acquires
+//! none: it costs no round trip, and attackers cannot lock out the merchant. What one process has accepted the others learn
+//! from Redis when they would refuse it.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foundation::crypto::{Pepper, hex};
 use foundation::network::client_network;
@@ -24,8 +25,11 @@ const BROWSER_BURST_SECONDS: u32 = 10;
 const FAILURE_BURST_SECONDS: u32 = 20;
 /// Burst size in minutes of the rate.
 const USER_FAILURE_BURST_MINUTES: u32 = 3;
-/// Maximum number of accepted keys and their addresses in memory; the set is cleared when it is full.
+/// Maximum number of accepted keys and their addresses in memory; the map is cleared when it is full.
 const MAX_KNOWN: usize = 10_000;
+/// How long they are known after their last use, to about `RENEWED_EVERY`.
+const KNOWN_FOR: Duration = Duration::from_secs(24 * 3600);
+const RENEWED_EVERY: Duration = Duration::from_secs(3600);
 
 /// The configured rates.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +48,16 @@ pub struct RateLimits {
     rates: Rates,
     pepper: Pepper,
     /// Hashes of user names with keys that were accepted when last used, and of the addresses that sent accepted keys.
-    known: Mutex<HashSet<[u8; 32]>>,
+    known: Mutex<HashMap<[u8; 32], Known>>,
+    /// How often Redis is asked about one that this process does not know.
+    questions: Buckets,
+}
+
+/// A key or an address that is known.
+struct Known {
+    since: Instant,
+    /// Whether the other processes can learn it.
+    is_shared: bool,
 }
 
 /// An authentication attempt in progress.
@@ -60,7 +73,8 @@ pub(super) struct Attempt {
 impl RateLimits {
     /// `redis` shares the counts among processes, if it responds within `timeout`.
     pub fn new(redis: Option<&queue::Redis>, timeout: Duration, rates: Rates, pepper: Pepper) -> Self {
-        Self { buckets: Buckets::new(redis, timeout), rates, pepper, known: Mutex::default() }
+        let (buckets, questions) = (Buckets::new(redis, timeout), Buckets::new(None, timeout));
+        Self { buckets, rates, pepper, known: Mutex::default(), questions }
     }
 
     /// Acquires a token for a browser request.
@@ -78,12 +92,17 @@ impl RateLimits {
     /// # Errors
     /// [`Failure::TooMany`] after too many failures from this address, unless a key was accepted from it.
     pub(super) async fn begin_attempt(&self, address: IpAddr) -> Result<Attempt> {
-        let mut attempt = Attempt { address, key: None, user: None, acquired: Vec::new() };
-        if !self.lock_known().contains(&self.hash_of(address)) {
-            attempt.acquired = self.address_buckets(address);
-            self.acquire(&attempt.acquired).await.map_err(|refused| refused.failure)?;
+        let (hash, mut needed) = (self.hash_of(address), Vec::new());
+        if !self.is_known(&hash) {
+            needed = self.address_buckets(address);
+            if let Err(refused) = self.acquire(&needed).await {
+                if !self.is_known_elsewhere(hash).await {
+                    return Err(refused.failure);
+                }
+                needed.clear();
+            }
         }
-        Ok(attempt)
+        Ok(Attempt { address, key: None, user: None, acquired: needed })
     }
 
     /// Continues an attempt with the key that its form has.
@@ -96,11 +115,16 @@ impl RateLimits {
         let credentials = form.get("username").zip(form.get("api_key"));
         attempt.key = credentials.map(|(username, key)| self.pepper.hash(&format!("known:{username}\0{key}")));
         attempt.user = credentials.map(|(username, _)| hex(&self.pepper.hash(&format!("user:{username}"))[..16]));
-        if attempt.key.is_some_and(|key| self.lock_known().contains(&key)) {
+        if attempt.key.is_some_and(|key| self.is_known(&key)) {
             return Ok(attempt);
         }
         let mut needed = self.buckets_left(&attempt);
         if let Err(refused) = self.acquire(&needed).await {
+            if let Some(key) = attempt.key
+                && self.is_known_elsewhere(key).await
+            {
+                return Ok(attempt);
+            }
             let Some(user) = attempt.user.as_ref().filter(|_| refused.by + 1 == needed.len()) else {
                 return Err(refused.failure);
             };
@@ -117,20 +141,52 @@ impl RateLimits {
     /// Ends an attempt that succeeded or had no result, and refunds its tokens.
     pub(super) async fn release(&self, attempt: Attempt, was_right: bool) {
         if let (Some(key), true) = (attempt.key, was_right) {
-            let mut known = self.lock_known();
-            if known.len() >= MAX_KNOWN {
-                known.clear();
+            for hash in [key, self.hash_of(attempt.address)] {
+                self.renew(hash).await;
             }
-            known.extend([key, self.hash_of(attempt.address)]);
         }
         self.buckets.restore(&attempt.acquired).await;
     }
 
     /// Ends a failed attempt. If its key was known and is no longer valid, it has not acquired all tokens yet.
     pub(super) async fn record_failure(&self, attempt: Attempt) {
-        if attempt.key.is_some_and(|key| self.lock_known().remove(&key)) {
+        let was_known = attempt.key.filter(|key| self.lock_known().remove(key).is_some());
+        if let Some(key) = was_known {
+            self.buckets.remove_mark(&mark(&key)).await;
             self.buckets.acquire(&self.buckets_left(&attempt)).await;
         }
+    }
+
+    fn is_known(&self, hash: &[u8; 32]) -> bool {
+        self.lock_known().get(hash).is_some_and(|known| known.since.elapsed() < KNOWN_FOR)
+    }
+
+    /// Whether another process has accepted it. Redis is asked once a second, whatever is sent.
+    async fn is_known_elsewhere(&self, hash: [u8; 32]) -> bool {
+        let question = [Bucket::per_second(mark(&hash), 1, 1)];
+        let may_ask = matches!(self.questions.acquire(&question).await, Acquisition::Allowed { .. });
+        let is_known = may_ask && self.buckets.is_marked(&mark(&hash)).await;
+        if is_known {
+            self.insert_known(hash, true);
+        }
+        is_known
+    }
+
+    /// Keeps a key or an address that was accepted known, to all processes.
+    async fn renew(&self, hash: [u8; 32]) {
+        let is_recent = |known: &Known| known.is_shared && known.since.elapsed() < RENEWED_EVERY;
+        if !self.lock_known().get(&hash).is_some_and(is_recent) {
+            let is_shared = self.buckets.mark(&mark(&hash), KNOWN_FOR).await;
+            self.insert_known(hash, is_shared);
+        }
+    }
+
+    fn insert_known(&self, hash: [u8; 32], is_shared: bool) {
+        let mut known = self.lock_known();
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(hash, Known { since: Instant::now(), is_shared });
     }
 
     /// The buckets of which a failed attempt must have a token and has none yet; that of the user name is the last.
@@ -163,9 +219,14 @@ impl RateLimits {
         self.pepper.hash(&format!("address:{}", client_network(address)))
     }
 
-    fn lock_known(&self) -> MutexGuard<'_, HashSet<[u8; 32]>> {
+    fn lock_known(&self) -> MutexGuard<'_, HashMap<[u8; 32], Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The name of the mark in Redis.
+fn mark(hash: &[u8; 32]) -> String {
+    format!("gateway-known:{}", hex(&hash[..16]))
 }
 
 /// The bucket that was empty.

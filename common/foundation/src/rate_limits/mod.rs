@@ -117,6 +117,28 @@ impl RateLimits {
         self.restore_and_acquire(&[], buckets).await;
     }
 
+    /// Stores a mark for all processes, for this long. Whether it is stored, if they share anything.
+    pub async fn mark(&self, name: &str, lifetime: Duration) -> bool {
+        match &self.shared {
+            Some(shared) => shared.mark(name, lifetime).await,
+            None => true,
+        }
+    }
+
+    /// Whether a process has stored such a mark.
+    pub async fn is_marked(&self, name: &str) -> bool {
+        match &self.shared {
+            Some(shared) => shared.is_marked(name).await.unwrap_or(false),
+            None => false,
+        }
+    }
+
+    pub async fn remove_mark(&self, name: &str) {
+        if let Some(shared) = &self.shared {
+            shared.remove_mark(name).await;
+        }
+    }
+
     /// Restores a token to each bucket of `restore`, then acquires one from each of `acquire`, in one round trip. The
     /// local buckets are always counted too: a request that they refuse costs Redis nothing, and when Redis fails no
     /// client starts with a full bucket.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::Script;
+use redis::{RedisResult, Script};
 
 use super::{Acquisition, Bucket};
 
@@ -39,6 +39,10 @@ if count == 0 then return {0, 0, 0} end
 return {0, math.floor(left / step(count)), tats[count] - now}
 ";
 
+fn key(name: &str) -> String {
+    format!("limit:{name}")
+}
+
 #[derive(Clone)]
 pub(super) struct SharedBuckets {
     redis: queue::Connection,
@@ -57,20 +61,47 @@ impl SharedBuckets {
 
     /// `None` if Redis is unavailable.
     pub(super) async fn restore_and_acquire(&self, acquire: &[Bucket], restore: &[Bucket]) -> Option<Acquisition> {
-        let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if now_ms < self.retry_at_ms.load(Ordering::Relaxed) {
-            return None;
-        }
         let mut redis = self.redis.clone();
         let mut call = self.script.prepare_invoke();
         call.arg(acquire.len());
         for bucket in acquire.iter().chain(restore) {
-            call.key(format!("limit:{}", bucket.name)).arg(bucket.step_us).arg(bucket.burst);
+            call.key(key(&bucket.name)).arg(bucket.step_us).arg(bucket.burst);
         }
-        let response = call.invoke_async::<(usize, u32, u64)>(&mut redis);
+        Some(match self.response(call.invoke_async::<(usize, u32, u64)>(&mut redis)).await? {
+            (0, remaining, full_in_us) => Acquisition::Allowed { remaining, full_in_us },
+            (number, _, wait_us) => Acquisition::Refused { by: number - 1, wait_us },
+        })
+    }
+
+    /// Stores a mark for this long. Whether it is stored.
+    pub(super) async fn mark(&self, name: &str, lifetime: Duration) -> bool {
+        let (mut redis, mut command) = (self.redis.clone(), redis::cmd("SET"));
+        command.arg(key(name)).arg(1).arg("EX").arg(lifetime.as_secs());
+        self.response(command.query_async::<()>(&mut redis)).await.is_some()
+    }
+
+    /// Whether there is such a mark. `None` if Redis is unavailable.
+    pub(super) async fn is_marked(&self, name: &str) -> Option<bool> {
+        let (mut redis, mut command) = (self.redis.clone(), redis::cmd("GET"));
+        command.arg(key(name));
+        let found = self.response(command.query_async::<Option<u8>>(&mut redis)).await?;
+        Some(found.is_some())
+    }
+
+    pub(super) async fn remove_mark(&self, name: &str) {
+        let (mut redis, mut command) = (self.redis.clone(), redis::cmd("DEL"));
+        command.arg(key(name));
+        self.response(command.query_async::<u8>(&mut redis)).await;
+    }
+
+    /// `None` if Redis is unavailable.
+    async fn response<T>(&self, response: impl Future<Output = RedisResult<T>>) -> Option<T> {
+        let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if now_ms < self.retry_at_ms.load(Ordering::Relaxed) {
+            return None;
+        }
         match tokio::time::timeout(self.timeout, response).await {
-            Ok(Ok((0, remaining, full_in_us))) => Some(Acquisition::Allowed { remaining, full_in_us }),
-            Ok(Ok((number, _, wait_us))) => Some(Acquisition::Refused { by: number - 1, wait_us }),
+            Ok(Ok(response)) => Some(response),
             Ok(Err(_)) | Err(_) => {
                 let delay = u64::try_from(RETRY_DELAY.as_millis()).unwrap_or(0);
                 self.retry_at_ms.store(now_ms + delay, Ordering::Relaxed);
