@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 use testkit::{Client, Cluster, Response};
 use uuid::Uuid;
 
-use crate::support::{Merchant, api_id, created, id, uuid};
+use crate::support::{Merchant, api_id, copies_with_ids, created, id, uuid};
 
 /// Waiting invoices for each subscription, and as many without a subscription.
 const WAITING: i64 = 20;
@@ -152,14 +152,11 @@ impl<'a> Fixtures<'a> {
 
 /// Copies a row `count` times in random order, with the columns in `own` replaced.
 async fn copy(db: &PgPool, table: &str, template: Uuid, count: i64, own: &str) -> Result<Vec<Uuid>> {
-    let copy = format!(
-        "INSERT INTO {table}
-         SELECT (jsonb_populate_record(NULL::{table}, to_jsonb(t) || jsonb_build_object(
-             'id', new_ulid(now() + n * interval '1 millisecond'), {own}))).*
-         FROM {table} t, (SELECT n FROM generate_series(1, $2) n ORDER BY random()) numbers WHERE t.id = $1
-         RETURNING id"
+    let rows = format!(
+        "(SELECT * FROM {table} WHERE id = $1) t, (SELECT n FROM generate_series(1, $2) n ORDER BY random()) numbers"
     );
-    let mut ids: Vec<Uuid> = sqlx::query_scalar(AssertSqlSafe(copy))
+    let own = format!("'id', new_ulid(now() + n * interval '1 millisecond'), {own}");
+    let mut ids: Vec<Uuid> = sqlx::query_scalar(copies_with_ids(table, &rows, &own))
         .bind(template)
         .bind(count)
         .fetch_all(db)

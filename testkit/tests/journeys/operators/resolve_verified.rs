@@ -6,18 +6,14 @@ use testkit::Cluster;
 use tokio::join;
 
 use super::{backdate_last_request, ctl_error, lose_responses, manual_review, manual_reviews, provider_ref, text};
-use crate::support::{Merchant, Shop, cluster, created, eventually, id, merchant, uuid};
+use crate::support::{Merchant, Shop, cluster, copies, created, eventually, id, merchant, uuid};
 
 /// A copy of the mock's transaction with other values of the columns in `own`.
 async fn copy_at_mock(merchant: &Merchant, charge: &str, number: usize, own: &str) -> Result<String> {
     let other = format!("mock_{number:024x}");
-    let copy = format!(
-        "INSERT INTO mock.transactions
-         SELECT (jsonb_populate_record(NULL::mock.transactions, to_jsonb(t) || jsonb_build_object(
-             'id', $2::text, 'unique_reference', null, {own}))).* FROM mock.transactions t WHERE t.id = $1"
-    );
-    let copy = sqlx::query(sqlx::AssertSqlSafe(copy)).bind(charge).bind(&other);
-    copy.execute(&merchant.books.db).await?;
+    let own = format!("'id', $2::text, 'unique_reference', null, {own}");
+    let copy = copies("mock.transactions", "(SELECT * FROM mock.transactions WHERE id = $1) t", &own);
+    sqlx::query(copy).bind(charge).bind(&other).execute(&merchant.books.db).await?;
     Ok(other)
 }
 

@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use testkit::Cluster;
 
 use super::plans::{DISABLED, Indexes, indexes, plan, statements_that};
-use crate::support::Shop;
+use crate::support::{Shop, copies};
 
 /// Copies of a transaction.
 const ROWS: i64 = 1_000;
@@ -53,10 +53,8 @@ async fn no_statement_of_the_gateway_reads_transactions_that_it_does_not_need() 
     Shop::new(&cluster, &[]).await?.sell_at_gateway("4242424242424242", "original").await?;
     let mut db = PgConnection::connect(cluster.database_url()).await?;
     sqlx::query("SET session_replication_role = replica").execute(&mut db).await?;
-    let copy = "INSERT INTO gateway.transactions
-                SELECT (jsonb_populate_record(NULL::gateway.transactions, to_jsonb(t) || jsonb_build_object(
-                    'id', new_ulid(now() + n * interval '1 millisecond'), 'reference_id', 'copy-' || n))).*
-                FROM gateway.transactions t, generate_series(1, $1) n";
+    let own = "'id', new_ulid(now() + n * interval '1 millisecond'), 'reference_id', 'copy-' || n";
+    let copy = copies("gateway.transactions", "gateway.transactions t, generate_series(1, $1) n", own);
     let copied = sqlx::query(copy).bind(ROWS).execute(&mut db).await.context("copying")?;
     assert_eq!(i64::try_from(copied.rows_affected())?, ROWS);
     sqlx::query("ANALYZE").execute(&mut db).await?;

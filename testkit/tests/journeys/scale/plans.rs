@@ -16,7 +16,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use testkit::Cluster;
 
 use super::filters::is_filtered_list;
-use crate::support::{Merchant, created, eventually, id};
+use crate::support::{Merchant, copies, created, eventually, id};
 
 /// Copies per table.
 const ROWS: i64 = 1_000;
@@ -80,12 +80,10 @@ pub(super) async fn copy_rows(db: &mut PgConnection, account: uuid::Uuid) -> Res
     sqlx::query("SET session_replication_role = replica").execute(&mut *db).await?;
     for (table, own) in TABLES {
         let own = if own.is_empty() { String::new() } else { format!(", {own}") };
-        let copy = format!(
-            "INSERT INTO {table} SELECT (jsonb_populate_record(NULL::{table}, to_jsonb(t) || jsonb_build_object('id', new_ulid(now() + n * interval '1 millisecond'){own}))).*
-             FROM (SELECT * FROM {table} WHERE account_id = $1 LIMIT 1) t, generate_series(1, $2) n"
-        );
-        let copied =
-            sqlx::query(AssertSqlSafe(copy)).bind(account).bind(ROWS).execute(&mut *db).await.context(table)?;
+        let own = format!("'id', new_ulid(now() + n * interval '1 millisecond'){own}");
+        let rows = format!("(SELECT * FROM {table} WHERE account_id = $1 LIMIT 1) t, generate_series(1, $2) n");
+        let copy = sqlx::query(copies(table, &rows, &own)).bind(account).bind(ROWS);
+        let copied = copy.execute(&mut *db).await.context(table)?;
         assert_eq!(i64::try_from(copied.rows_affected())?, ROWS, "{table} must have a row to copy");
     }
     Ok(())

@@ -6,7 +6,7 @@ use serde_json::json;
 use sqlx::{AssertSqlSafe, PgPool};
 use testkit::{Client, Cluster, ProcessKind};
 
-use crate::support::{Load, Merchant, created, eventually, ok};
+use crate::support::{Load, Merchant, copies, created, eventually, ok};
 
 /// Past months with rows.
 const MONTHS: i32 = 5;
@@ -19,12 +19,10 @@ async fn backfill(db: &PgPool) -> Result<()> {
     for table in TABLES {
         let make = "SELECT ensure_monthly_partitions($1::text::regclass, now() - make_interval(months => $2), $2)";
         sqlx::query(make).bind(table).bind(MONTHS).execute(db).await?;
-        let copy = format!(
-            "INSERT INTO {table} SELECT (jsonb_populate_record(NULL::{table}, to_jsonb(t) || jsonb_build_object('id',
-                 new_ulid(date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - make_interval(months => n) + interval '3 days')))).*
-             FROM (SELECT * FROM {table} LIMIT 10) t, generate_series(1, {MONTHS}) n"
-        );
-        sqlx::query(AssertSqlSafe(copy)).execute(db).await?;
+        let rows = format!("(SELECT * FROM {table} LIMIT 10) t, generate_series(1, $1) n");
+        let own = "'id', new_ulid(date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'
+                       - make_interval(months => n) + interval '3 days')";
+        sqlx::query(copies(table, &rows, own)).bind(MONTHS).execute(db).await?;
     }
     Ok(())
 }

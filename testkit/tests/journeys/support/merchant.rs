@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use testkit::{Account, Client, Cluster, Response};
 
-use super::{Books, ORIGIN, created, eventually, ok, sale, uuid, with};
+use super::{Books, ORIGIN, copies, created, eventually, ok, sale, uuid, with};
 
 /// A PNG of 40 × 20 pixels.
 const LOGO: &str = "iVBORw0KGgoAAAANSUhEUgAAACgAAAAUCAIAAABwJOjsAAAAJ0lEQVR42mM4oOBANvpPAWAYtXjU4lGLRy0etXjU4lGLRy0eORYDAOjZbasLyhSVAAAAAElFTkSuQmCC";
@@ -114,12 +114,12 @@ impl Merchant {
     }
 
     /// Adds copies of a payment to the database, each a second older than the one before.
-    pub(crate) async fn copy_payment(&self, payment: &str, copies: i32) -> Result<()> {
-        let copy = "INSERT INTO payments SELECT (jsonb_populate_record(NULL::payments, to_jsonb(p) || jsonb_build_object(
-                        'id', new_ulid(p.created_at - n * interval '1 second'), 'created_at', p.created_at - n * interval '1 second',
-                        'provider_ref', 'copy ' || n || ' of ' || p.id))).*
-                    FROM payments p, generate_series(1, $2) n WHERE p.id = $1";
-        sqlx::query(copy).bind(uuid(payment)?).bind(copies).execute(&self.books.db).await?;
+    pub(crate) async fn copy_payment(&self, payment: &str, count: i32) -> Result<()> {
+        let own = "'id', new_ulid(t.created_at - n * interval '1 second'),
+                   'created_at', t.created_at - n * interval '1 second',
+                   'provider_ref', 'copy ' || n || ' of ' || t.id";
+        let rows = "(SELECT * FROM payments WHERE id = $1) t, generate_series(1, $2) n";
+        sqlx::query(copies("payments", rows, own)).bind(uuid(payment)?).bind(count).execute(&self.books.db).await?;
         Ok(())
     }
 

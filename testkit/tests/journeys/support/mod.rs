@@ -3,6 +3,7 @@
 mod books;
 mod browser;
 mod clock;
+mod copies;
 mod dump;
 mod held;
 mod lists;
@@ -23,6 +24,7 @@ use tokio::sync::OnceCell;
 
 pub(crate) use books::{Books, api_id, uuid};
 pub(crate) use browser::{Browser, ORIGIN};
+pub(crate) use copies::{copies, copies_with_ids};
 pub(crate) use dump::{RedisMonitor, dump};
 pub(crate) use lists::{assert_invalid_pages_rejected, assert_listed, list_all};
 pub(crate) use load::Load;

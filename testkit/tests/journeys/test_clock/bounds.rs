@@ -8,7 +8,7 @@ use testkit::Response;
 use crate::recurring_invoices::{cadence, recurring};
 use crate::signing::{Signed, live};
 use crate::subscriptions::{plan, subscription_body};
-use crate::support::{Merchant, cluster, concurrently, conflict, created, id, merchant, ok, refused, with};
+use crate::support::{Merchant, cluster, concurrently, conflict, copies, created, id, merchant, ok, refused, with};
 
 const RECURRING: &str = "/v1/recurring_invoices";
 const SUBSCRIPTIONS: &str = "/v1/subscriptions";
@@ -34,12 +34,9 @@ impl Bodies {
 
 /// Copies the only recurring invoice of an account `times` times.
 async fn copy(merchant: &Merchant, times: i32) -> Result<()> {
-    let copy = sqlx::query(
-        "INSERT INTO recurring_invoices
-         SELECT (jsonb_populate_record(r, jsonb_build_object('id', new_ulid(now() - n * interval '1 second')))).*
-         FROM recurring_invoices r, generate_series(1, $2) n WHERE r.account_id = $1",
-    );
-    let copied = copy.bind(merchant.books.account).bind(times).execute(&merchant.books.db).await?;
+    let rows = "(SELECT * FROM recurring_invoices WHERE account_id = $1) t, generate_series(1, $2) n";
+    let copy = copies("recurring_invoices", rows, "'id', new_ulid(now() - n * interval '1 second')");
+    let copied = sqlx::query(copy).bind(merchant.books.account).bind(times).execute(&merchant.books.db).await?;
     assert_eq!(copied.rows_affected(), u64::try_from(times)?);
     Ok(())
 }
