@@ -1,7 +1,7 @@
 //! One entry of the route table: method, path, required access, handler and documentation. The router and the OpenAPI
 //! document are built from the same entries, so they cannot differ.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::handler::Handler;
@@ -13,14 +13,15 @@ use crate::app::App;
 use crate::guard::{self, Access};
 use crate::listing::{self, Listed};
 use crate::openapi::operation_doc::OperationDoc;
-use crate::unknown_fields::{self, InputSpec};
+use crate::unknown_fields::{self, InputSpec, LazySpec};
 
 /// An operation of /v1.
 pub(crate) struct Endpoint {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     pub(crate) access: Access,
-    pub(crate) doc: OperationDoc,
+    /// Made when it is first needed: to make all takes much of the time in which a process starts.
+    pub(crate) doc: LazyLock<OperationDoc>,
     handler: MethodRouter<App>,
 }
 
@@ -28,21 +29,21 @@ pub(crate) fn get<T: 'static>(
     path: &'static str,
     access: Access,
     handler: impl Handler<T, App>,
-    doc: OperationDoc,
+    doc: fn() -> OperationDoc,
 ) -> Endpoint {
     Endpoint::new("get", path, access, on(MethodFilter::GET, handler), doc)
 }
 
 /// A list, with the documentation of its description.
 pub(crate) fn list<L: Listed>(path: &'static str, access: Access) -> Endpoint {
-    get(path, access, listing::respond::<L>, listing::doc::<L>())
+    get(path, access, listing::respond::<L>, listing::doc::<L>)
 }
 
 pub(crate) fn post<T: 'static>(
     path: &'static str,
     access: Access,
     handler: impl Handler<T, App>,
-    doc: OperationDoc,
+    doc: fn() -> OperationDoc,
 ) -> Endpoint {
     Endpoint::new("post", path, access, on(MethodFilter::POST, handler), doc)
 }
@@ -51,7 +52,7 @@ pub(crate) fn delete<T: 'static>(
     path: &'static str,
     access: Access,
     handler: impl Handler<T, App>,
-    doc: OperationDoc,
+    doc: fn() -> OperationDoc,
 ) -> Endpoint {
     Endpoint::new("delete", path, access, on(MethodFilter::DELETE, handler), doc)
 }
@@ -62,11 +63,12 @@ impl Endpoint {
         path: &'static str,
         access: Access,
         handler: MethodRouter<App>,
-        doc: OperationDoc,
+        doc: fn() -> OperationDoc,
     ) -> Self {
-        let spec = Arc::new(InputSpec::of(access.operation(), &doc));
-        let handler = handler.route_layer(from_fn_with_state(spec, unknown_fields::read));
-        Self { method, path, access, doc, handler }
+        let operation = access.operation();
+        let spec: LazySpec = LazyLock::new(Box::new(move || InputSpec::of(operation, &doc())));
+        let handler = handler.route_layer(from_fn_with_state(Arc::new(spec), unknown_fields::read));
+        Self { method, path, access, doc: LazyLock::new(doc), handler }
     }
 
     /// The `operationId`: the name of the required entitlement.

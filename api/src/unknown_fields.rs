@@ -4,7 +4,7 @@
 //! The names come from the route's [`OperationDoc`], so the OpenAPI document and this check cannot differ.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -35,6 +35,9 @@ pub(crate) struct InputSpec {
     body: Shape,
 }
 
+/// The input of a route, made at its first request.
+pub(crate) type LazySpec = LazyLock<InputSpec, Box<dyn FnOnce() -> InputSpec + Send>>;
+
 /// The fields that a JSON value may have.
 #[derive(Debug, PartialEq, Eq)]
 enum Shape {
@@ -45,7 +48,7 @@ enum Shape {
 }
 
 /// Parses and checks the query and the body before the handler runs.
-pub(crate) async fn read(State(spec): State<Arc<InputSpec>>, request: Request, next: Next) -> Response {
+pub(crate) async fn read(State(spec): State<Arc<LazySpec>>, request: Request, next: Next) -> Response {
     let has_ignored_key = spec.operation.is_some_and(idempotency::ignores_key)
         && request.headers().contains_key(&idempotency::IDEMPOTENCY_KEY);
     let response = read_and_run(&spec, request, next).await.into_response();

@@ -122,7 +122,7 @@ impl Comparison {
 
 #[test]
 fn the_committed_document_is_current_and_changes_that_break_clients_are_in_the_changelog() {
-    let mut document = super::document(&mut endpoints(), "https://pay.example");
+    let mut document = super::document(&endpoints(), "https://pay.example");
     // Samples follow from the rest.
     for operation in document["paths"].as_object_mut().expect("paths").values_mut() {
         for operation in operation.as_object_mut().expect("methods").values_mut() {

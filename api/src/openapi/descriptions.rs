@@ -35,7 +35,7 @@ fn is_amount(name: &str, schema: &Value) -> bool {
 
 #[test]
 fn every_property_is_described() {
-    let document = super::document(&mut endpoints(), "https://pay.example");
+    let document = super::document(&endpoints(), "https://pay.example");
     let (mut seen, mut wrong) = (0, Vec::new());
     properties("", &document, &mut |path, name, schema| {
         seen += 1;

@@ -1,5 +1,5 @@
-//! The OpenAPI 3.1 document at `/openapi.json` and its HTML page at `/docs`. Both are built at startup from the route
-//! table and the request and response structs (docs/architecture.md, OpenAPI document).
+//! The OpenAPI 3.1 document at `/openapi.json` and its HTML page at `/docs`. Both are built at their first request, from
+//! the route table and the request and response structs (docs/architecture.md, OpenAPI document).
 
 #[cfg(test)]
 mod compatibility;
@@ -16,13 +16,19 @@ mod samples;
 mod schema_html;
 mod schemas;
 
+use std::sync::{Arc, LazyLock};
+
 use axum::Router;
 use axum::body::Bytes;
-use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use axum::routing::get;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use self::page::Page;
 use crate::app::App;
 use crate::endpoint::Endpoint;
 use crate::error::ErrorBody;
@@ -33,26 +39,39 @@ const CACHE: &str = "public, max-age=300";
 const EXAMPLES: &str = include_str!("examples.json");
 
 /// The routes of the document and of the pages, which are public and not part of /v1. They have no limit by address: the
-/// responses are made once, at the start, and sent without a copy, no body is read, and neither Postgres nor Redis is asked,
-/// so that counting a request would cost more than answering it. Connections are limited, and clients that do not read are
-/// disconnected.
-pub(crate) fn router(endpoints: &mut [Endpoint], public_url: &str) -> Router<App> {
-    let document = document(endpoints, public_url);
-    let json = Bytes::from(document.to_string());
+/// responses are made once, at the first request, and sent without a copy, no body is read, and neither Postgres nor Redis
+/// is asked, so that counting a request would cost more than answering it. Connections are limited, and clients that do not
+/// read are disconnected.
+pub(crate) fn router(endpoints: fn() -> Vec<Endpoint>, public_url: &Arc<str>) -> Router<App> {
+    let public_url = Arc::clone(public_url);
+    let document = Arc::new(LazyLock::new(move || document(&endpoints(), &public_url)));
+    let of_page = Arc::clone(&document);
+    let json = Arc::new(LazyLock::new(move || Bytes::from(LazyLock::force(&document).to_string())));
     let json_headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, CACHE), (ACCESS_CONTROL_ALLOW_ORIGIN, "*")];
-    let html_headers = [
+    let router = Router::new().route("/openapi.json", get(async move || (json_headers, Bytes::clone(&json))));
+    let router = with_page(router, "/docs", move || page::render(&of_page));
+    guides::all().fold(router, |router, guide| {
+        with_page(router, &format!("/docs/{}", guide.path), move || page::of_guide(&guide))
+    })
+}
+
+/// Adds a page, which `make` makes at its first request.
+fn with_page(router: Router<App>, path: &str, make: impl FnOnce() -> Page + Send + 'static) -> Router<App> {
+    let made = Arc::new(LazyLock::new(move || {
+        let Page { html, policy } = make();
+        (policy, Bytes::from(html))
+    }));
+    let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CACHE_CONTROL, CACHE),
-        (axum::http::header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (axum::http::header::REFERRER_POLICY, "no-referrer"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
     ];
-    let of_guide = |guide: guides::Guide| (format!("/docs/{}", guide.path), page::of_guide(&guide));
-    let pages = std::iter::once(("/docs".to_owned(), page::render(&document))).chain(guides::all().map(of_guide));
-    let router = Router::new().route("/openapi.json", get(async move || (json_headers, json.clone())));
-    pages.fold(router, |router, (path, page)| {
-        let response = (html_headers.clone(), [(CONTENT_SECURITY_POLICY, page.policy)], Bytes::from(page.html));
-        router.route(&path, get(async move || response.clone()))
-    })
+    let page = async move || {
+        let (policy, html) = LazyLock::force(&made).clone();
+        (headers, [(CONTENT_SECURITY_POLICY, policy)], html)
+    };
+    router.route(path, get(page))
 }
 
 const ABOUT: &str = "One API for card payments, whichever provider settles a merchant's money.\n\n\
@@ -75,11 +94,11 @@ const PUBLISHABLE: &str = "A publishable key, `svc_pk_test_…` or `svc_pk_live_
     accept CORS preflights, which carry no key.";
 
 /// Builds the document.
-pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
+pub(crate) fn document(endpoints: &[Endpoint], public_url: &str) -> Value {
     let mut responses = Vec::new();
     let mut components = schemas::Named::new();
-    for endpoint in endpoints.iter_mut() {
-        responses.append(&mut endpoint.doc.response_schemas);
+    for endpoint in endpoints {
+        responses.extend(endpoint.doc.response_schemas.iter().cloned());
         if let (Some(body), Some(schema)) = (&endpoint.doc.body, endpoint.doc.body_schema()) {
             components.insert(body.name.to_owned(), schema);
         }
@@ -99,7 +118,7 @@ pub(crate) fn document(endpoints: &mut [Endpoint], public_url: &str) -> Value {
     }
 
     let mut paths = Map::new();
-    for endpoint in endpoints.iter() {
+    for endpoint in endpoints {
         let path = paths.entry(endpoint.path).or_insert_with(|| json!({}));
         let mut operation = operation(endpoint, endpoints);
         operation["x-codeSamples"] = samples::of(endpoint, public_url);
@@ -231,7 +250,7 @@ mod tests {
     use crate::routes::endpoints;
 
     fn all() -> Value {
-        document(&mut endpoints(), "https://pay.example")
+        document(&endpoints(), "https://pay.example")
     }
 
     /// Entitlements that a body field of another operation requires.

@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_operation_and_loads_nothing() {
-        let document = super::super::document(&mut endpoints(), "https://pay.example/<x>");
+        let document = super::super::document(&endpoints(), "https://pay.example/<x>");
         let page = render(&document);
         for (_, path, operation) in operations(&document) {
             assert!(page.html.contains(&format!("<article id=\"{}\">", text(&operation["operationId"]))), "{path}");
