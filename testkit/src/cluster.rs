@@ -426,12 +426,13 @@ impl Cluster {
         }
         environment.extend(self.environment.clone());
         environment.entry("PUBLIC_URL".to_owned()).or_insert_with(|| "http://127.0.0.1:9".to_owned());
-        // Each connection prepares each statement, and a pool uses its connections in turn. What has a server of its own
-        // is measured or loaded as in production.
+        // Each connection prepares each statement, and a pool uses its connections in turn. Nothing holds one while it
+        // takes another, but tests block some of them with locks. What has a server of its own is measured or loaded as
+        // in production.
         if self.postgres.is_none() {
             let pool = match kind {
-                ProcessKind::Scheduler | ProcessKind::Portal => "4",
-                ProcessKind::Api | ProcessKind::Worker | ProcessKind::Gateway => "6",
+                ProcessKind::Scheduler | ProcessKind::Portal => "3",
+                ProcessKind::Api | ProcessKind::Worker | ProcessKind::Gateway => "4",
             };
             environment.entry("DATABASE_POOL".to_owned()).or_insert_with(|| pool.to_owned());
         }

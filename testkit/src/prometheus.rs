@@ -112,7 +112,8 @@ impl Prometheus {
 pub fn promtool(directory: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = tools::prometheus_programs()?.program("promtool");
     // The tests of rules make much garbage: to collect it as often as by default, on several threads, costs a quarter more.
-    let output = command.envs([("GOGC", "400"), ("GOMAXPROCS", "1")]).args(arguments).current_dir(directory).output()?;
+    let output =
+        command.envs([("GOGC", "400"), ("GOMAXPROCS", "1")]).args(arguments).current_dir(directory).output()?;
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "promtool {}: {text}", arguments.join(" "));
     Ok(text)
