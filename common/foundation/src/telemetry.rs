@@ -30,6 +30,8 @@ use crate::server::{self, ListenerConfig};
 /// Buckets of every `_seconds` histogram, from a queue hop to a provider timeout. Each bucket is one series per label
 /// set.
 const SECONDS_BUCKETS: &[f64] = &[0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0];
+/// Buckets of the sizes of batches.
+const ITEMS_BUCKETS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 /// How long `/readyz` waits for Postgres.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -53,6 +55,7 @@ pub fn init_logs() {
 pub fn init_metrics() -> Result<MetricsHandle, metrics_exporter_prometheus::BuildError> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Suffix("_items".to_owned()), ITEMS_BUCKETS)?
         .install_recorder()?;
     help::describe();
     let started = Clock::system().now().as_millisecond() as f64 / 1000.0;

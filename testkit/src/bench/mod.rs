@@ -2,6 +2,7 @@
 //! machine in the same run. The main figures are ratios: absolute figures of a shared machine mean little.
 
 mod baseline;
+mod batches;
 pub mod hop;
 mod load;
 mod payments;

@@ -1,18 +1,19 @@
 //! `bench payments`: the cost of a payment end to end, compared with the cost of its rows and commits alone.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::json;
 
 use super::{
-    baseline, hop,
+    baseline, batches, hop,
     load::{self, Exchange},
     report::{self, Goal, Report, Row},
     size,
     usage::{self, MeasuredProcess},
 };
-use crate::{Cluster, TempDir};
+use crate::{Cluster, Process, TempDir};
 
 const CLIENTS: [usize; 4] = [1, 8, 32, 64];
 /// The number of clients for the comparison with the baseline.
@@ -28,28 +29,28 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let expected = "\"status\":\"pending_settlement\"";
     let pay = Exchange::post(&cluster.api_url(0), "/v1/payments", &account.secret_key, body, expected);
     let measured_processes = measured_processes(&mut cluster);
+    let listeners: Vec<_> = cluster.processes().iter().map(Process::metrics_url).collect();
     load::closed_loop(COMPARISON_CLIENTS, WARM_UP, &pay).await?;
     let size_before = size::table_sizes(cluster.database_url()).await?;
 
-    println!("clients  payments/s   p50 ms   p99 ms     CPU ms/payment");
-    let (mut loads, mut at_32, mut cpu_at_32) = (Vec::new(), 0.0, std::collections::BTreeMap::new());
+    println!("clients  payments/s   p50 ms   p99 ms     CPU ms/payment  items per batch");
+    let (mut loads, mut at_32, mut cpu_at_32) = (Vec::new(), 0.0, BTreeMap::new());
     for clients in CLIENTS {
+        let executed = batches::executed(&listeners).await?;
         let before = usage::cpu_seconds(&measured_processes);
         let measured = load::closed_loop(clients, Duration::from_secs(seconds), &pay).await?;
-        let after = usage::cpu_seconds(&measured_processes);
-        let cpu: std::collections::BTreeMap<_, _> = after
-            .iter()
-            .map(|(name, used)| (name.clone(), (used - before.get(name).unwrap_or(&0.0)) / measured.count as f64))
-            .collect();
+        let cpu = per_payment(&before, &usage::cpu_seconds(&measured_processes), measured.count);
+        let sizes = batches::mean_sizes(&executed, &batches::executed(&listeners).await?);
         let total: f64 = cpu.values().sum();
         let (p50, p99) = (measured.percentile(50), measured.percentile(99));
-        println!("{clients:>7} {:>11.0} {p50:>8.2} {p99:>8.2} {:>18.2}", measured.per_second, total * 1000.0);
+        let (per_second, cpu_ms, sizes_text) = (measured.per_second, total * 1000.0, batches::text(&sizes));
+        println!("{clients:>7} {per_second:>11.0} {p50:>8.2} {p99:>8.2} {cpu_ms:>18.2}{sizes_text}");
         if clients == COMPARISON_CLIENTS {
-            (at_32, cpu_at_32) = (measured.per_second, cpu.clone());
+            (at_32, cpu_at_32) = (per_second, cpu.clone());
         }
         loads.push(json!({
-            "clients": clients, "payments_per_second": measured.per_second, "p50_ms": p50, "p99_ms": p99,
-            "cpu_seconds_per_payment": total, "cpu_seconds_per_payment_by_process": cpu,
+            "clients": clients, "payments_per_second": per_second, "p50_ms": p50, "p99_ms": p99,
+            "cpu_seconds_per_payment": total, "cpu_seconds_per_payment_by_process": cpu, "items_per_batch": sizes,
         }));
     }
     let bytes = size::per_payment(&size_before, &size::table_sizes(cluster.database_url()).await?);
@@ -87,6 +88,16 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
         "queue_hop_p99_ms": hop_p99,
     });
     Ok(Report { rows, notes, details })
+}
+
+/// The CPU seconds that each process has used per payment.
+fn per_payment(
+    before: &BTreeMap<String, f64>,
+    after: &BTreeMap<String, f64>,
+    payments: usize,
+) -> BTreeMap<String, f64> {
+    let earlier = |name: &String| before.get(name).copied().unwrap_or_default();
+    after.iter().map(|(name, seconds)| (name.clone(), (seconds - earlier(name)) / payments as f64)).collect()
 }
 
 /// Every process whose resource usage is measured.

@@ -171,7 +171,7 @@ pub struct Claims {
 impl Claims {
     /// Must be called inside a Tokio runtime.
     pub fn start(pool: PgPool, clock: Clock) -> Self {
-        Self { batches: Batcher::start(pool, move |db, ids| Box::pin(claim_rows(db, ids, clock.now()))) }
+        Self { batches: Batcher::start("claims", pool, move |db, ids| Box::pin(claim_rows(db, ids, clock.now()))) }
     }
 
     /// Claims an operation and moves it to `sending`; a single-row update needs no lock on a parent.

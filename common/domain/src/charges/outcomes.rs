@@ -87,7 +87,7 @@ pub struct Outcomes {
 impl Outcomes {
     /// Must be called inside a Tokio runtime.
     pub fn start(db: Db) -> Self {
-        let batches = Batcher::start((*db).clone(), move |connection, charges: &[EndedCharge]| {
+        let batches = Batcher::start("outcomes", (*db).clone(), move |connection, charges: &[EndedCharge]| {
             let db = db.clone();
             Box::pin(async move {
                 // Of several outcomes of one payment the first counts: the payment no longer awaits the others.

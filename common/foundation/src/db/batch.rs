@@ -45,14 +45,18 @@ pub struct Batcher<I, O> {
 
 impl<I: Send + Sync + 'static, O: Send + 'static> Batcher<I, O> {
     /// Starts the task that executes batches of at most 64 items with `execute`, each one statement that commits by
-    /// itself. Must be called inside a Tokio runtime. The task ends with the batcher.
+    /// itself. Must be called inside a Tokio runtime. The task ends with the batcher. `name` is the label of its metric.
     ///
     /// If Postgres rejects a batch, each item is executed alone, so that one does not fail the others.
-    pub fn start<E>(pool: PgPool, execute: E) -> Self
+    pub fn start<E>(name: &'static str, pool: PgPool, execute: E) -> Self
     where
         E: for<'a> Fn(&'a mut PgConnection, &'a [I]) -> Executed<'a, O> + Clone + Send + Sync + 'static,
     {
-        Self::spawn(move |items, callers| execute_batch(pool.clone(), execute.clone(), items, callers))
+        let sizes = metrics::histogram!("database_batch_items", "batch" => name);
+        Self::spawn(move |items, callers| {
+            sizes.record(items.len() as f64);
+            execute_batch(pool.clone(), execute.clone(), items, callers)
+        })
     }
 
     fn spawn<E, F>(execute: E) -> Self

@@ -27,7 +27,7 @@ where
     where
         F: for<'a> Fn(&'a mut PgConnection, &'a [I]) -> Executed<'a, T> + Copy + Send + Sync + 'static,
     {
-        let batches = Batcher::start(pool, move |db, wanted: &[(AccountId, I)]| {
+        let batches = Batcher::start("reads", pool, move |db, wanted: &[(AccountId, I)]| {
             Box::pin(async move {
                 let ids = column(wanted, |(_, id)| *id);
                 let found: HashMap<_, _> = find(db, &ids).await?.into_iter().map(|found| (id(&found), found)).collect();

@@ -10,6 +10,7 @@ const METRICS: &[(&str, &str)] = &[
     ("billing_oldest_due_age_seconds", "How long the oldest due billing work has been due."),
     ("build_info", "The program version as a label; the value is always 1."),
     ("clock_off_seconds", "How far this machine's clock is ahead of the Postgres clock."),
+    ("database_batch_items", "Items executed by one statement, by the kind of batch."),
     ("database_bytes", "Size of the database on disk, without the WAL."),
     ("database_pool_connections", "Connections in the Postgres pool, by state."),
     ("database_pool_limit", "Maximum number of connections in the Postgres pool."),

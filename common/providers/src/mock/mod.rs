@@ -71,8 +71,9 @@ impl Mock {
     /// Creates a mock whose ledger is in the schema `mock` of this database. Use a separate pool: its transactions must
     /// not share connections with ours. Must be called inside a Tokio runtime.
     pub fn new(db: PgPool) -> Self {
-        let charges =
-            Batcher::start(db.clone(), |db, charges: &[ApprovedCharge]| Box::pin(ledger::write_approved(db, charges)));
+        let charges = Batcher::start("mock_charges", db.clone(), |db, charges: &[ApprovedCharge]| {
+            Box::pin(ledger::write_approved(db, charges))
+        });
         Self { db, charges: Arc::new(charges) }
     }
 

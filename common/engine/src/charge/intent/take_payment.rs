@@ -34,7 +34,7 @@ pub struct Intents {
 impl Intents {
     /// Must be called inside a Tokio runtime.
     pub fn start(pool: PgPool) -> Self {
-        let batches = Batcher::start(pool.clone(), |db, intents: &[Intent]| {
+        let batches = Batcher::start("intents", pool.clone(), |db, intents: &[Intent]| {
             Box::pin(async move {
                 let inserted = charges::insert_intents(db, intents).await?;
                 Ok(intents.iter().map(|intent| inserted.contains(&intent.payment.id.uuid())).collect())

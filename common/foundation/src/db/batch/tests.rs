@@ -117,7 +117,7 @@ async fn pool() -> (testkit::Database, PgPool) {
 async fn a_rejected_item_does_not_fail_the_others_of_its_batch() {
     let (_database, pool) = pool().await;
     sqlx::query("CREATE TABLE written (n integer PRIMARY KEY)").execute(&pool).await.unwrap();
-    let batcher = Batcher::start(pool, |db, items: &[i32]| {
+    let batcher = Batcher::start("test", pool, |db, items: &[i32]| {
         let insert = "INSERT INTO written SELECT 60 / n FROM unnest($1) AS n RETURNING n";
         Box::pin(sqlx::query_scalar::<_, i32>(insert).bind(items).fetch_all(db))
     });
@@ -129,7 +129,7 @@ async fn a_rejected_item_does_not_fail_the_others_of_its_batch() {
 #[tokio::test]
 async fn an_output_that_cannot_be_decoded_fails_its_own_item_only() {
     let (_database, pool) = pool().await;
-    let batcher = Batcher::start(pool, |db, items: &[i32]| {
+    let batcher = Batcher::start("test", pool, |db, items: &[i32]| {
         Box::pin(sqlx::query_scalar("SELECT nullif(n, 2) FROM unnest($1) AS n").bind(items).fetch_all(db))
     });
     let results: Vec<sqlx::Result<i32>> = call_all(&batcher, [1, 2, 3]).await;
@@ -139,7 +139,7 @@ async fn an_output_that_cannot_be_decoded_fails_its_own_item_only() {
 #[tokio::test]
 async fn a_result_does_not_wait_for_items_executed_after_it() {
     let (_database, pool) = pool().await;
-    let batcher = Batcher::start(pool, |db, items: &[i32]| {
+    let batcher = Batcher::start("test", pool, |db, items: &[i32]| {
         let slow =
             "SELECT n / n FROM unnest($1) AS n, pg_sleep(CASE WHEN cardinality($1) = 1 AND n = 3 THEN 60 ELSE 0 END)";
         Box::pin(sqlx::query_scalar::<_, i32>(slow).bind(items).fetch_all(db))
@@ -157,7 +157,7 @@ async fn no_call_is_executed_twice_after_a_lost_connection() {
     let (_database, pool) = pool().await;
     let executions = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&executions);
-    let batcher: Batcher<i32, bool> = Batcher::start(pool, move |db, _: &[i32]| {
+    let batcher: Batcher<i32, bool> = Batcher::start("test", pool, move |db, _: &[i32]| {
         counter.fetch_add(1, Ordering::Relaxed);
         Box::pin(sqlx::query_scalar("SELECT pg_terminate_backend(pg_backend_pid())").fetch_all(db))
     });
@@ -170,7 +170,7 @@ async fn no_call_is_executed_twice_after_a_lost_connection() {
 #[tokio::test]
 async fn of_items_executed_alone_those_after_a_lost_connection_are_certainly_not_executed() {
     let (_database, pool) = pool().await;
-    let batcher = Batcher::start(pool, |db, items: &[i32]| {
+    let batcher = Batcher::start("test", pool, |db, items: &[i32]| {
         let divide = "SELECT CASE WHEN cardinality($1) = 1 AND n = 2 THEN pg_terminate_backend(pg_backend_pid())::int ELSE 6 / (n - 3) END
                       FROM unnest($1) AS n";
         Box::pin(sqlx::query_scalar::<_, i32>(divide).bind(items).fetch_all(db))
@@ -185,7 +185,7 @@ async fn of_items_executed_alone_those_after_a_lost_connection_are_certainly_not
 #[tokio::test]
 async fn a_statement_without_response_is_ambiguous_and_its_connection_is_closed() {
     let (_database, pool) = pool().await;
-    let batcher: Batcher<i32, i32> = Batcher::start(pool.clone(), |_, items: &[i32]| match items {
+    let batcher: Batcher<i32, i32> = Batcher::start("test", pool.clone(), |_, items: &[i32]| match items {
         [1] => Box::pin(pending()),
         _ => Box::pin(async { Ok(vec![2]) }),
     });
@@ -205,8 +205,9 @@ async fn a_batch_without_a_connection_is_certainly_not_executed() {
             drop(connection);
         }
     };
-    let batcher: Batcher<i32, i32> =
-        Batcher::start(PgPool::connect_lazy(&url).unwrap(), |_, _: &[i32]| Box::pin(async { panic!("not sent") }));
+    let batcher: Batcher<i32, i32> = Batcher::start("test", PgPool::connect_lazy(&url).unwrap(), |_, _: &[i32]| {
+        Box::pin(async { panic!("not sent") })
+    });
     let results = async {
         for result in call_all(&batcher, 1..=3).await {
             assert!(matches!(result, Err(sqlx::Error::PoolTimedOut)), "{result:?}");
