@@ -107,8 +107,7 @@ pub async fn resolve(
     require_unused_ref(db, &operation, resolution).await?;
     let comparison = at_provider::compare(db, providers, &claimed, &operation, resolution, options.unverified).await?;
     let mut act = AuditedTx::begin(db, actor).await?;
-    let (recorded, ended) =
-        record_outcome_in(&mut act, &claimed, None, &response, clock).await.map_err(map_duplicate_ref)?;
+    let (recorded, ended) = record_outcome_in(&mut act, &claimed, &response, clock).await.map_err(map_duplicate_ref)?;
     // A claim increases the fencing token, and sending again renews the lease, so no worker has had it since it was
     // read.
     if recorded != (Recorded::Written { fence: operation.fence, held: false }) {

@@ -7,12 +7,17 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::accounts::{AccountTime, Mode};
 use crate::operations::{LEASE, Origin, REQUEST_LIFETIME, STOPPED_AFTER, Subject};
+use crate::payments::{NewPayment, Payment, Status};
 use foundation::clock::Clock;
 use foundation::crypto::Secret;
 use foundation::db::{self, Batcher, column};
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId, RefundId};
+use foundation::id::{
+    AccountId, CustomerId, InvoiceId, OperationId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId,
+    RefundId,
+};
 use foundation::money::{Currency, Money};
+use foundation::own_data::{ExternalId, Metadata, OwnData};
 use foundation::public_url;
 use foundation::time::Timestamp;
 use providers::{Action, OperationKind, PROVIDER_TIMEOUT, Payer, ProviderKind, Request, Source};
@@ -27,6 +32,8 @@ pub struct Claimed {
     pub provider_account_id: ProviderAccountId,
     pub provider: ProviderKind,
     pub subject: Subject,
+    /// The payment that it charges, as it was then, if it awaited an outcome.
+    pub payment: Option<Payment>,
     pub refund_id: Option<RefundId>,
     pub kind: OperationKind,
     /// The request to send, identical at every attempt.
@@ -102,22 +109,125 @@ struct ClaimedRow {
     sent_for_seconds: f64,
     has_breaker: bool,
     is_stopped: bool,
+    // The payment that it charges. All are NULL if it awaits no outcome, and of any other operation.
+    p_version: Option<i64>,
+    p_status: Option<Status>,
+    p_capture: Option<bool>,
+    p_created_at: Option<Timestamp>,
+    p_customer_id: Option<CustomerId>,
+    p_payment_method_id: Option<PaymentMethodId>,
+    p_invoice_id: Option<InvoiceId>,
+    p_payment_link_id: Option<PaymentLinkId>,
+    p_amount_requested: Option<i64>,
+    p_amount: Option<i64>,
+    p_amount_base: Option<i64>,
+    p_amount_surcharge: Option<i64>,
+    p_amount_tax: Option<i64>,
+    p_amount_tip: Option<i64>,
+    p_card_brand: Option<String>,
+    p_card_last4: Option<String>,
+    p_card_exp_month: Option<i16>,
+    p_card_exp_year: Option<i16>,
+    p_inquiry_at: Option<Timestamp>,
+    p_action_token: Option<String>,
+    p_challenge_url: Option<String>,
+    p_description: Option<String>,
+    p_metadata: Option<Metadata>,
+    p_external_id: Option<ExternalId>,
+}
+
+/// What the claim and the read select of `claimed`: operations, each with what else the statement knows of it. Of the
+/// payment, only what may differ from [`Payment::processing`] while it awaits an outcome.
+macro_rules! select_claimed {
+    ($claimed:literal, $($arg:expr),* $(,)?) => {
+        sqlx::query_as!(
+            ClaimedRow,
+            $claimed + r#"
+           SELECT o.id AS "id!: OperationId", o.account_id AS "account_id!: AccountId",
+               (SELECT a.mode FROM accounts a WHERE a.id = o.account_id) AS "mode!: Mode",
+               o.payment_id AS "payment_id?: PaymentId", o.payment_method_id AS "payment_method_id?: PaymentMethodId",
+               o.refund_id AS "refund_id?: RefundId", o.provider_account_id AS "provider_account_id!: ProviderAccountId",
+               o.provider AS "provider!", o.kind AS "kind!", o.reference AS "reference!", o.amount AS "amount?",
+               o.currency AS "currency?: String", o.token AS "upstream_token?", o.card_ref AS "card_ref?",
+               o.target_ref AS "target_ref?", o.reply_to AS "reply_to?", o.request_id AS "request_id?",
+               o.payer_address AS "payer_address?", o.action_token AS "action_token?", o.fence AS "fence!",
+               o.not_found AS "not_found!", o.sent_before AS "sent_before!", o.last_request_expired AS "last_request_expired!",
+               o.valid_until AS "valid_until!", o.account_time AS "now!", o.background AS "background!", o.by_system AS "by_system!",
+               EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
+               o.not_processed AS "not_processed!",
+               extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
+               coalesce(extract(epoch FROM clock_timestamp() - o.first_sent_at), 0)::float8 AS "sent_for_seconds!",
+               o.has_breaker AS "has_breaker!", o.is_stopped AS "is_stopped!",
+               p.version AS "p_version?", p.status AS "p_status?", p.capture AS "p_capture?", p.created_at AS "p_created_at?",
+               p.customer_id AS "p_customer_id?: CustomerId", p.payment_method_id AS "p_payment_method_id?: PaymentMethodId",
+               p.invoice_id AS "p_invoice_id?: InvoiceId", p.payment_link_id AS "p_payment_link_id?: PaymentLinkId",
+               p.amount_requested AS "p_amount_requested?", p.amount AS "p_amount?", p.amount_base AS "p_amount_base?",
+               p.amount_surcharge AS "p_amount_surcharge?", p.amount_tax AS "p_amount_tax?", p.amount_tip AS "p_amount_tip?",
+               p.card_brand AS "p_card_brand?", p.card_last4 AS "p_card_last4?", p.card_exp_month AS "p_card_exp_month?",
+               p.card_exp_year AS "p_card_exp_year?", p.inquiry_at AS "p_inquiry_at?", p.action_token AS "p_action_token?",
+               p.challenge_url AS "p_challenge_url?", p.description AS "p_description?", p.metadata AS "p_metadata?: Metadata",
+               p.external_id AS "p_external_id?: ExternalId"
+           FROM claimed o
+           LEFT JOIN LATERAL (
+               SELECT * FROM payments y
+               WHERE y.account_id = o.account_id AND y.id = o.payment_id AND o.kind IN ('sale', 'authorize')
+                 AND y.status IN ('processing', 'requires_action') LIMIT 1) p ON true"#,
+            $($arg),*
+        )
+    };
 }
 
 impl ClaimedRow {
-    fn into_claimed(self) -> Result<Claimed> {
+    /// The payment that it charges. The operation has its account, provider account and currency.
+    fn take_payment(&mut self, currency: Currency) -> Option<Payment> {
+        let new = NewPayment {
+            id: self.payment_id?,
+            account_id: self.account_id,
+            provider_account_id: self.provider_account_id,
+            money: Money { minor: self.p_amount_requested?, currency },
+            capture: self.p_capture?,
+            customer_id: self.p_customer_id,
+            payment_method: None,
+            invoice_id: self.p_invoice_id,
+            payment_link_id: self.p_payment_link_id,
+            parts: None,
+            description: self.p_description.take(),
+            own: OwnData { metadata: self.p_metadata.take(), external_id: self.p_external_id.take() },
+        };
+        Some(Payment {
+            payment_method_id: self.p_payment_method_id,
+            status: self.p_status?,
+            amount: self.p_amount?,
+            amount_base: self.p_amount_base,
+            amount_surcharge: self.p_amount_surcharge,
+            amount_tax: self.p_amount_tax,
+            amount_tip: self.p_amount_tip,
+            card_brand: self.p_card_brand.take(),
+            card_last4: self.p_card_last4.take(),
+            card_exp_month: self.p_card_exp_month,
+            card_exp_year: self.p_card_exp_year,
+            inquiry_at: self.p_inquiry_at,
+            action_token: self.p_action_token.take(),
+            challenge_url: self.p_challenge_url.take(),
+            version: self.p_version?,
+            ..Payment::processing(new, self.mode, self.p_created_at?)
+        })
+    }
+
+    fn into_claimed(mut self) -> Result<Claimed> {
         let subject = match (self.payment_id, self.payment_method_id) {
             (Some(id), None) => Subject::Payment(id),
             (None, Some(id)) => Subject::PaymentMethod(id),
             _ => return Err(Error::internal(format!("{} has no payment and no payment method", self.id))),
         };
-        let money = match self.amount.zip(self.currency) {
+        let money = match self.amount.zip(self.currency.take()) {
             Some((amount, currency)) => {
                 let unknown = |_| Error::internal(format!("{} has the unknown currency {currency}", self.id));
                 Some((amount, currency.parse().map_err(unknown)?))
             }
             None => None,
         };
+        let payment = money.and_then(|(_, currency)| self.take_payment(currency));
         let action = action(self.kind, money, self.upstream_token, self.card_ref, self.target_ref)
             .ok_or_else(|| Error::internal(format!("{} lacks a column that its kind requires", self.id)))?;
         let request = Request {
@@ -138,6 +248,7 @@ impl ClaimedRow {
             provider_account_id: self.provider_account_id,
             provider: self.provider,
             subject,
+            payment,
             refund_id: self.refund_id,
             kind: self.kind,
             request,
@@ -203,8 +314,7 @@ async fn claim_rows(
     ids: &[OperationId],
     now: Timestamp,
 ) -> sqlx::Result<Vec<Option<ClaimedRow>>> {
-    let rows = sqlx::query_as!(
-        ClaimedRow,
+    let rows = select_claimed!(
         r#"WITH candidate AS (
                SELECT o.id, o.state IN ('sending', 'unknown') AS sent_before,
                       coalesce(o.last_sent_at + make_interval(secs => $3) < clock_timestamp(), true) AS last_request_expired,
@@ -223,29 +333,21 @@ async fn claim_rows(
                        AND (b.state IN ('sending', 'unknown')
                             OR (o.state = 'ready' AND b.state = 'ready' AND b.id = ANY ($1) AND b.id < o.id))))
                ORDER BY o.payment_id
-               FOR NO KEY UPDATE OF o SKIP LOCKED)
-           UPDATE operations o SET
-               state = CASE WHEN c.sent_before THEN 'unknown' WHEN c.is_stopped THEN 'ready' ELSE 'sending' END::operation_state,
-               fence = o.fence + 1,
-               lease_until = clock_timestamp() + make_interval(secs => $2),
-               next_push_at = clock_timestamp() + make_interval(secs => $2 + 1),
-               first_sent_at = CASE WHEN c.sent_before THEN coalesce(o.first_sent_at, clock_timestamp())
-                                    WHEN c.is_stopped THEN o.first_sent_at ELSE clock_timestamp() END,
-               last_sent_at = CASE WHEN c.sent_before OR c.is_stopped THEN o.last_sent_at ELSE clock_timestamp() END
-           FROM candidate c
-           WHERE o.id = c.id
-           RETURNING o.id, o.account_id, (SELECT a.mode FROM accounts a WHERE a.id = o.account_id) AS "mode!: Mode", o.payment_id, o.payment_method_id,
-               o.refund_id, o.provider_account_id, c.provider, o.kind,
-               o.reference, o.amount, o.currency AS "currency: String", o.upstream_token, o.card_ref, o.target_ref, o.reply_to, o.request_id,
-               o.payer_address,
-               o.action_token, o.fence, o.not_found, c.sent_before AS "sent_before!", c.last_request_expired AS "last_request_expired!",
-               clock_timestamp() + make_interval(secs => $5) AS "valid_until!",
-               EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
-               account_now(o.account_id, $4) AS "now!", o.background, o.by_system, o.not_processed,
-               extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
-               coalesce(extract(epoch FROM clock_timestamp() - o.first_sent_at), 0)::float8 AS "sent_for_seconds!",
-               EXISTS (SELECT 1 FROM provider_breakers b WHERE b.provider_account_id = o.provider_account_id) AS "has_breaker!",
-               c.is_stopped AS "is_stopped!""#,
+               FOR NO KEY UPDATE OF o SKIP LOCKED),
+           claimed AS (
+               UPDATE operations o SET
+                   state = CASE WHEN c.sent_before THEN 'unknown' WHEN c.is_stopped THEN 'ready' ELSE 'sending' END::operation_state,
+                   fence = o.fence + 1,
+                   lease_until = clock_timestamp() + make_interval(secs => $2),
+                   next_push_at = clock_timestamp() + make_interval(secs => $2 + 1),
+                   first_sent_at = CASE WHEN c.sent_before THEN coalesce(o.first_sent_at, clock_timestamp())
+                                        WHEN c.is_stopped THEN o.first_sent_at ELSE clock_timestamp() END,
+                   last_sent_at = CASE WHEN c.sent_before OR c.is_stopped THEN o.last_sent_at ELSE clock_timestamp() END
+               FROM candidate c
+               WHERE o.id = c.id
+               RETURNING o.*, o.upstream_token AS token, c.provider, c.sent_before, c.last_request_expired, c.is_stopped,
+                   clock_timestamp() + make_interval(secs => $5) AS valid_until, account_now(o.account_id, $4) AS account_time,
+                   EXISTS (SELECT 1 FROM provider_breakers b WHERE b.provider_account_id = o.provider_account_id) AS has_breaker)"#,
         &column(ids, |id| id.uuid()),
         LEASE.as_secs_f64(),
         (PROVIDER_TIMEOUT + REQUEST_LIFETIME).as_secs_f64(),
@@ -268,19 +370,12 @@ async fn claim_rows(
 /// # Errors
 /// Database errors only.
 pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claimed> {
-    sqlx::query_as!(
-        ClaimedRow,
-        r#"SELECT o.id, o.account_id, (SELECT a.mode FROM accounts a WHERE a.id = o.account_id) AS "mode!: Mode", o.payment_id, o.payment_method_id,
-               o.refund_id, o.provider_account_id, p.provider, o.kind,
-               o.reference, o.amount, o.currency AS "currency: String", CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS upstream_token, o.card_ref, o.target_ref,
-               o.reply_to, o.request_id, o.payer_address, o.action_token, o.fence, o.not_found, true AS "sent_before!", true AS "last_request_expired!",
-               clock_timestamp() AS "valid_until!",
-               EXISTS (SELECT 1 FROM test_clocks t WHERE t.account_id = o.account_id) AS "has_clock!",
-               account_now(o.account_id, $2) AS "now!", o.background, o.by_system, o.not_processed,
-               extract(epoch FROM clock_timestamp() - o.created_at)::float8 AS "age_seconds!",
-               coalesce(extract(epoch FROM clock_timestamp() - o.first_sent_at), 0)::float8 AS "sent_for_seconds!",
-               false AS "has_breaker!", false AS "is_stopped!"
-           FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1"#,
+    select_claimed!(
+        r#"WITH claimed AS (
+               SELECT o.*, CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS token, p.provider,
+                   true AS sent_before, true AS last_request_expired, false AS is_stopped,
+                   clock_timestamp() AS valid_until, account_now(o.account_id, $2) AS account_time, false AS has_breaker
+               FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1)"#,
         id.uuid(),
         now,
     )

@@ -305,7 +305,7 @@ impl Comparison<'_> {
             "the provider's statement has an outcome that our books lack; recording it"
         );
         metrics::counter!("payments_reconciled_total").increment(1);
-        record_outcome(self.db, &operation, None, &line.response, self.clock).await?;
+        record_outcome(self.db, &operation, &line.response, self.clock).await?;
         failpoint!("reconcile.recorded");
         Ok(())
     }

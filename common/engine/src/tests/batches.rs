@@ -186,6 +186,28 @@ async fn one_of_two_claims_of_an_operation_succeeds() {
 }
 
 #[tokio::test]
+async fn a_claim_returns_the_payment_that_it_charges_while_it_awaits_an_outcome() {
+    let shop = Shop::open().await;
+    let claims = shop.claims();
+    let (payment, operation) = shop.begin().await;
+    let fill = "UPDATE payments SET status = 'requires_action', action_token = 'token', challenge_url = 'https://bank.example',
+                    amount_base = 700, amount_surcharge = 50, amount_tax = 90, amount_tip = 60, card_brand = 'visa',
+                    card_last4 = '4242', card_exp_month = 12, card_exp_year = 2034, inquiry_at = created_at,
+                    metadata = '{\"a\": \"b\"}', external_id = 'order', description = 'Tea'
+                WHERE id = $1";
+    shop.write(fill, payment.uuid()).await;
+    let read = payments::retrieve(&shop.db, shop.caller.account_id, payment).await.expect("a payment");
+    let claimed = claims.claim(operation).await.expect("claimed").expect("not held");
+    assert_eq!(format!("{:?}", claimed.payment), format!("{:?}", Some(read)), "all columns");
+
+    let end = "UPDATE payments SET status = 'failed', failure_code = 'provider_refused' WHERE id = $1";
+    shop.write(end, payment.uuid()).await;
+    shop.write("UPDATE operations SET lease_until = NULL WHERE id = $1", operation.uuid()).await;
+    let claimed = claims.claim(operation).await.expect("claimed").expect("not held");
+    assert!(claimed.payment.is_none(), "it has ended");
+}
+
+#[tokio::test]
 async fn refunds_of_a_payment_are_claimed_one_after_the_other_without_rejecting_a_batch() {
     let shop = Shop::open().await;
     let (payment, sale) = shop.begin().await;

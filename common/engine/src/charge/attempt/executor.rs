@@ -10,11 +10,10 @@ use crate::charge::outcome::stale::had_no_effect;
 use domain::charges::{Claimed, Claims, EndedCharge, Outcomes};
 use domain::invoices::{self, Invoice};
 use domain::operations::Subject;
-use domain::payments::{self, Payment};
 use foundation::clock::Clock;
 use foundation::db::{Db, Reader};
 use foundation::error::Result;
-use foundation::id::{InvoiceId, PaymentId};
+use foundation::id::InvoiceId;
 use providers::{ProviderResponse, Providers};
 use tokio::time::timeout;
 
@@ -26,7 +25,6 @@ pub struct Executor {
     pub(super) providers: Providers,
     pub(crate) clock: Clock,
     pub(crate) claims: Claims,
-    payments: Reader<PaymentId, Payment>,
     invoices: Reader<InvoiceId, Invoice>,
     outcomes: Outcomes,
 }
@@ -36,7 +34,6 @@ impl Executor {
     pub fn start(db: Db, providers: Providers, clock: Clock) -> Self {
         Self {
             claims: Claims::start((*db).clone(), clock.clone()),
-            payments: payments::reader((*db).clone()),
             invoices: invoices::reader((*db).clone()),
             outcomes: Outcomes::start(db.clone()),
             db,
@@ -45,36 +42,18 @@ impl Executor {
         }
     }
 
-    /// Reads the payment of a charge, while its request is sent. `None` for other operations, after an error, and if it
-    /// takes long: the outcome is then recorded in a transaction.
-    pub(super) fn payment<'a>(&'a self, claimed: &Claimed) -> impl Future<Output = Option<Payment>> + use<'a> {
-        let (account, charged) = (claimed.account_id, claimed.charged_payment());
-        async move { timeout(READ_TIMEOUT, self.payments.retrieve(account, charged?)).await.ok()?.ok() }
-    }
-
-    /// Records a known outcome: that of a charge in one statement if its `payment` still awaits it, any other in a
+    /// Records a known outcome: that of a charge in one statement if its payment still awaits it, any other in a
     /// transaction. Recording it again changes nothing. Returns what a waiting request is notified of.
-    pub(super) async fn record(
-        &self,
-        claimed: &Claimed,
-        payment: Option<&Payment>,
-        response: &ProviderResponse,
-    ) -> Result<Subject> {
-        if let Some(payment) = payment
-            && self.try_finish_charge(claimed, payment.clone(), response).await?
-        {
+    pub(super) async fn record(&self, claimed: &Claimed, response: &ProviderResponse) -> Result<Subject> {
+        if self.try_finish_charge(claimed, response).await? {
             return Ok(claimed.subject);
         }
-        record_outcome(&self.db, claimed, payment, response, &self.clock).await
+        record_outcome(&self.db, claimed, response, &self.clock).await
     }
 
     /// Returns `false` if one statement is not enough; then nothing was written.
-    async fn try_finish_charge(
-        &self,
-        claimed: &Claimed,
-        mut payment: Payment,
-        response: &ProviderResponse,
-    ) -> Result<bool> {
+    async fn try_finish_charge(&self, claimed: &Claimed, response: &ProviderResponse) -> Result<bool> {
+        let Some(mut payment) = claimed.payment.clone() else { return Ok(false) };
         let in_transaction =
             matches!(response, ProviderResponse::Challenged { .. } | ProviderResponse::Mismatched { .. });
         if in_transaction || had_no_effect(claimed, response) {
@@ -92,7 +71,7 @@ impl Executor {
             count_collections(CollectionOutcome::Paid, written.into());
             return Ok(written);
         }
-        if payment.payment_link_id.is_some() || !payment.status.is_under_way() {
+        if payment.payment_link_id.is_some() {
             return Ok(false);
         }
         apply_response(&mut payment, claimed, response, now)?;

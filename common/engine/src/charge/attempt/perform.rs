@@ -50,9 +50,7 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
     }
     add_payer(db, &mut claimed).await?;
     failpoint!("perform.claimed");
-    let payment = executor.payment(&claimed);
-    let (result, payment) = tokio::join!(call_provider(db, providers, &mut claimed), payment);
-    let result = result?;
+    let result = call_provider(db, providers, &mut claimed).await?;
     update_breaker(db, &claimed, &result).await;
     let result = result.end_if_final(&claimed, providers.retry_limit());
     if matches!(result, SendResult::Known(ProviderResponse::Refused { .. })) {
@@ -73,7 +71,7 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
         SendResult::Known(response) => {
             failpoint!("perform.responded");
             let ended = loop {
-                match executor.record(&claimed, payment.as_ref(), &response).await {
+                match executor.record(&claimed, &response).await {
                     Ok(ended) => break ended,
                     Err(error) => wait_before_retry(&claimed, error, &mut attempts).await?,
                 }

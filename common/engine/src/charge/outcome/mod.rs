@@ -36,24 +36,18 @@ use providers::ProviderResponse;
 /// Interval between look-ups of a charge whose cardholder has an open challenge.
 const CHALLENGE_POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Records a known outcome. Recording it again, from any process, changes nothing. `read` is the payment of a charge, if it
-/// was read before. Returns what a waiting request is notified of, as [`record_outcome_in`].
+/// Records a known outcome. Recording it again, from any process, changes nothing. Returns what a waiting request is
+/// notified of, as [`record_outcome_in`].
 ///
 /// # Errors
 /// Database errors; [`Error::Internal`] for a response that does not fit the request and needs investigation.
-pub async fn record_outcome(
-    db: &Db,
-    claimed: &Claimed,
-    read: Option<&Payment>,
-    response: &ProviderResponse,
-    clock: &Clock,
-) -> Result<Subject> {
+pub async fn record_outcome(db: &Db, claimed: &Claimed, response: &ProviderResponse, clock: &Clock) -> Result<Subject> {
     if let (Some(id), ProviderResponse::Challenged { url }) = (claimed.charged_payment(), response) {
         record_challenge(db, claimed, id, url, clock).await?;
         return Ok(claimed.subject);
     }
     let mut tx = db.begin().await?;
-    let (_, ended) = record_outcome_in(&mut tx, claimed, read, response, clock).await?;
+    let (_, ended) = record_outcome_in(&mut tx, claimed, response, clock).await?;
     failpoint!("outcome.written");
     tx.commit().await?;
     Ok(ended)
@@ -64,17 +58,16 @@ pub async fn record_outcome(
 pub async fn record_outcome_in(
     tx: &mut Tx,
     claimed: &Claimed,
-    read: Option<&Payment>,
     response: &ProviderResponse,
     clock: &Clock,
 ) -> Result<(Recorded, Subject)> {
     let recorded = match (claimed.kind, claimed.subject) {
         (OperationKind::Sale | OperationKind::Authorize, Subject::Payment(id)) => {
-            let found = match read {
+            let found = match claimed.payment {
                 Some(_) => None,
                 None => payments::find(&mut **tx, claimed.account_id, id).await?,
             };
-            let payment = read.or(found.as_ref()).ok_or_else(|| Error::no_such("payment", id))?;
+            let payment = claimed.payment.as_ref().or(found.as_ref()).ok_or_else(|| Error::no_such("payment", id))?;
             let now = claimed.time.now(&mut **tx, clock).await?;
             record_charge(tx, claimed, payment, response, now).await?
         }

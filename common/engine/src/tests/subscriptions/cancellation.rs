@@ -27,7 +27,7 @@ async fn record_decline(shop: &Shop, begun: &BegunAttempt, kind: DeclineType) {
     let claims = Claims::start((*shop.db).clone(), clock.clone());
     let claimed = claims.claim(begun.operation).await.expect("claimed").expect("not held");
     let response = ProviderResponse::Declined { decline: Decline { code: "declined".into(), kind }, card: None };
-    record_outcome(&shop.db, &claimed, None, &response, &clock).await.expect("written");
+    record_outcome(&shop.db, &claimed, &response, &clock).await.expect("written");
 }
 
 #[tokio::test]
