@@ -20,11 +20,11 @@ use foundation::time::Timestamp;
 
 /// Without the rule `claim`, every worker that finds the operation unclaimed takes it.
 pub(crate) async fn claim_without_lease(executor: &Executor, id: OperationId) -> Result<Option<Claimed>> {
-    let Executor { db, clock, claims, .. } = executor;
+    let Executor { db, clock, batches, .. } = executor;
     let mut claimed = charges::read(db, id, clock.now()).await?;
     let state = operations::state(db, claimed.account_id, id).await?;
     tokio::time::sleep(FIRST_PUSH_AFTER * 2).await;
-    claims.claim(id).await?;
+    batches.claim(id).await?;
     claimed.sent_before = state != State::Ready;
     Ok((!state.is_final()).then_some(claimed))
 }

@@ -8,9 +8,8 @@ use sqlx::{PgConnection, PgPool};
 use crate::accounts::{AccountTime, Mode};
 use crate::operations::{LEASE, Origin, REQUEST_LIFETIME, STOPPED_AFTER, Subject};
 use crate::payments::{NewPayment, Payment, Status};
-use foundation::clock::Clock;
 use foundation::crypto::Secret;
-use foundation::db::{self, Batcher, column};
+use foundation::db::column;
 use foundation::error::{Error, Result};
 use foundation::id::{
     AccountId, CustomerId, InvoiceId, OperationId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId,
@@ -74,7 +73,7 @@ impl Claimed {
 }
 
 /// A claimed row, before it is converted to a request.
-struct ClaimedRow {
+pub(super) struct ClaimedRow {
     id: OperationId,
     account_id: AccountId,
     mode: Mode,
@@ -214,7 +213,7 @@ impl ClaimedRow {
         })
     }
 
-    fn into_claimed(mut self) -> Result<Claimed> {
+    pub(super) fn into_claimed(mut self) -> Result<Claimed> {
         let subject = match (self.payment_id, self.payment_method_id) {
             (Some(id), None) => Subject::Payment(id),
             (None, Some(id)) => Subject::PaymentMethod(id),
@@ -274,34 +273,7 @@ pub fn return_url(action_token: &str) -> String {
     public_url::of(format_args!("/pay/a/{action_token}/return"))
 }
 
-/// Claims operations. Those that arrive together are claimed in one statement.
-pub struct Claims {
-    batches: Batcher<OperationId, Option<ClaimedRow>>,
-}
-
-impl Claims {
-    /// Must be called inside a Tokio runtime.
-    pub fn start(pool: PgPool, clock: Clock) -> Self {
-        Self { batches: Batcher::start("claims", pool, move |db, ids| Box::pin(claim_rows(db, ids, clock.now()))) }
-    }
-
-    /// Claims an operation and moves it to `sending`; a single-row update needs no lock on a parent.
-    ///
-    /// `None` if the operation is finished, leased by another worker, or gone, as for every duplicate wake-up. Also
-    /// `None` for a refund while another operation of its payment is in progress: a constraint serializes them.
-    ///
-    /// # Errors
-    /// Database errors only.
-    pub async fn claim(&self, id: OperationId) -> Result<Option<Claimed>> {
-        let row = match self.batches.call(id).await {
-            Err(error) if db::violated_constraint(&error) == Some("operations_one_in_flight") => return Ok(None),
-            claimed => claimed?,
-        };
-        row.map(ClaimedRow::into_claimed).transpose()
-    }
-}
-
-/// Claims the rows that are not finished, leased, or locked by another transaction. Leaves out those of a kind or
+/// Claims the rows of these kinds that are not finished, leased, or locked by another transaction. Leaves out those of a
 /// provider that this build does not know, and changes of a payment that already has one in progress. `now` is the
 /// system's time; each request carries its account's.
 ///
@@ -309,9 +281,10 @@ impl Claims {
 ///
 /// Rows are claimed in the order of their payments, because of `operations_one_in_flight`: two statements that claim
 /// refunds of the same payments must not wait for each other.
-async fn claim_rows(
+pub(super) async fn claim_rows(
     db: &mut PgConnection,
     ids: &[OperationId],
+    kinds: &[OperationKind],
     now: Timestamp,
 ) -> sqlx::Result<Vec<Option<ClaimedRow>>> {
     let rows = select_claimed!(
@@ -353,7 +326,7 @@ async fn claim_rows(
         (PROVIDER_TIMEOUT + REQUEST_LIFETIME).as_secs_f64(),
         now,
         PROVIDER_TIMEOUT.as_secs_f64(),
-        &OperationKind::ALL as &[OperationKind],
+        kinds as &[OperationKind],
         &ProviderKind::ALL as &[ProviderKind],
         STOPPED_AFTER,
     )

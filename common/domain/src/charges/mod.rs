@@ -4,6 +4,7 @@
 //! database's `clock_timestamp()`: `now()` does not advance while a transaction waits for a lock, and the clocks of
 //! processes differ.
 
+mod batches;
 mod breaker;
 mod claim;
 mod finish;
@@ -12,10 +13,11 @@ mod outcomes;
 mod refunds;
 mod sweep;
 
+pub use batches::Batches;
 pub use breaker::{Breaker, Reference, WhenNotProcessed, admit, breakers, close_breaker, count_not_processed, requeue};
-pub use claim::{Claimed, Claims, payer, read, return_url, sending_again};
+pub use claim::{Claimed, payer, read, return_url, sending_again};
 pub use finish::{Locked, Retry, finish, leave_unknown, lock, lock_charge};
 pub use insert::{CardToSave, FirstStep, Intent, NewOperation, insert, insert_intents};
-pub use outcomes::{EndedCharge, Outcomes, Written, event_of, finish_charges};
+pub use outcomes::{EndedCharge, Written, event_of, finish_charges};
 pub use refunds::{another_refund_is_unknown, next_refund};
 pub use sweep::{Due, OVERDUE, SWEEP_BATCH, hold, push_soon, require_manual_review, take_due};

@@ -1,8 +1,6 @@
 //! The outcome of a charge, written in one statement: the payment, its operation, the events, the response for replays
 //! of the idempotency key, and the invoice that a collection has paid.
 
-use std::collections::HashSet;
-
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -11,12 +9,11 @@ use crate::accounts::Mode;
 use crate::events::{self, Event, EventType};
 use crate::operations::State;
 use crate::payments::{Payment, PaymentView, Status};
-use foundation::db::{Batcher, Db, column};
+use foundation::db::column;
 use foundation::error::{Error, Result};
 use foundation::id::{InvoiceId, OperationId};
-use foundation::queues;
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
-use foundation::{failpoint, rule_enabled};
 use providers::{DeclineType, FailureCode, ProviderResponse};
 
 /// A charge that has ended.
@@ -79,46 +76,8 @@ pub fn event_of(payment: &Payment) -> Option<EventType> {
     }
 }
 
-/// Writes outcomes of charges. Those that arrive together are written by one statement, which commits by itself.
-pub struct Outcomes {
-    batches: Batcher<EndedCharge, bool>,
-}
-
-impl Outcomes {
-    /// Must be called inside a Tokio runtime.
-    pub fn start(db: Db) -> Self {
-        let batches = Batcher::start("outcomes", (*db).clone(), move |connection, charges: &[EndedCharge]| {
-            let db = db.clone();
-            Box::pin(async move {
-                // Of several outcomes of one payment the first counts: the payment no longer awaits the others.
-                let mut payments = HashSet::new();
-                let firsts: Vec<_> = charges.iter().filter(|charge| payments.insert(charge.payment.id)).collect();
-                let written = finish_charges(connection, &firsts).await?;
-                db.wake(queues::WEBHOOKS, written.endpoints);
-                let mut written: HashSet<_> = written.payments.into_iter().collect();
-                Ok(charges.iter().map(|charge| written.remove(&charge.payment.id.uuid())).collect())
-            })
-        });
-        Self { batches }
-    }
-
-    /// Writes an outcome. Returns `false` if another transaction has locked the payment or its invoice or changed it since
-    /// it was read, the payment no longer awaits an outcome, or the invoice is no longer being collected; then nothing
-    /// was written.
-    ///
-    /// # Errors
-    /// Database errors. After a lost connection it may have been written.
-    pub async fn write(&self, charge: EndedCharge) -> Result<bool> {
-        let written = self.batches.call(charge).await?;
-        if written {
-            failpoint!("outcomes.written_in_batch");
-        }
-        Ok(written)
-    }
-}
-
 /// What was written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Written {
     pub payments: Vec<Uuid>,
     /// The webhook endpoints to wake.

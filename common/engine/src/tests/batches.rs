@@ -9,7 +9,7 @@ use crate::{
     perform,
 };
 use domain::accounts::Scope;
-use domain::charges::{Claimed, Claims, EndedCharge, Outcomes};
+use domain::charges::{Batches, Claimed, EndedCharge};
 use domain::idempotency::IdempotencyKey;
 use domain::operations::Origin;
 use domain::payments;
@@ -43,8 +43,15 @@ impl Shop {
         self.begin_payment(&payment_of(900, token()), at(NOW)).await
     }
 
-    fn claims(&self) -> Claims {
-        Claims::start((*self.db).clone(), Clock::fixed(at(NOW)))
+    fn batches(&self) -> Batches {
+        Batches::start(self.db.clone(), Clock::fixed(at(NOW)))
+    }
+
+    /// A charge that a worker has claimed, and its outcome: approved with this reference.
+    async fn ended(&self, batches: &Batches, provider_ref: &str) -> (OperationId, EndedCharge) {
+        let (payment, operation) = self.begin().await;
+        let claimed = batches.claim(operation).await.expect("claimed").expect("not held");
+        (operation, self.approved(&claimed, payment, provider_ref).await)
     }
 
     /// The outcome of a charge that is approved with this reference.
@@ -53,6 +60,19 @@ impl Shop {
         let mut payment = payments::retrieve(&self.db, self.caller.account_id, payment).await.expect("a payment");
         apply_response(&mut payment, claimed, &response, at(NOW)).expect("approved");
         EndedCharge::new(claimed.id, payment, &response, at(NOW)).expect("an outcome")
+    }
+
+    fn executor(&self) -> Executor {
+        let providers = Providers::new(Mock::new((*self.db).clone()), None, None);
+        Executor::start(self.db.clone(), providers, Clock::fixed(at(NOW)))
+    }
+
+    /// Begins a refund of a part.
+    async fn refund(&self, payment: PaymentId) -> OperationId {
+        let own = OwnData::default();
+        let change = Change::Refund(Some(100), &own);
+        let refund = change_payment(&self.db, &self.caller, payment, change, &Origin::default(), at(NOW)).await;
+        refund.expect("accepted").operation
     }
 
     async fn count(&self, what: &str) -> i64 {
@@ -64,12 +84,11 @@ impl Shop {
 #[tokio::test]
 async fn of_two_outcomes_of_a_payment_the_first_is_written_and_the_second_is_stale() {
     let shop = Shop::open().await;
-    let (payment, operation) = shop.begin().await;
-    let claimed = shop.claims().claim(operation).await.expect("claimed").expect("not held");
+    let (batches, (payment, operation)) = (shop.batches(), shop.begin().await);
+    let claimed = batches.claim(operation).await.expect("claimed").expect("not held");
     let (first, second) =
         (shop.approved(&claimed, payment, "first").await, shop.approved(&claimed, payment, "second").await);
-    let outcomes = Outcomes::start(shop.db.clone());
-    let (first, second) = tokio::join!(outcomes.write(first), outcomes.write(second));
+    let (first, second) = tokio::join!(batches.write(first), batches.write(second));
     assert_eq!((first.expect("written"), second.expect("refused")), (true, false));
     assert_eq!(shop.count("payments WHERE provider_ref = 'first'").await, 1);
     assert_eq!(shop.count("operations WHERE provider_ref = 'first'").await, 1);
@@ -79,19 +98,17 @@ async fn of_two_outcomes_of_a_payment_the_first_is_written_and_the_second_is_sta
 #[tokio::test]
 async fn an_outcome_is_written_although_another_of_its_batch_cannot_be() {
     let shop = Shop::open().await;
-    let claims = shop.claims();
+    let batches = shop.batches();
     let mut charges = Vec::new();
     for reference in ["free", "locked", "ended"] {
-        let (payment, operation) = shop.begin().await;
-        let claimed = claims.claim(operation).await.expect("claimed").expect("not held");
-        charges.push((payment, shop.approved(&claimed, payment, reference).await));
+        let (_, charge) = shop.ended(&batches, reference).await;
+        charges.push((charge.payment.id, charge));
     }
     let mut locking = shop.db.begin().await.expect("a transaction");
     payments::lock(&mut locking, shop.caller.account_id, charges[1].0).await.expect("locked");
     let end = "UPDATE payments SET status = 'failed', failure_code = 'provider_refused' WHERE id = $1";
     shop.write(end, charges[2].0.uuid()).await;
-    let outcomes = Outcomes::start(shop.db.clone());
-    let mut writes = charges.into_iter().map(|(_, charge)| outcomes.write(charge));
+    let mut writes = charges.into_iter().map(|(_, charge)| batches.write(charge));
     let (free, locked, ended) = (writes.next().unwrap(), writes.next().unwrap(), writes.next().unwrap());
     let (free, locked, ended) = tokio::join!(free, locked, ended);
     assert_eq!([free, locked, ended].map(|written| written.expect("no error")), [true, false, false]);
@@ -178,9 +195,9 @@ async fn an_invoice_that_cannot_be_read_stays_due_and_does_not_stop_the_collecti
 #[tokio::test]
 async fn one_of_two_claims_of_an_operation_succeeds() {
     let shop = Shop::open().await;
-    let claims = shop.claims();
+    let batches = shop.batches();
     let ((_, one), (_, other)) = (shop.begin().await, shop.begin().await);
-    let claimed = tokio::join!(claims.claim(one), claims.claim(one), claims.claim(other));
+    let claimed = tokio::join!(batches.claim(one), batches.claim(one), batches.claim(other));
     let claimed = [claimed.0, claimed.1, claimed.2].map(|claimed| claimed.expect("no error").is_some());
     assert_eq!(claimed, [true, false, true]);
 }
@@ -188,7 +205,7 @@ async fn one_of_two_claims_of_an_operation_succeeds() {
 #[tokio::test]
 async fn a_claim_returns_the_payment_that_it_charges_while_it_awaits_an_outcome() {
     let shop = Shop::open().await;
-    let claims = shop.claims();
+    let batches = shop.batches();
     let (payment, operation) = shop.begin().await;
     let fill = "UPDATE payments SET status = 'requires_action', action_token = 'token', challenge_url = 'https://bank.example',
                     amount_base = 700, amount_surcharge = 50, amount_tax = 90, amount_tip = 60, card_brand = 'visa',
@@ -197,13 +214,13 @@ async fn a_claim_returns_the_payment_that_it_charges_while_it_awaits_an_outcome(
                 WHERE id = $1";
     shop.write(fill, payment.uuid()).await;
     let read = payments::retrieve(&shop.db, shop.caller.account_id, payment).await.expect("a payment");
-    let claimed = claims.claim(operation).await.expect("claimed").expect("not held");
+    let claimed = batches.claim(operation).await.expect("claimed").expect("not held");
     assert_eq!(format!("{:?}", claimed.payment), format!("{:?}", Some(read)), "all columns");
 
     let end = "UPDATE payments SET status = 'failed', failure_code = 'provider_refused' WHERE id = $1";
     shop.write(end, payment.uuid()).await;
     shop.write("UPDATE operations SET lease_until = NULL WHERE id = $1", operation.uuid()).await;
-    let claimed = claims.claim(operation).await.expect("claimed").expect("not held");
+    let claimed = batches.claim(operation).await.expect("claimed").expect("not held");
     assert!(claimed.payment.is_none(), "it has ended");
 }
 
@@ -211,31 +228,80 @@ async fn a_claim_returns_the_payment_that_it_charges_while_it_awaits_an_outcome(
 async fn refunds_of_a_payment_are_claimed_one_after_the_other_without_rejecting_a_batch() {
     let shop = Shop::open().await;
     let (payment, sale) = shop.begin().await;
-    let clock = Clock::fixed(at(NOW));
-    let executor = Executor::start(shop.db.clone(), Providers::new(Mock::new((*shop.db).clone()), None, None), clock);
-    perform(&executor, sale).await.expect("performed").expect("it ended");
-    let mut refunds = Vec::new();
-    for _ in 0..2 {
-        let own = OwnData::default();
-        let change = Change::Refund(Some(100), &own);
-        let refund = change_payment(&shop.db, &shop.caller, payment, change, &Origin::default(), at(NOW)).await;
-        refunds.push(refund.expect("accepted").operation);
-    }
+    perform(&shop.executor(), sale).await.expect("performed").expect("it ended");
+    let mut refunds = [shop.refund(payment).await, shop.refund(payment).await];
     // The one with the lower id is first.
     refunds.sort();
-    let ((_, other), claims) = (shop.begin().await, shop.claims());
-    let claimed = tokio::join!(claims.claim(refunds[0]), claims.claim(refunds[1]), claims.claim(other));
+    let ((_, other), batches) = (shop.begin().await, shop.batches());
+    let claimed = tokio::join!(batches.claim(refunds[0]), batches.claim(refunds[1]), batches.claim(other));
     let claimed = [claimed.0, claimed.1, claimed.2].map(|claimed| claimed.expect("no error").is_some());
     assert_eq!(claimed, [true, false, true]);
-    assert!(claims.claim(refunds[1]).await.expect("no error").is_none(), "the other refund is in progress");
+    assert!(batches.claim(refunds[1]).await.expect("no error").is_none(), "the other refund is in progress");
 
     // A refund that is ready does not hold up the recovery of a later one.
     let swap = "UPDATE operations SET lease_until = NULL, state = CASE WHEN id = $1 THEN 'ready' ELSE 'unknown' END::operation_state
                 WHERE kind = 'refund'";
     shop.write("UPDATE operations SET state = 'ready', lease_until = NULL WHERE id = $1", refunds[0].uuid()).await;
     shop.write(swap, refunds[0].uuid()).await;
-    let claimed = tokio::join!(claims.claim(refunds[0]), claims.claim(refunds[1]));
+    let claimed = tokio::join!(batches.claim(refunds[0]), batches.claim(refunds[1]));
     assert_eq!([claimed.0, claimed.1].map(|claimed| claimed.expect("no error").is_some()), [false, true]);
     // One transaction has written both claims.
     assert_eq!(shop.count("(SELECT DISTINCT xmin::text FROM operations WHERE state = 'sending') AS claims").await, 1);
+}
+
+#[tokio::test]
+async fn a_claim_and_an_outcome_that_wait_at_the_same_moment_share_a_transaction() {
+    let shop = Shop::open().await;
+    let batches = shop.batches();
+    let (_, ended) = shop.ended(&batches, "ended").await;
+    let (_, next) = shop.begin().await;
+    let (written, claimed) = tokio::join!(batches.write(ended), batches.claim(next));
+    assert!(written.expect("no error") && claimed.expect("no error").is_some());
+    assert_eq!(shop.count("(SELECT DISTINCT xmin::text FROM operations) AS writes").await, 1);
+    assert_eq!(shop.count("events WHERE type = 'payment.captured'").await, 1);
+}
+
+#[tokio::test]
+async fn an_operation_whose_outcome_is_written_is_not_claimed_in_the_same_transaction() {
+    let shop = Shop::open().await;
+    let batches = shop.batches();
+    let (operation, ended) = shop.ended(&batches, "ended").await;
+    // Its worker took longer than the lease, and another wake-up arrives.
+    let expire = "UPDATE operations SET lease_until = clock_timestamp() - interval '1 second' WHERE id = $1";
+    shop.write(expire, operation.uuid()).await;
+    let (written, claimed) = tokio::join!(batches.write(ended), batches.claim(operation));
+    assert!(written.expect("no error") && claimed.expect("no error").is_none());
+    assert_eq!(shop.count("operations WHERE state = 'succeeded' AND fence = 1 AND lease_until IS NULL").await, 1);
+}
+
+#[tokio::test]
+async fn refunds_are_claimed_outside_the_transaction_of_outcomes() {
+    let shop = Shop::open().await;
+    let (payment, sale) = shop.begin().await;
+    perform(&shop.executor(), sale).await.expect("performed").expect("it ended");
+    let (one, other) = (shop.refund(payment).await, shop.refund(payment).await);
+    let batches = shop.batches();
+    let (_, ended) = shop.ended(&batches, "ended").await;
+    let (_, next) = shop.begin().await;
+    let (written, next, one, other) =
+        tokio::join!(batches.write(ended), batches.claim(next), batches.claim(one), batches.claim(other));
+    assert!(written.expect("no error") && next.expect("no error").is_some());
+    let refunds = [one, other].map(|claimed| claimed.expect("no error").is_some());
+    assert_eq!(refunds.iter().filter(|is_claimed| **is_claimed).count(), 1, "one after the other");
+    let shared =
+        "(SELECT DISTINCT xmin::text FROM operations WHERE provider_ref = 'ended' OR state = 'sending') AS writes";
+    assert_eq!(shop.count(shared).await, 2);
+}
+
+#[tokio::test]
+async fn an_outcome_that_is_rejected_does_not_fail_the_claims_and_outcomes_of_its_transaction() {
+    let shop = Shop::open().await;
+    let batches = shop.batches();
+    let (_, first) = shop.ended(&batches, "same").await;
+    let (_, second) = shop.ended(&batches, "same").await;
+    let (_, next) = shop.begin().await;
+    let (first, second, claimed) = tokio::join!(batches.write(first), batches.write(second), batches.claim(next));
+    assert!(first.expect("written") && claimed.expect("no error").is_some());
+    assert!(second.is_err_and(|error| error.to_string().contains("payments_provider_ref")));
+    assert_eq!(shop.count("operations WHERE fence = 1 AND lease_until > clock_timestamp()").await, 2);
 }

@@ -9,7 +9,7 @@ use crate::perform;
 use crate::reconcile;
 use crate::reconcile::inquire::record_report;
 use crate::{Change, change_payment};
-use domain::charges::{Claimed, Claims};
+use domain::charges::{Batches, Claimed};
 use domain::operations::Origin;
 use domain::payments::{self, InquiryKind};
 use foundation::clock::Clock;
@@ -108,7 +108,7 @@ async fn an_inquiry_that_an_event_asked_for_outlasts_a_change() {
 async fn a_refusal_from_an_earlier_claim_is_superseded_until_the_charge_ends_and_late_afterwards() {
     let shop = Shop::open().await;
     let (payment, operation) = shop.begin_payment(&payment_of(900, token()), at(NOW)).await;
-    let claims = Claims::start((*shop.db).clone(), Clock::fixed(at(NOW)));
+    let claims = Batches::start(shop.db.clone(), Clock::fixed(at(NOW)));
     let first = claims.claim(operation).await.expect("claimed").expect("not held");
     let expire = "UPDATE operations SET lease_until = clock_timestamp() - interval '1 second' WHERE id = $1";
     shop.write(expire, operation.uuid()).await;
@@ -128,7 +128,7 @@ async fn a_charge_whose_void_was_not_executed_is_refunded() {
     for response in [ProviderResponse::refused("settled"), declined()] {
         let shop = Shop::open().await;
         let (payment, operation) = shop.begin_payment(&payment_of(900, token()), at(NOW)).await;
-        let claims = Claims::start((*shop.db).clone(), Clock::fixed(at(NOW)));
+        let claims = Batches::start(shop.db.clone(), Clock::fixed(at(NOW)));
         let claim = async |id: OperationId| claims.claim(id).await.expect("claimed").expect("not held");
         let mismatched = ProviderResponse::Mismatched { provider_ref: "charge".into(), total: 950 };
         shop.record(&claim(operation).await, &mismatched).await;
@@ -175,8 +175,8 @@ async fn reconciliation_leaves_operations_held_by_a_worker() {
     let shop = Shop::open().await;
     let (providers, clock) = (shop.providers(), Clock::fixed(at(NOW)));
     let (payment, operation) = shop.begin_payment(&payment_of(900, token()), at(NOW)).await;
-    let claimed =
-        Claims::start((*shop.db).clone(), clock.clone()).claim(operation).await.expect("claimed").expect("not held");
+    let batches = Batches::start(shop.db.clone(), clock.clone());
+    let claimed = batches.claim(operation).await.expect("claimed").expect("not held");
     let mock = providers.get(ProviderKind::Mock).expect("always configured");
     mock.execute(claimed.request.clone()).await.expect("charged");
     // It was created during an outage, and sent just now.

@@ -45,7 +45,8 @@ pub struct Batcher<I, O> {
 
 impl<I: Send + Sync + 'static, O: Send + 'static> Batcher<I, O> {
     /// Starts the task that executes batches of at most 64 items with `execute`, each one statement that commits by
-    /// itself. Must be called inside a Tokio runtime. The task ends with the batcher. `name` is the label of its metric.
+    /// itself, or one transaction. Must be called inside a Tokio runtime. The task ends with the batcher. `name` is the
+    /// label of its metric.
     ///
     /// If Postgres rejects a batch, each item is executed alone, so that one does not fail the others.
     pub fn start<E>(name: &'static str, pool: PgPool, execute: E) -> Self

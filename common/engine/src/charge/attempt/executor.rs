@@ -7,7 +7,7 @@ use crate::charge::outcome::charge::apply_response;
 use crate::charge::outcome::invoice_payment::{is_collected, paid_invoice};
 use crate::charge::outcome::record_outcome;
 use crate::charge::outcome::stale::had_no_effect;
-use domain::charges::{Claimed, Claims, EndedCharge, Outcomes};
+use domain::charges::{Batches, Claimed, EndedCharge};
 use domain::invoices::{self, Invoice};
 use domain::operations::Subject;
 use foundation::clock::Clock;
@@ -24,18 +24,16 @@ pub struct Executor {
     pub(crate) db: Db,
     pub(super) providers: Providers,
     pub(crate) clock: Clock,
-    pub(crate) claims: Claims,
+    pub(crate) batches: Batches,
     invoices: Reader<InvoiceId, Invoice>,
-    outcomes: Outcomes,
 }
 
 impl Executor {
     /// Must be called inside a Tokio runtime.
     pub fn start(db: Db, providers: Providers, clock: Clock) -> Self {
         Self {
-            claims: Claims::start((*db).clone(), clock.clone()),
+            batches: Batches::start(db.clone(), clock.clone()),
             invoices: invoices::reader((*db).clone()),
-            outcomes: Outcomes::start(db.clone()),
             db,
             providers,
             clock,
@@ -67,7 +65,7 @@ impl Executor {
             let invoice = timeout(READ_TIMEOUT, self.invoices.retrieve(claimed.account_id, invoice)).await;
             let Ok(Ok(invoice)) = invoice else { return Ok(false) };
             let Some(paid) = paid_invoice(claimed, payment, invoice, response, now)? else { return Ok(false) };
-            let written = self.outcomes.write(paid).await?;
+            let written = self.batches.write(paid).await?;
             count_collections(CollectionOutcome::Paid, written.into());
             return Ok(written);
         }
@@ -75,6 +73,6 @@ impl Executor {
             return Ok(false);
         }
         apply_response(&mut payment, claimed, response, now)?;
-        self.outcomes.write(EndedCharge::new(claimed.id, payment, response, now)?).await
+        self.batches.write(EndedCharge::new(claimed.id, payment, response, now)?).await
     }
 }

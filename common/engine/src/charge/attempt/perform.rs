@@ -38,9 +38,9 @@ pub struct Performed {
 /// # Errors
 /// Database errors. Recovery then determines the outcome of what was already sent.
 pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Performed>> {
-    let Executor { db, providers, claims, .. } = executor;
+    let Executor { db, providers, batches, .. } = executor;
     let claimed = match rule_enabled!(Claim) {
-        true => claims.claim(id).await?,
+        true => batches.claim(id).await?,
         false => mutants::claim_without_lease(executor, id).await?,
     };
     let Some(mut claimed) = claimed else { return Ok(None) };

@@ -6,7 +6,7 @@ use crate::collect_due_invoices;
 use crate::record_outcome;
 use crate::schedule_invoice;
 use domain::accounts::Scope;
-use domain::charges::Claims;
+use domain::charges::Batches;
 use domain::operations::Origin;
 use domain::plans::Interval;
 use foundation::clock::Clock;
@@ -24,8 +24,8 @@ async fn collect(shop: &Shop, now: &str) -> Vec<BegunAttempt> {
 /// Records that an attempt's card was declined.
 async fn record_decline(shop: &Shop, begun: &BegunAttempt, kind: DeclineType) {
     let clock = Clock::fixed(at(LATER));
-    let claims = Claims::start((*shop.db).clone(), clock.clone());
-    let claimed = claims.claim(begun.operation).await.expect("claimed").expect("not held");
+    let batches = Batches::start(shop.db.clone(), clock.clone());
+    let claimed = batches.claim(begun.operation).await.expect("claimed").expect("not held");
     let response = ProviderResponse::Declined { decline: Decline { code: "declined".into(), kind }, card: None };
     record_outcome(&shop.db, &claimed, &response, &clock).await.expect("written");
 }
