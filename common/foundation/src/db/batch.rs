@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::timeout;
 
 use super::lost_connection;
@@ -18,6 +18,9 @@ mod tests;
 
 /// Items executed by one statement.
 const LIMIT: usize = 64;
+/// How often a batch lets the tasks run that can run now, before it begins. More would delay the first caller in a busy
+/// process.
+const TURNS: usize = 2;
 /// Calls waiting for a batch; a caller waits when there are more.
 const CAPACITY: usize = 1_024;
 /// A batch that takes longer, for example because it waits for a lock, does not hold up the next one.
@@ -94,6 +97,7 @@ where
     let (mut running, mut batch) = (JoinSet::new(), Vec::with_capacity(LIMIT));
     // One batch at a time: the more calls share a statement and its commit, the less each costs.
     while accumulated.recv_many(&mut batch, LIMIT).await > 0 {
+        add_runnable(&mut accumulated, &mut batch).await;
         batch.retain(|(_, caller)| !caller.is_closed());
         if batch.is_empty() {
             continue;
@@ -106,6 +110,26 @@ where
         }
     }
     while running.join_next().await.is_some() {}
+}
+
+/// Adds the calls of tasks that can run now: one event wakes many callers, such as the responses of the batch before, and the
+/// first of them would otherwise begin a batch alone. Waits for nothing.
+async fn add_runnable<T>(accumulated: &mut mpsc::Receiver<T>, batch: &mut Vec<T>) {
+    for _ in 0..TURNS {
+        let before = batch.len();
+        if before == LIMIT {
+            return;
+        }
+        yield_now().await;
+        while batch.len() < LIMIT
+            && let Ok(call) = accumulated.try_recv()
+        {
+            batch.push(call);
+        }
+        if batch.len() == before {
+            return;
+        }
+    }
 }
 
 /// Executes the items and gives each caller its result as soon as it is known. A caller may have been cancelled.

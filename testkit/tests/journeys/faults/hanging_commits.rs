@@ -3,6 +3,7 @@
 
 use anyhow::Result;
 use sqlx::PgPool;
+use testkit::Client;
 
 use super::network::Network;
 use crate::support::{Merchant, created, eventually, sale};
@@ -25,8 +26,11 @@ async fn waiting(db: &PgPool, lock: &str) -> Result<Vec<String>> {
 #[tokio::test]
 async fn a_commit_applied_after_its_connection_was_lost_is_not_a_failure() -> Result<()> {
     let network = Network::new().await?;
-    let cluster = network.cluster()?.api(1).worker(1).scheduler(1).start().await?;
+    // In one process both payments, or their repetitions, could share a statement.
+    let cluster = network.cluster()?.api(2).worker(1).scheduler(1).start().await?;
     let merchant = Merchant::new(&cluster).await?;
+    let other = Client::new(&cluster.api_url(1))?.bearer(&merchant.account.secret_key)?;
+    let other = other.header("idempotency-key", "hangs")?;
     let db = PgPool::connect(network.database.url()).await?;
     for statement in HANGS {
         sqlx::query(statement).execute(&db).await?;
@@ -49,7 +53,7 @@ async fn a_commit_applied_after_its_connection_was_lost_is_not_a_failure() -> Re
         anyhow::Ok(())
     };
     let (without_key, with_key, ()) =
-        tokio::try_join!(merchant.pay(100), merchant.pay_with_key("hangs", sale(200)), hanging)?;
+        tokio::try_join!(merchant.pay(100), other.post("/v1/payments", sale(200)), hanging)?;
     assert_eq!(created(&without_key)["status"], "pending_settlement");
     assert_eq!(created(&with_key)["status"], "pending_settlement");
     let charged: Vec<i64> =

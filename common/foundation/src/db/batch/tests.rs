@@ -65,6 +65,54 @@ async fn an_idle_batcher_executes_a_call_at_once_and_later_calls_accumulate_up_t
     assert_eq!(recorder.batches(), [vec![1], (2..=65).collect(), (66..=100).collect()]);
 }
 
+/// On the only worker, which would otherwise begin with the callers that it runs first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn callers_that_are_woken_together_share_a_batch() {
+    let (recorder, batcher) = Recorder::start();
+    recorder.permits.add_permits(1);
+    let mut outer = JoinSet::new();
+    outer.spawn(async move {
+        let (batcher, mut callers) = (Arc::new(batcher), JoinSet::new());
+        for item in 1..=20 {
+            let batcher = Arc::clone(&batcher);
+            callers.spawn(async move { batcher.call(item).await.unwrap() });
+        }
+        callers.join_all().await
+    });
+    assert_eq!(outer.join_all().await[0].len(), 20);
+    let sizes: Vec<_> = recorder.batches().iter().map(Vec::len).collect();
+    assert_eq!(sizes, [20]);
+}
+
+#[tokio::test]
+async fn the_calls_that_are_added_respect_the_limit() {
+    let (calls, mut accumulated) = mpsc::channel(CAPACITY);
+    for call in 0..100 {
+        calls.try_send(call).unwrap();
+    }
+    let mut batch = vec![0];
+    add_runnable(&mut accumulated, &mut batch).await;
+    assert_eq!(batch.len(), LIMIT);
+}
+
+#[tokio::test]
+async fn a_batch_does_not_wait_for_callers_that_keep_arriving() {
+    let (recorder, batcher) = Recorder::start();
+    recorder.permits.add_permits(100);
+    let (batcher, mut callers) = (Arc::new(batcher), JoinSet::new());
+    for item in 1..=100 {
+        let batcher = Arc::clone(&batcher);
+        callers.spawn(async move {
+            for _ in 0..item {
+                yield_now().await;
+            }
+            batcher.call(item).await.unwrap()
+        });
+    }
+    assert_eq!(callers.join_all().await.len(), 100);
+    assert!(recorder.batches()[0].len() < 10, "{:?}", recorder.batches());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_slow_batch_does_not_hold_up_the_next() {
     let (recorder, batcher) = Recorder::start();
