@@ -1,28 +1,32 @@
-//! Asynchronous publishing: callers queue wake-ups here, and a background task pushes them in batches.
+//! Asynchronous publishing: callers queue wake-ups and replies here, and a background task sends them in batches.
 //!
-//! Posting never blocks, whether Redis is fast, slow or unavailable. Under load one round trip carries many wake-ups,
-//! and duplicates for the same row are merged.
+//! Posting never blocks, whether Redis is fast, slow or unavailable. Under load one round trip carries many of them, and
+//! duplicate wake-ups for the same row are merged.
 
 use std::collections::HashSet;
 
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
+use uuid::Uuid;
 
 use crate::pusher::Pusher;
 use crate::{Queue, Wake};
 
-/// Wake-ups beyond this are dropped and counted; the sweep hands out their rows.
+/// Wake-ups beyond this are dropped and counted; the sweep hands out their rows. Replies are dropped too; who waits for
+/// them polls.
 const CAPACITY: usize = 10_000;
-/// Wake-ups pushed in one round trip.
+/// Wake-ups and replies sent in one round trip.
 const BATCH: usize = 500;
 
 enum Post {
     Wake(Queue, Wake),
+    /// A channel, and the id of the row that has changed.
+    Reply(String, Uuid),
     /// Notified once everything before it has been pushed.
     Flush(oneshot::Sender<()>),
 }
 
-/// Queues wake-ups. The background task ends when the last clone is dropped and everything has been pushed.
+/// Queues wake-ups and replies. The background task ends when the last clone is dropped and everything has been pushed.
 #[derive(Clone)]
 pub(crate) struct BackgroundPublisher {
     posts: mpsc::Sender<Post>,
@@ -42,6 +46,10 @@ impl BackgroundPublisher {
         }
     }
 
+    pub(crate) fn post_reply(&self, channel: String, id: Uuid) {
+        let _ = self.posts.try_send(Post::Reply(channel, id));
+    }
+
     pub(crate) async fn flush(&self) {
         let (flushed, done) = oneshot::channel();
         if self.posts.send(Post::Flush(flushed)).await.is_ok() {
@@ -53,17 +61,21 @@ impl BackgroundPublisher {
 async fn push_all(pusher: Pusher, mut posts: mpsc::Receiver<Post>) {
     let mut batch = Vec::with_capacity(BATCH);
     while posts.recv_many(&mut batch, BATCH).await > 0 {
-        let (mut wakes, mut flushed, mut seen) = (Vec::with_capacity(batch.len()), Vec::new(), HashSet::new());
+        let (mut wakes, mut replies, mut flushed, mut seen) = (Vec::new(), Vec::new(), Vec::new(), HashSet::new());
         for post in batch.drain(..) {
             match post {
                 Post::Wake(queue, wake) if seen.insert((queue, wake.id)) => wakes.push((queue, wake)),
                 Post::Wake(..) => {}
+                Post::Reply(channel, id) => replies.push((channel, id)),
                 Post::Flush(done) => flushed.push(done),
             }
         }
-        if let Err(error) = pusher.push(&wakes).await {
+        if let Err(error) = pusher.push(&wakes, &replies).await {
             metrics::counter!("queue_posts_failed_total").increment(wakes.len() as u64);
-            warn!(%error, count = wakes.len(), "could not push wake-ups; the sweep hands out their rows");
+            warn!(
+                %error, count = wakes.len(), replies = replies.len(),
+                "could not push wake-ups and replies; the sweep hands out their rows, and waiting requests poll Postgres"
+            );
         }
         for done in flushed {
             let _ = done.send(());

@@ -10,7 +10,6 @@ use crate::connection::Redis;
 use crate::entry::{self, ID};
 use crate::name::GROUP;
 use crate::pusher::{PushError, Pusher, TIMEOUT, with_timeout};
-use crate::replies;
 use crate::{Queue, Wake};
 
 /// A stream without consumers that keeps one entry, to test whether Redis accepts writes.
@@ -60,7 +59,7 @@ impl Publisher {
     /// [`PushError`], within a second.
     pub async fn push(&self, queue: Queue, wakes: &[Wake]) -> Result<(), PushError> {
         let wakes: Vec<_> = wakes.iter().map(|wake| (queue, wake.clone())).collect();
-        self.pusher.push(&wakes).await
+        self.pusher.push(&wakes, &[]).await
     }
 
     /// Notifies the process that listens on `channel` ([`crate::Replies`]) that the row `id` has changed.
@@ -69,9 +68,12 @@ impl Publisher {
     ///
     /// [`PushError`], within a second. A channel without a listener is not an error.
     pub async fn reply(&self, channel: &str, id: Uuid) -> Result<(), PushError> {
-        let mut pipeline = Pipeline::with_capacity(1);
-        pipeline.publish(replies::key(channel), id.hyphenated().to_string()).ignore();
-        self.pusher.execute(&pipeline).await
+        self.pusher.push(&[], &[(channel.to_owned(), id)]).await
+    }
+
+    /// Queues a reply to be sent in the background. Never fails and never waits; failures are logged.
+    pub fn post_reply(&self, channel: String, id: Uuid) {
+        self.background.post_reply(channel, id);
     }
 
     /// Checks that Redis accepts writes, by writing: a replica, or a Redis that is full, responds but rejects them.

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use redis::{Pipeline, RedisError, RedisResult};
 use tokio::time::timeout;
+use uuid::Uuid;
 
 use crate::connection::Redis;
 use crate::entry::{ID, REQUEST_ID};
 use crate::shared::{self, Connection};
-use crate::{Queue, Wake};
+use crate::{Queue, Wake, replies};
 
 /// Limit of every call, whatever Redis does.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
@@ -37,11 +38,15 @@ impl Pusher {
         Self { redis: redis.shared() }
     }
 
-    pub(crate) async fn push(&self, wakes: &[(Queue, Wake)]) -> Result<(), PushError> {
-        if wakes.is_empty() {
+    /// Pushes wake-ups, and sends replies about rows to channels, in one round trip.
+    pub(crate) async fn push(&self, wakes: &[(Queue, Wake)], replies: &[(String, Uuid)]) -> Result<(), PushError> {
+        if wakes.is_empty() && replies.is_empty() {
             return Ok(());
         }
-        let mut pipeline = Pipeline::with_capacity(wakes.len());
+        let mut pipeline = Pipeline::with_capacity(wakes.len() + replies.len());
+        for (channel, id) in replies {
+            pipeline.publish(replies::key(channel), id.hyphenated().to_string()).ignore();
+        }
         for (queue, wake) in wakes {
             pipeline.cmd("XADD").arg(queue.stream()).arg("MAXLEN").arg("~").arg(STREAM_MAX).arg("*");
             pipeline.arg(ID).arg(wake.id.hyphenated().to_string());

@@ -115,6 +115,7 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
         dispatcher.run(stop.cancelled(), SHUTDOWN_TIMEOUT),
         mails,
     );
+    work.publisher.flush().await;
     tracing::info!(unfinished, "worker has stopped; recovery continues unfinished operations");
     Ok(())
 }
@@ -220,7 +221,7 @@ impl Work {
             match engine::perform(&self.executor, id).await {
                 Ok(Some(done)) => {
                     tracing::info!("operation finished");
-                    self.notify(done).await;
+                    self.notify(done);
                 }
                 Ok(None) => {}
                 Err(error) => {
@@ -233,10 +234,9 @@ impl Work {
     }
 
     /// Notifies the waiting API process. If the notification is lost, that process polls Postgres.
-    async fn notify(&self, done: engine::Performed) {
-        let Some(channel) = done.reply_to else { return };
-        if let Err(error) = self.publisher.reply(&channel, done.reply_id).await {
-            tracing::warn!(%error, "could not notify the waiting request; it polls Postgres");
+    fn notify(&self, done: engine::Performed) {
+        if let Some(channel) = done.reply_to {
+            self.publisher.post_reply(channel, done.reply_id);
         }
     }
 

@@ -52,6 +52,20 @@ async fn replies_wake_exactly_the_waiters_of_their_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn replies_that_are_posted_at_the_same_time_wake_their_waiters() {
+    let rig = Rig::start().await;
+    let replies = listening(&rig).await;
+    let mut waiters: Vec<_> = (1..=100).map(|id| replies.register(Uuid::from_u128(id))).collect();
+    for id in 1..=100 {
+        rig.publisher.post_reply("here".to_owned(), Uuid::from_u128(id));
+    }
+    for waiter in &mut waiters {
+        notified(waiter).await;
+        assert!(timeout(Duration::ZERO, waiter.notified()).await.is_err(), "once");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_subscription_wakes_all_waiters() {
     let mut rig = Rig::start().await;
     let replies = listening(&rig).await;
