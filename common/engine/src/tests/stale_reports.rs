@@ -29,7 +29,7 @@ impl Shop {
     /// Records an outcome, from whichever claim.
     async fn record(&self, claimed: &Claimed, response: &ProviderResponse) -> Recorded {
         let mut tx = self.db.begin().await.expect("a transaction");
-        let recorded = record_outcome_in(&mut tx, claimed, None, response, &Clock::fixed(at(NOW))).await;
+        let recorded = record_outcome_in(&mut tx, claimed, response, &Clock::fixed(at(NOW))).await;
         tx.commit().await.expect("committed");
         recorded.expect("recorded").0
     }
