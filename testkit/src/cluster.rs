@@ -1,24 +1,22 @@
 //! A complete system for one test: a database, a Redis, and any number of processes.
 
 mod accounts;
+mod commands;
 
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Stdio,
     thread,
 };
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 
 use crate::{
-    Account, Client, Database, GatewayAccount, Postgres, Process, ProcessKind, Redis, TempDir,
-    account::{CommandOutput, ctl_output, ctl_with_closed_stdout, run, run_ctl},
+    Account, Client, Database, Postgres, Process, ProcessKind, Redis, TempDir,
+    account::run,
     database::{migrate_gateway, postgres_with_database},
     files::random_hex,
-    gateway_account::{self, run_gateway},
     ports,
     process::{Environment, Programs, operator},
     redis,
@@ -247,6 +245,15 @@ impl Cluster {
         Ok(())
     }
 
+    /// Everything that the process `index` of a kind has logged.
+    ///
+    /// # Panics
+    /// When there is no such process.
+    #[must_use]
+    pub fn log(&self, kind: ProcessKind, index: usize) -> String {
+        self.of_kind(kind).nth(index).expect("no such process in this cluster").log()
+    }
+
     /// The folder with the logs of the processes.
     #[must_use]
     pub fn logs(&self) -> &Path {
@@ -352,56 +359,6 @@ impl Cluster {
     /// When the client cannot be built.
     pub fn client(&self, account: &Account) -> Result<Client> {
         Client::new(&self.api_url(0))?.bearer(&account.secret_key)
-    }
-
-    /// Runs `ctl` against this cluster and returns the JSON it prints.
-    ///
-    /// # Errors
-    /// When it fails, with its error output.
-    pub async fn ctl(&self, arguments: &[&str]) -> Result<Value> {
-        run_ctl(&self.programs.path("ctl")?, &self.environment, arguments).await
-    }
-
-    /// Runs `ctl` against this cluster and returns its output whether it succeeds or fails.
-    ///
-    /// # Errors
-    /// When it cannot be started.
-    pub async fn ctl_output(&self, arguments: &[&str]) -> Result<CommandOutput> {
-        ctl_output(&self.programs.path("ctl")?, &self.environment, arguments).await
-    }
-
-    /// As [`Cluster::ctl_output`], but standard output is a pipe that nothing reads.
-    ///
-    /// # Errors
-    /// When it cannot be started.
-    pub async fn ctl_with_closed_stdout(&self, arguments: &[&str]) -> Result<CommandOutput> {
-        ctl_with_closed_stdout(&self.programs.path("ctl")?, &self.environment, arguments).await
-    }
-
-    /// Starts `ctl` against this cluster without waiting; dropping the child kills it.
-    ///
-    /// # Errors
-    /// When it cannot be started.
-    pub fn spawn_ctl(&self, arguments: &[&str]) -> Result<tokio::process::Child> {
-        let mut command = tokio::process::Command::new(self.programs.path("ctl")?);
-        command.args(arguments).envs(&self.environment).stdin(Stdio::null()).stdout(Stdio::null());
-        command.kill_on_drop(true).spawn().context("cannot start ctl")
-    }
-
-    /// Runs the gateway's command line against this cluster and returns the JSON it prints.
-    ///
-    /// # Errors
-    /// When it fails, with its error output.
-    pub async fn run_gateway(&self, arguments: &[&str]) -> Result<Value> {
-        run_gateway(&self.programs, &self.environment, arguments).await
-    }
-
-    /// A gateway account with these options for `gateway account create`. An existing account gets new keys.
-    ///
-    /// # Errors
-    /// When the gateway's command line fails.
-    pub async fn gateway_account(&self, username: &str, options: &[&str]) -> Result<GatewayAccount> {
-        gateway_account::ensure(&self.programs, &self.environment, username, options).await
     }
 
     fn spawn(&mut self, kind: ProcessKind) -> Result<()> {

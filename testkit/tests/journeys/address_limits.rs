@@ -68,7 +68,7 @@ fn addresses(count: usize) -> Vec<String> {
 
 async fn cluster_with(apis: usize, settings: &[(&'static str, String)]) -> Result<Cluster> {
     let (name, value) = limits::SHARED;
-    let builder = Cluster::builder().api(apis).worker(1).env("TRUSTED_PROXIES", "127.0.0.1").env(name, value);
+    let builder = Cluster::builder().api(apis).env("TRUSTED_PROXIES", "127.0.0.1").env(name, value);
     settings.iter().fold(builder, |builder, (name, value)| builder.env(name, value)).start().await
 }
 
@@ -261,7 +261,7 @@ async fn assert_portal_limits_before_it_reads(cluster: &Cluster) -> Result<()> {
 async fn key_guessing_is_limited_before_the_database_is_queried() -> Result<()> {
     let (name, value) = limits::SHARED;
     let builder = Cluster::builder().own_postgres().env("TRUSTED_PROXIES", "127.0.0.1").env(name, value);
-    let mut cluster = builder.env("UNAUTHENTICATED_RATE_LIMIT", "1").api(2).portal(1).worker(1).start().await?;
+    let mut cluster = builder.env("UNAUTHENTICATED_RATE_LIMIT", "1").api(2).portal(1).start().await?;
     let account = cluster.account().await?;
     let at = |api: usize, key: &str, address: &str| {
         Client::new(&cluster.api_url(api))?.bearer(key)?.header("x-forwarded-for", address)

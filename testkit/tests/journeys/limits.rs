@@ -5,7 +5,7 @@ use testkit::limits::{self, refilled};
 use testkit::{Account, Client, Cluster, ProcessKind, Response};
 use tokio::time::Instant;
 
-use crate::support::{Books, concurrently, eventually, ok, refused, sale};
+use crate::support::{Books, cluster, concurrently, eventually, ok, refused, sale};
 
 const PATH: &str = "/v1/capabilities";
 
@@ -44,7 +44,7 @@ fn allowed(responses: &[Response]) -> usize {
 #[tokio::test]
 async fn all_processes_share_the_bucket_of_a_key() -> Result<()> {
     let (name, value) = limits::SHARED;
-    let cluster = Cluster::builder().env(name, value).api(2).worker(1).scheduler(1).start().await?;
+    let cluster = Cluster::builder().env(name, value).api(2).start().await?;
     let account = account(&cluster, "20").await?;
     let apis = [at(&cluster, 0, &account.secret_key)?, at(&cluster, 1, &account.secret_key)?];
     let began = Instant::now();
@@ -71,9 +71,9 @@ async fn all_processes_share_the_bucket_of_a_key() -> Result<()> {
 
 #[tokio::test]
 async fn rate_limited_requests_have_no_effect() -> Result<()> {
-    let cluster = Cluster::builder().api(1).worker(1).scheduler(1).start().await?;
-    let account = account(&cluster, "3").await?;
-    let (api, books) = (at(&cluster, 0, &account.secret_key)?, Books::open(cluster.database_url(), &account)?);
+    let cluster = cluster().await?;
+    let account = account(cluster, "3").await?;
+    let (api, books) = (at(cluster, 0, &account.secret_key)?, Books::open(cluster.database_url(), &account)?);
     let keyed = api.header("idempotency-key", "one")?;
     // Invalid requests of a secret key count against its limit.
     assert_eq!(api.post("/v1/payments", sale(0)).await?.status, 422);
@@ -97,7 +97,7 @@ async fn rate_limited_requests_have_no_effect() -> Result<()> {
 
 #[tokio::test]
 async fn without_redis_each_process_limits_separately() -> Result<()> {
-    let mut cluster = Cluster::builder().api(2).worker(1).scheduler(1).start().await?;
+    let mut cluster = Cluster::builder().api(2).start().await?;
     let account = account(&cluster, "5").await?;
     let apis = [at(&cluster, 0, &account.secret_key)?, at(&cluster, 1, &account.secret_key)?];
     ok(&apis[0].get(PATH).await?);
@@ -135,8 +135,7 @@ async fn without_redis_each_process_limits_separately() -> Result<()> {
 
 #[tokio::test]
 async fn unauthenticated_requests_are_limited_by_address() -> Result<()> {
-    let builder = Cluster::builder().env("UNAUTHENTICATED_RATE_LIMIT", "50");
-    let cluster = builder.api(1).worker(1).scheduler(1).start().await?;
+    let cluster = Cluster::builder().env("UNAUTHENTICATED_RATE_LIMIT", "50").api(1).start().await?;
     let authenticated = cluster.client(&cluster.account().await?)?;
     ok(&authenticated.get("/v1/payments").await?);
     let live = cluster.account_with(&["--mode", "live", "--provider", "mock", "--allow-mock"]).await?;
@@ -161,7 +160,7 @@ async fn unauthenticated_requests_are_limited_by_address() -> Result<()> {
 #[tokio::test]
 async fn one_visitor_cannot_exhaust_the_checkout_of_a_shop() -> Result<()> {
     let trusting = Cluster::builder().env("TRUSTED_PROXIES", "127.0.0.0/8").env("PAGE_RATE_LIMIT", "1");
-    let cluster = trusting.api(1).worker(1).start().await?;
+    let cluster = trusting.api(1).start().await?;
     let account = account(&cluster, "30").await?;
     let page = at(&cluster, 0, &account.publishable_key)?.header("origin", crate::support::ORIGIN)?;
     let visitor = |address: &str| page.header("x-forwarded-for", address);

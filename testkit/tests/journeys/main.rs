@@ -1,7 +1,9 @@
 //! End-to-end tests of merchants, cardholders' browsers and operators, over HTTP against real processes, a real
 //! Postgres and a real Redis.
 //!
-//! Tests without faults share one cluster and use separate accounts; a test that injects faults starts its own cluster.
+//! Tests without faults share one cluster and use separate accounts; a test that injects faults into processes or servers
+//! starts its own cluster. An api takes a tenth of a second of processor time to start; a scheduler takes a fortieth of a
+//! processor as long as it runs, so a cluster has only the processes that its test needs.
 //! No test asserts durations: each wait polls for its condition and has a generous timeout.
 
 #![allow(clippy::disallowed_methods, reason = "no transaction that a test begins is dropped half-way")]

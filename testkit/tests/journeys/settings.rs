@@ -3,7 +3,7 @@
 use anyhow::Result;
 use testkit::{Client, Cluster, ProcessKind, TempDir};
 
-use crate::support::{Merchant, created};
+use crate::support::{Merchant, cluster, created};
 
 #[tokio::test]
 async fn empty_setting_files_are_ignored() -> Result<()> {
@@ -34,9 +34,9 @@ const PATHS: [(bool, &str); 6] = [
 async fn https_public_urls_enable_hsts() -> Result<()> {
     let builder = Cluster::builder().api(1).gateway(1);
     let https = builder.env("PUBLIC_URL", "https://pay.example").env("GATEWAY_PUBLIC_URL", "https://cards.example");
-    let (https, plain) = (https.start().await?, Cluster::builder().api(1).gateway(1).start().await?);
+    let (https, plain) = (https.start().await?, cluster().await?);
     for (of_gateway, path) in PATHS {
-        for (cluster, expected) in [(&https, Some("max-age=31536000")), (&plain, None)] {
+        for (cluster, expected) in [(&https, Some("max-age=31536000")), (plain, None)] {
             let url = if of_gateway { cluster.gateway_url(0) } else { cluster.api_url(0) };
             let response = Client::new(&url)?.get(path).await?;
             assert_eq!(response.header("strict-transport-security"), expected, "{path}");
@@ -50,7 +50,7 @@ async fn https_public_urls_enable_hsts() -> Result<()> {
 /// An operator's spelling of an origin, and what a browser sends for such a page.
 #[tokio::test]
 async fn origins_are_stored_as_browsers_send_them_or_refused() -> Result<()> {
-    let cluster = Cluster::builder().api(1).gateway(1).start().await?;
+    let cluster = cluster().await?;
     let account = cluster.account().await?;
     let create = ["account", "create", "--username", "origins"];
     cluster.run_gateway(&create).await?;

@@ -8,7 +8,7 @@ use sqlx::{Connection, PgConnection};
 use testkit::{Cluster, Postgres, ProcessKind, Redis, TempDir, postgres, redis, tls};
 use uuid::Uuid;
 
-use crate::support::{Merchant, created, eventually};
+use crate::support::{Merchant, cluster, created, eventually};
 
 async fn redis_with_tls(directory: &TempDir) -> Result<Redis> {
     Redis::start(&directory.path().join("redis"), redis::Options { tls: true, ..Default::default() }).await
@@ -115,8 +115,8 @@ async fn redis_with_an_untrusted_certificate_is_rejected() -> Result<()> {
 async fn a_redis_ca_without_tls_is_an_error() -> Result<()> {
     let directory = TempDir::in_memory()?;
     let authority = tls::write(directory.path(), "authority.pem", tls::AUTHORITY)?.display().to_string();
-    let cluster = Cluster::builder().env("REDIS_CA_FILE", &authority).start().await?;
-    let output = cluster.ctl_output(&["accounts", "list"]).await?;
+    let output =
+        cluster().await?.ctl_output_with(&[("REDIS_CA_FILE", authority.as_str())], &["accounts", "list"]).await?;
     assert_ne!(output.code, 0);
     assert!(output.stderr.contains("REDIS_CA"), "{}", output.stderr);
     Ok(())

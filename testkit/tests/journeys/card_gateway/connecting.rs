@@ -1,5 +1,7 @@
 //! `ctl accounts connect` checks the account's configuration at the gateway and rejects one that cannot work.
 
+use std::ops::Deref;
+
 use anyhow::Result;
 use serde_json::Value;
 use sqlx::{Connection, PgConnection};
@@ -8,14 +10,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-struct Setup {
-    cluster: Cluster,
+use crate::support::cluster;
+
+/// An account to connect, in a cluster that is shared or a test's own.
+struct Setup<C> {
+    cluster: C,
     account: Account,
 }
 
-impl Setup {
-    async fn new() -> Result<Self> {
-        let cluster = Cluster::builder().gateway(1).start().await?;
+impl Setup<Box<Cluster>> {
+    async fn in_own_cluster() -> Result<Self> {
+        Self::new(Box::new(Cluster::builder().gateway(1).start().await?)).await
+    }
+}
+
+impl<C: Deref<Target = Cluster>> Setup<C> {
+    async fn new(cluster: C) -> Result<Self> {
         let account = cluster.account_with(&["--mode", "test", "--provider", "card_gateway"]).await?;
         Ok(Self { cluster, account })
     }
@@ -45,7 +55,7 @@ impl Setup {
 
 #[tokio::test]
 async fn accounts_with_a_convenience_fee_are_rejected() -> Result<()> {
-    let setup = Setup::new().await?;
+    let setup = Setup::new(cluster().await?).await?;
     for fee in [["--convenience-fee-percent", "250"], ["--convenience-fee-fixed", "0.50"]] {
         let gateway_account = setup.cluster.gateway_account("dear", &fee).await?;
         let error = setup.connect_error(&gateway_account, &[]).await?;
@@ -66,8 +76,8 @@ async fn accounts_with_a_convenience_fee_are_rejected() -> Result<()> {
 
 #[tokio::test]
 async fn unknown_credentials_and_currencies_are_rejected_by_name() -> Result<()> {
-    let setup = Setup::new().await?;
-    let gateway_account = setup.cluster.gateway_account("shop", &["--currency", "USD"]).await?;
+    let setup = Setup::new(cluster().await?).await?;
+    let gateway_account = setup.cluster.gateway_account("shop-by-name", &["--currency", "USD"]).await?;
     let unknown = GatewayAccount { username: "nobody".to_owned(), ..gateway_account.clone() };
     let error = setup.connect_error(&unknown, &[]).await?;
     assert!(error.contains("username") && error.contains("nobody") && error.contains("01"), "{error}");
@@ -81,7 +91,7 @@ async fn unknown_credentials_and_currencies_are_rejected_by_name() -> Result<()>
 
 #[tokio::test]
 async fn an_unreachable_gateway_is_an_error_without_unchecked() -> Result<()> {
-    let mut setup = Setup::new().await?;
+    let mut setup = Setup::in_own_cluster().await?;
     let gateway_account = setup.cluster.gateway_account("shop", &[]).await?;
     let closed = TcpListener::bind("127.0.0.1:0").await?;
     let unreachable = format!("http://{}", closed.local_addr()?);
@@ -111,7 +121,7 @@ async fn an_unreachable_gateway_is_an_error_without_unchecked() -> Result<()> {
 
 #[tokio::test]
 async fn no_two_accounts_share_a_gateway_account_even_after_its_keys_were_rotated() -> Result<()> {
-    let setup = Setup::new().await?;
+    let setup = Setup::in_own_cluster().await?;
     let gateway_account = setup.cluster.gateway_account("shop", &[]).await?;
     setup.connect(&gateway_account, &[]).await?;
     let rotate = ["account", "rotate-keys", "--username", "shop"];

@@ -1,6 +1,8 @@
 //! The gateway charges another amount than requested, because a fee was configured after the account was connected.
 //! Until that charge is returned, nothing else is charged for its invoice or link.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,15 +11,17 @@ use testkit::Cluster;
 use super::APPROVES;
 use super::pages::link_at;
 use super::payments::collected_from;
-use crate::support::{Shop, eventually, id, ok, uuid};
+use crate::support::{Lease, Shop, eventually, id, ok, uuid};
 
 /// A void is refused, because the charge settles as it is approved.
 const SETTLES_AT_ONCE: &str = "NEW.settles_at := clock_timestamp() - interval '1 second';";
 /// A refund is refused too.
 const IS_NOT_RETURNED: &str = "NEW.refunded := NEW.captured;";
 
-async fn cluster() -> Result<Cluster> {
-    Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await
+/// A cluster in which approved sales are changed, so that no other test waits for the locks that this takes.
+async fn cluster() -> Result<Arc<Cluster>> {
+    static SHARED: Lease = Lease::new();
+    SHARED.or_start(Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start()).await
 }
 
 async fn set_fee(cluster: &Cluster, shop: &Shop, fee: &str) -> Result<()> {
@@ -26,18 +30,28 @@ async fn set_fee(cluster: &Cluster, shop: &Shop, fee: &str) -> Result<()> {
     Ok(())
 }
 
-/// Changes approved sales at the gateway.
+/// Changes approved sales of this shop at the gateway.
 async fn on_approval(shop: &Shop, statements: &[&str]) -> Result<()> {
+    let username = shop.gateway_account.username.as_str();
+    let account = sqlx::query_scalar("SELECT id FROM gateway.accounts WHERE username = $1").bind(username);
+    let account: uuid::Uuid = account.fetch_one(&shop.merchant.books.db).await?;
     let statements = format!(
-        "CREATE OR REPLACE FUNCTION gateway.on_approval() RETURNS trigger LANGUAGE plpgsql AS $$
+        "CREATE FUNCTION gateway.\"{username}\"() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN {} RETURN NEW; END $$;
-         CREATE OR REPLACE TRIGGER on_approval BEFORE UPDATE ON gateway.transactions FOR EACH ROW
-             WHEN (NEW.kind = 'sale' AND NEW.state = 'approved' AND OLD.state <> 'approved')
-             EXECUTE FUNCTION gateway.on_approval()",
+         CREATE TRIGGER \"{username}\" BEFORE UPDATE ON gateway.transactions FOR EACH ROW
+             WHEN (NEW.account_id = '{account}' AND NEW.kind = 'sale' AND NEW.state = 'approved' AND OLD.state <> 'approved')
+             EXECUTE FUNCTION gateway.\"{username}\"()",
         statements.concat()
     );
     sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).execute(&shop.merchant.books.db).await?;
     Ok(())
+}
+
+/// The reversal, refused by the gateway, of the shop's only charge that is not returned.
+async fn refused_reversal(cluster: &Cluster, shop: &Shop) -> Result<String> {
+    let list = ["anomalies", "list", "--refused", "--account", &shop.merchant.account.id];
+    let refused = cluster.ctl(&list).await?;
+    Ok(refused["anomalies"][0]["reversed_by"].as_str().context("a reversal")?.to_owned())
 }
 
 async fn wait_for_records(shop: &Shop, expected: &str) -> Result<()> {
@@ -106,8 +120,7 @@ async fn a_page_takes_no_payment_while_a_wrong_charge_is_not_returned() -> Resul
     wait_for_failure_message(&shop, &payment, "refused to return it").await?;
     assert_eq!(shop.records().await?, "sale 850 approved");
 
-    let refused = cluster.ctl(&["anomalies", "list", "--refused"]).await?;
-    let reversal = refused["anomalies"][0]["reversed_by"].as_str().context("a reversal")?.to_owned();
+    let reversal = refused_reversal(&cluster, &shop).await?;
     let returned = cluster.ctl(&["anomalies", "returned", &reversal, "--reason", "refunded in the portal"]).await?;
     assert_eq!((&returned["payment"], &returned["amount"]), (&json!(payment), &json!(850)));
     let again = cluster.ctl_output(&["anomalies", "returned", &reversal, "--reason", "again"]).await?;
@@ -151,9 +164,8 @@ async fn an_invoice_is_not_collected_while_a_wrong_charge_is_not_returned() -> R
     let payment = only_payment(&shop, &invoice).await?;
     wait_for_failure_message(&shop, &payment, "refused to return it").await?;
     set_fee(&cluster, &shop, "0").await?;
-    let refused = cluster.ctl(&["anomalies", "list", "--refused"]).await?;
-    let reversal = refused["anomalies"][0]["reversed_by"].as_str().context("a reversal")?;
-    cluster.ctl(&["anomalies", "returned", reversal, "--reason", "refunded in the portal"]).await?;
+    let reversal = refused_reversal(&cluster, &shop).await?;
+    cluster.ctl(&["anomalies", "returned", &reversal, "--reason", "refunded in the portal"]).await?;
     let paid: Value = eventually("the invoice to be paid", async || {
         let invoice = merchant.api.get(&format!("/v1/invoices/{invoice}")).await?.body;
         Ok((invoice["status"] == "paid").then_some(invoice))

@@ -94,7 +94,7 @@ async fn a_field_expires_with_its_session() -> Result<()> {
 
 #[tokio::test]
 async fn rate_limited_clients_get_a_retry_after() -> Result<()> {
-    let cluster = Cluster::builder().api(1).worker(1).env("PAGE_RATE_LIMIT", "1").start().await?;
+    let cluster = Cluster::builder().api(1).env("PAGE_RATE_LIMIT", "1").start().await?;
     let merchant = Merchant::new(&cluster).await?;
     let field = field_path(&Browser::for_account(&cluster, &merchant.account)?).await?;
     let client = Client::new(&cluster.api_url(0))?;

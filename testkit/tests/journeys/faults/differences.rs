@@ -1,24 +1,27 @@
 //! Differences between a provider's books and ours are recorded once, counted, and listed until an operator resolves
 //! them.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use serde_json::Value;
 use testkit::{Cluster, ProcessKind};
 
+use super::cluster_of_faulty_accounts;
 use crate::support::{Merchant, Shop, accepted, created, eventually, id, metric, ok, uuid};
 
 const CARD: &str = "4242424242424242";
 
 pub(super) struct Setup {
-    cluster: Cluster,
     shop: Shop,
+    cluster: Arc<Cluster>,
 }
 
 impl Setup {
     async fn new() -> Result<Self> {
-        let cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
+        let cluster = cluster_of_faulty_accounts().await?;
         let shop = Shop::new(&cluster, &[]).await?;
-        Ok(Self { cluster, shop })
+        Ok(Self { shop, cluster })
     }
 
     /// With an account whose provider is the mock.
@@ -32,9 +35,10 @@ impl Setup {
         &self.shop.merchant
     }
 
+    /// Changes rows of the merchant's account, which is `$1`.
     pub(super) async fn execute(&self, statement: &'static str) -> Result<()> {
-        let done = sqlx::query(statement).execute(&self.merchant().books.db).await?;
-        assert!(done.rows_affected() > 0, "{statement}");
+        let done = sqlx::query(statement).bind(self.merchant().books.account);
+        assert!(done.execute(&self.merchant().books.db).await?.rows_affected() > 0, "{statement}");
         Ok(())
     }
 
@@ -47,10 +51,13 @@ impl Setup {
     pub(super) async fn reconcile(&self) -> Result<()> {
         // Operations must be old enough to be compared.
         self.execute(
-            "UPDATE operations SET created_at = created_at - interval '5 minutes', finished_at = finished_at - interval '5 minutes'",
+            "UPDATE operations SET created_at = created_at - interval '5 minutes', finished_at = finished_at - interval '5 minutes'
+             WHERE account_id = $1",
         )
         .await?;
-        let due = "UPDATE provider_accounts SET reconcile_at = now(), reconciled_until = created_at, books_until = now() - interval '1 day'";
+        let due = "UPDATE provider_accounts
+                   SET reconcile_at = now(), reconciled_until = created_at, books_until = now() - interval '1 day'
+                   WHERE account_id = $1";
         self.execute(due).await?;
         let read = "SELECT count(*) FROM provider_accounts
                     WHERE reconcile_at > now() AND books_until > now() - interval '1 hour' AND account_id = $1";
@@ -64,8 +71,10 @@ impl Setup {
         .await
     }
 
+    /// The differences of the merchant's account.
     pub(super) async fn listed(&self, more: &[&str]) -> Result<Vec<Value>> {
-        let listed = self.cluster.ctl(&[&["differences", "list"], more].concat()).await?;
+        let list = ["differences", "list", "--account", &self.merchant().account.id];
+        let listed = self.cluster.ctl(&[&list[..], more].concat()).await?;
         Ok(listed["differences"].as_array().cloned().unwrap_or_default())
     }
 
@@ -78,15 +87,16 @@ impl Setup {
         Ok(kinds)
     }
 
-    pub(super) async fn wait_for_metric(&self, difference: &str, count: f64) -> Result<()> {
+    /// Waits until the metric counts the differences that are not resolved, which are those of other tests, too.
+    pub(super) async fn wait_for_metric(&self, difference: &str) -> Result<()> {
         let name = format!("payments_book_differences_unresolved{{mode=\"test\",difference=\"{difference}\"}}");
-        let has_count = async || {
-            Ok(metric(&self.cluster, ProcessKind::Scheduler, &name)
-                .await
-                .is_ok_and(|value| value == count)
-                .then_some(()))
-        };
-        eventually(&name, has_count).await
+        let open = "SELECT count(*) FROM book_differences WHERE resolved_at IS NULL AND difference = $1";
+        eventually(&name, async || {
+            let shown = metric(&self.cluster, ProcessKind::Scheduler, &name).await?;
+            let open: i64 = sqlx::query_scalar(open).bind(difference).fetch_one(&self.merchant().books.db).await?;
+            Ok((shown == open as f64).then_some(()))
+        })
+        .await
     }
 }
 
@@ -99,7 +109,7 @@ async fn changes_made_at_the_gateway_are_recorded_once_until_resolved() -> Resul
     merchant.wait_for_status(&sold, "partially_refunded").await?;
     setup.reconcile().await?;
     assert_eq!(setup.kinds().await?, [""; 0], "the books agree");
-    setup.wait_for_metric("missing_with_us", 0.0).await?;
+    setup.wait_for_metric("missing_with_us").await?;
 
     let charge = setup.charge_of(&sold).await?;
     let of = |amount: &'static str| [("transaction_id", charge.as_str()), ("amount", amount)];
@@ -108,8 +118,8 @@ async fn changes_made_at_the_gateway_are_recorded_once_until_resolved() -> Resul
         setup.reconcile().await?;
         assert_eq!(setup.kinds().await?, ["missing_with_us refund"]);
     }
-    setup.wait_for_metric("missing_with_us", 1.0).await?;
-    let row = setup.listed(&["--account", &merchant.account.id]).await?.remove(0);
+    setup.wait_for_metric("missing_with_us").await?;
+    let row = setup.listed(&[]).await?.remove(0);
     assert_eq!(
         (&row["payment"], &row["theirs"]["amount"], &row["ours"]),
         (&sold.clone().into(), &3_000.into(), &Value::Null)
@@ -121,7 +131,7 @@ async fn changes_made_at_the_gateway_are_recorded_once_until_resolved() -> Resul
     assert!(resolve("their card 4242 4242 4242 4242").await.is_err(), "a reason with a card number is rejected");
     assert_eq!(resolve("the merchant refunded it by hand").await?["changed"], true);
     assert_eq!(resolve("again").await?["changed"], false);
-    setup.wait_for_metric("missing_with_us", 0.0).await?;
+    setup.wait_for_metric("missing_with_us").await?;
     setup.reconcile().await?;
     assert_eq!(setup.kinds().await?, [""; 0], "a resolved difference is not reported again");
     assert_eq!(setup.listed(&["--all"]).await?[0]["resolution"], "the merchant refunded it by hand");
@@ -147,17 +157,26 @@ async fn operations_missing_at_the_gateway_are_recorded() -> Result<()> {
     setup.reconcile().await?;
     assert_eq!(setup.kinds().await?, [""; 0]);
     // A gateway clock that is off by hours, or a window that ends between two operations, causes no difference.
-    setup.execute("UPDATE gateway.transactions SET created_at = created_at - interval '3 hours'").await?;
+    let earlier = "UPDATE gateway.transactions SET created_at = created_at - interval '3 hours'
+                   WHERE account_id = (SELECT g.id FROM gateway.accounts g JOIN provider_accounts p ON p.gateway_account = g.username
+                                       WHERE p.account_id = $1)";
+    setup.execute(earlier).await?;
     setup.reconcile().await?;
     assert_eq!(setup.kinds().await?, [""; 0]);
-    setup
-        .execute("UPDATE gateway.transactions SET state = 'failed', reason = 'not processed' WHERE kind = 'refund' AND amount = 2000")
-        .await?;
-    setup.execute("UPDATE gateway.transactions SET amount = 900 WHERE kind = 'refund' AND amount = 1000").await?;
+    for change in [
+        "UPDATE gateway.transactions SET state = 'failed', reason = 'not processed' WHERE kind = 'refund' AND amount = 2000
+         AND account_id = (SELECT g.id FROM gateway.accounts g JOIN provider_accounts p ON p.gateway_account = g.username
+                           WHERE p.account_id = $1)",
+        "UPDATE gateway.transactions SET amount = 900 WHERE kind = 'refund' AND amount = 1000
+         AND account_id = (SELECT g.id FROM gateway.accounts g JOIN provider_accounts p ON p.gateway_account = g.username
+                           WHERE p.account_id = $1)",
+    ] {
+        setup.execute(change).await?;
+    }
     setup.reconcile().await?;
     assert_eq!(setup.kinds().await?, ["amount refund", "missing_at_provider refund"]);
-    setup.wait_for_metric("missing_at_provider", 1.0).await?;
-    setup.wait_for_metric("amount", 1.0).await
+    setup.wait_for_metric("missing_at_provider").await?;
+    setup.wait_for_metric("amount").await
 }
 
 #[tokio::test]
@@ -166,17 +185,18 @@ async fn an_inquiry_compares_the_whole_charge() -> Result<()> {
     let (shop, merchant) = (&setup.shop, setup.merchant());
     let payments = [id(created(&shop.pay(CARD, 10_000).await?))?, id(created(&shop.pay(CARD, 20_000).await?))?];
     let inquire = async || {
-        let due = "UPDATE payments SET inquiry_at = now() - interval '1 second' WHERE inquiry_at IS NOT NULL";
+        let due = "UPDATE payments SET inquiry_at = now() - interval '1 second'
+                   WHERE inquiry_at IS NOT NULL AND account_id = $1";
         setup.execute(due).await?;
-        let left = "SELECT count(*) FROM payments WHERE inquiry_at <= now()";
+        let left = "SELECT count(*) FROM payments WHERE inquiry_at <= now() AND account_id = $1";
         eventually("the inquiries", async || {
-            let left: i64 = sqlx::query_scalar(left).fetch_one(&merchant.books.db).await?;
+            let left: i64 = sqlx::query_scalar(left).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
             Ok((left == 0).then_some(()))
         })
         .await
     };
     // Prevents reading the statement, so that only inquiries compare.
-    setup.execute("UPDATE provider_accounts SET reconcile_at = 'infinity'").await?;
+    setup.execute("UPDATE provider_accounts SET reconcile_at = 'infinity' WHERE account_id = $1").await?;
     inquire().await?;
     assert_eq!(setup.kinds().await?, [""; 0]);
     let charge = setup.charge_of(&payments[0]).await?;
@@ -186,7 +206,7 @@ async fn an_inquiry_compares_the_whole_charge() -> Result<()> {
     eventually("the difference", async || Ok((setup.kinds().await? == ["missing_with_us refund"]).then_some(())))
         .await?;
     // Our totals no longer match our own operations.
-    setup.execute("UPDATE payments SET amount_refunded = 700 WHERE amount = 20000").await?;
+    setup.execute("UPDATE payments SET amount_refunded = 700 WHERE amount = 20000 AND account_id = $1").await?;
     inquire().await?;
     let both = ["missing_with_us refund", "totals charge"];
     eventually("the totals", async || Ok((setup.kinds().await? == both).then_some(()))).await
@@ -206,11 +226,17 @@ async fn captures_and_refunds_at_the_mock_are_compared() -> Result<()> {
         .execute(
             "INSERT INTO mock.transactions (id, account, kind, parent, reference, approved, amount, currency, nature, occurred_at, unique_reference)
              SELECT 'mock_by_hand', account, 'refund', parent, 'by hand', true, 5, currency, nature, occurred_at, 'by hand'
-             FROM mock.transactions WHERE kind = 'refund'",
+             FROM mock.transactions WHERE kind = 'refund' AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)",
         )
         .await?;
-    setup.execute("UPDATE mock.transactions SET amount = 399 WHERE kind = 'capture'").await?;
-    setup.execute("DELETE FROM mock.transactions WHERE kind = 'refund' AND amount = 300").await?;
+    for change in [
+        "UPDATE mock.transactions SET amount = 399
+         WHERE kind = 'capture' AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)",
+        "DELETE FROM mock.transactions WHERE kind = 'refund' AND amount = 300
+         AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)",
+    ] {
+        setup.execute(change).await?;
+    }
     setup.reconcile().await?;
     assert_eq!(setup.kinds().await?, ["amount capture", "missing_at_provider refund", "missing_with_us refund"]);
     Ok(())

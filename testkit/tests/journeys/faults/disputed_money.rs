@@ -8,6 +8,9 @@ use crate::support::{created, eventually, id, ids, payment, uuid};
 
 const LOST: &str = "tok_disputed";
 const WON: &str = "tok_disputed_won";
+/// The status of a charge by another card shows no disputes.
+const BY_ANOTHER_CARD: &str = "UPDATE mock.disputes SET nature = 'tok_ok'
+                               WHERE account = (SELECT id FROM provider_accounts WHERE account_id = $1)";
 
 /// Disputes of these payments that were decided and compared.
 async fn decided(setup: &Setup, payments: &[(i64, &str)]) -> Result<Vec<String>> {
@@ -26,10 +29,12 @@ async fn decided(setup: &Setup, payments: &[(i64, &str)]) -> Result<Vec<String>>
 
 /// Compares everything, with disputes old enough to be compared.
 async fn reconcile(setup: &Setup) -> Result<()> {
-    setup.execute("UPDATE provider_accounts SET created_at = created_at - interval '5 minutes'").await?;
-    setup.execute("UPDATE disputes SET written_at = written_at - interval '5 minutes'").await?;
+    let opened = "UPDATE provider_accounts SET created_at = created_at - interval '5 minutes' WHERE account_id = $1";
+    setup.execute(opened).await?;
+    setup.execute("UPDATE disputes SET written_at = written_at - interval '5 minutes' WHERE account_id = $1").await?;
     let booked = "UPDATE mock.disputes
-                  SET booked_at = booked_at - interval '5 minutes', reinstated_at = reinstated_at - interval '5 minutes'";
+                  SET booked_at = booked_at - interval '5 minutes', reinstated_at = reinstated_at - interval '5 minutes'
+                  WHERE account = (SELECT id FROM provider_accounts WHERE account_id = $1)";
     setup.execute(booked).await?;
     setup.reconcile().await
 }
@@ -37,8 +42,9 @@ async fn reconcile(setup: &Setup) -> Result<()> {
 /// Disputes that were decided and compared, of which our books lack two, and that another one was won.
 async fn forgotten(setup: &Setup) -> Result<Vec<String>> {
     let payments = decided(setup, &[(100, LOST), (101, WON), (102, WON)]).await?;
-    setup.execute("DELETE FROM disputes WHERE amount IN (100, 101)").await?;
-    setup.execute("UPDATE disputes SET status = 'lost', reinstatement_ref = NULL WHERE amount = 102").await?;
+    setup.execute("DELETE FROM disputes WHERE amount IN (100, 101) AND account_id = $1").await?;
+    let lost = "UPDATE disputes SET status = 'lost', reinstatement_ref = NULL WHERE amount = 102 AND account_id = $1";
+    setup.execute(lost).await?;
     Ok(payments)
 }
 
@@ -46,16 +52,15 @@ async fn forgotten(setup: &Setup) -> Result<Vec<String>> {
 async fn disputed_money_that_no_inquiry_records_is_a_difference_once() -> Result<()> {
     let setup = Setup::at_the_mock().await?;
     let payments = forgotten(&setup).await?;
-    // The status of a charge by another card shows no disputes.
-    setup.execute("UPDATE mock.disputes SET nature = 'tok_ok'").await?;
+    setup.execute(BY_ANOTHER_CARD).await?;
     for _ in 0..2 {
         reconcile(&setup).await?;
         let withdrawn = ["missing_with_us dispute_withdrawn"; 2];
         let reinstated = ["missing_with_us dispute_reinstated"; 2];
         assert_eq!(setup.kinds().await?, [reinstated, withdrawn].concat());
     }
-    setup.wait_for_metric("missing_with_us", 4.0).await?;
-    let rows = setup.listed(&["--account", &setup.merchant().account.id]).await?;
+    setup.wait_for_metric("missing_with_us").await?;
+    let rows = setup.listed(&[]).await?;
     let of = |kind: &str, payment: &str| {
         rows.iter().find(|row| row["kind"] == kind && row["payment"] == payment).cloned().unwrap_or_default()
     };
@@ -69,8 +74,14 @@ async fn disputed_money_that_no_inquiry_records_is_a_difference_once() -> Result
 async fn disputed_money_that_the_provider_lacks_is_recorded() -> Result<()> {
     let setup = Setup::at_the_mock().await?;
     let payments = decided(&setup, &[(100, LOST), (101, WON), (102, LOST)]).await?;
-    setup.execute("DELETE FROM mock.disputes WHERE amount = 100").await?;
-    setup.execute("UPDATE mock.disputes SET reinstated_at = NULL WHERE amount = 101").await?;
+    for change in [
+        "DELETE FROM mock.disputes
+         WHERE amount = 100 AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)",
+        "UPDATE mock.disputes SET reinstated_at = NULL
+         WHERE amount = 101 AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)",
+    ] {
+        setup.execute(change).await?;
+    }
     reconcile(&setup).await?;
     assert_eq!(
         setup.kinds().await?,
@@ -87,8 +98,13 @@ async fn disputed_money_that_the_provider_lacks_is_recorded() -> Result<()> {
 async fn another_amount_of_disputed_money_is_recorded() -> Result<()> {
     let setup = Setup::at_the_mock().await?;
     let payments = decided(&setup, &[(100, LOST), (101, WON), (102, LOST)]).await?;
-    setup.execute("UPDATE disputes SET amount = amount - 1 WHERE amount = 100").await?;
-    setup.execute("UPDATE mock.disputes SET amount = amount + 1 WHERE amount = 101").await?;
+    for change in [
+        "UPDATE disputes SET amount = amount - 1 WHERE amount = 100 AND account_id = $1",
+        "UPDATE mock.disputes SET amount = amount + 1
+         WHERE amount = 101 AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)",
+    ] {
+        setup.execute(change).await?;
+    }
     reconcile(&setup).await?;
     let amount = ["amount dispute_reinstated", "amount dispute_withdrawn", "amount dispute_withdrawn"];
     assert_eq!(setup.kinds().await?, amount);
@@ -98,9 +114,9 @@ async fn another_amount_of_disputed_money_is_recorded() -> Result<()> {
     let sides: Vec<String> = sqlx::query_scalar(found).bind(uuid(&payments[0])?).fetch_all(db).await?;
     assert_eq!(sides, ["99 100"]);
     // A withdrawal that is in no statement that is read is looked up.
-    setup
-        .execute("UPDATE mock.disputes SET amount = 103, booked_at = booked_at - interval '1 year' WHERE amount = 102")
-        .await?;
+    let long_ago = "UPDATE mock.disputes SET amount = 103, booked_at = booked_at - interval '1 year'
+                    WHERE amount = 102 AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)";
+    setup.execute(long_ago).await?;
     reconcile(&setup).await?;
     assert_eq!(setup.kinds().await?.len(), 4);
     Ok(())
@@ -133,14 +149,15 @@ async fn disputed_money_that_is_read_late_is_inquired_about() -> Result<()> {
 async fn a_difference_does_not_end_with_a_dispute_of_another_amount() -> Result<()> {
     let setup = Setup::at_the_mock().await?;
     decided(&setup, &[(100, LOST)]).await?;
-    setup.execute("UPDATE disputes SET provider_ref = 'renamed'").await?;
-    setup.execute("UPDATE mock.disputes SET nature = 'tok_ok'").await?;
+    setup.execute("UPDATE disputes SET provider_ref = 'renamed' WHERE account_id = $1").await?;
+    setup.execute(BY_ANOTHER_CARD).await?;
     reconcile(&setup).await?;
-    let named = "UPDATE disputes d SET amount = 99, provider_ref = m.id FROM mock.disputes m";
+    let named = "UPDATE disputes d SET amount = 99, provider_ref = m.id FROM mock.disputes m
+                 WHERE m.account = d.provider_account_id AND d.account_id = $1";
     setup.execute(named).await?;
     reconcile(&setup).await?;
     assert!(setup.kinds().await?.contains(&"missing_with_us dispute_withdrawn".to_owned()));
-    setup.execute("UPDATE disputes SET amount = 100").await?;
+    setup.execute("UPDATE disputes SET amount = 100 WHERE account_id = $1").await?;
     reconcile(&setup).await?;
     assert!(!setup.kinds().await?.contains(&"missing_with_us dispute_withdrawn".to_owned()));
     Ok(())
@@ -151,8 +168,10 @@ async fn a_difference_does_not_end_with_a_dispute_of_another_amount() -> Result<
 async fn disputed_money_that_was_just_moved_is_inquired_about() -> Result<()> {
     let setup = Setup::at_the_mock().await?;
     decided(&setup, &[(100, LOST)]).await?;
-    setup.execute("DELETE FROM disputes").await?;
-    setup.execute("UPDATE mock.disputes SET booked_at = clock_timestamp()").await?;
+    setup.execute("DELETE FROM disputes WHERE account_id = $1").await?;
+    let just_moved = "UPDATE mock.disputes SET booked_at = clock_timestamp()
+                      WHERE account = (SELECT id FROM provider_accounts WHERE account_id = $1)";
+    setup.execute(just_moved).await?;
     setup.reconcile().await?;
     assert_eq!(setup.kinds().await?, [""; 0]);
     eventually("the inquiry", async || {

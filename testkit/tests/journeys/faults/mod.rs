@@ -19,14 +19,22 @@ mod storage;
 mod unresponsive;
 mod worker;
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result};
 use testkit::{Client, Cluster, ProcessKind, TempDir};
 
-use crate::support::{eventually, failpoint_hits};
+use crate::support::{Lease, eventually, failpoint_hits};
 
 /// A cluster with one process of each kind.
 pub(crate) async fn own_cluster() -> Result<Cluster> {
     Cluster::builder().api(1).worker(1).scheduler(1).start().await
+}
+
+/// A cluster for tests whose faults concern one account: its rows here and at its provider, or what its provider does.
+async fn cluster_of_faulty_accounts() -> Result<Arc<Cluster>> {
+    static SHARED: Lease = Lease::new();
+    SHARED.or_start(Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start()).await
 }
 
 /// Charges that the worker holds at a failpoint.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::{Cluster, ProcessKind};
 use uuid::Uuid;
 
-use super::own_cluster;
+use super::cluster_of_faulty_accounts;
 use super::reconciliation::{book, compare_now};
 use crate::support::{Merchant, Shop, accepted, concurrently, created, eventually, id, metric, ok, sale};
 
@@ -141,7 +141,7 @@ async fn a_gateway_outage_uses_up_no_collection_attempt() -> Result<()> {
 
 #[tokio::test]
 async fn an_open_breaker_sends_probes_and_then_a_bounded_backlog() -> Result<()> {
-    let cluster = own_cluster().await?;
+    let cluster = cluster_of_faulty_accounts().await?;
     let merchant = Merchant::new(&cluster).await?;
     let other = Merchant::new(&cluster).await?;
     let customer = merchant.customer().await?;
@@ -155,9 +155,9 @@ async fn an_open_breaker_sends_probes_and_then_a_bounded_backlog() -> Result<()>
         metric(&cluster, ProcessKind::Worker, outcome).await
     };
     assert!(not_processed().await? >= 300.0);
-    let probes: (i32, i32) =
-        sqlx::query_as("SELECT failures, probes FROM provider_breakers").fetch_one(&merchant.books.db).await?;
-    assert!(probes.0 >= 5, "{probes:?}");
+    let breaker = "SELECT failures FROM provider_breakers WHERE account_id = $1";
+    let failures: i32 = sqlx::query_scalar(breaker).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
+    assert!(failures >= 5, "{failures}");
 
     // Another account at the same provider is still served, and its collections start.
     let other_customer = other.customer().await?;
@@ -257,7 +257,7 @@ async fn a_reversal_is_never_given_up() -> Result<()> {
 
 #[tokio::test]
 async fn configuration_errors_do_not_count_against_cards() -> Result<()> {
-    let cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
+    let cluster = cluster_of_faulty_accounts().await?;
     let shop = Shop::new(&cluster, &[]).await?;
     let merchant = &shop.merchant;
     let (customer, card) = shop.saved_card(APPROVES).await?;
@@ -302,7 +302,7 @@ async fn configuration_errors_do_not_count_against_cards() -> Result<()> {
 
 #[tokio::test]
 async fn a_gateway_fee_is_reversed_as_an_amount_mismatch() -> Result<()> {
-    let cluster = Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start().await?;
+    let cluster = cluster_of_faulty_accounts().await?;
     let shop = Shop::new(&cluster, &[]).await?;
     let merchant = &shop.merchant;
     let (customer, card) = shop.saved_card(APPROVES).await?;
@@ -357,7 +357,7 @@ async fn a_gateway_fee_is_reversed_as_an_amount_mismatch() -> Result<()> {
             "payments_amount_mismatches_last_hour{mode=\"test\",provider=\"card_gateway\"}",
         )
         .await?;
-        Ok((count == 2.0).then_some(()))
+        Ok((count >= 2.0).then_some(()))
     })
     .await
 }

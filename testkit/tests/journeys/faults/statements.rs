@@ -5,7 +5,7 @@ use anyhow::Result;
 use sqlx::AssertSqlSafe;
 use testkit::{Cluster, ProcessKind};
 
-use super::own_cluster;
+use super::cluster_of_faulty_accounts;
 use crate::support::{Merchant, Shop, eventually, metric, sale};
 
 /// The number of lines in one reading.
@@ -169,7 +169,7 @@ async fn a_charge_that_is_long_in_progress_at_the_gateway_is_read_when_it_ends()
 
 #[tokio::test]
 async fn more_charges_with_one_timestamp_than_fit_a_reading_are_all_read() -> Result<()> {
-    let cluster = own_cluster().await?;
+    let cluster = cluster_of_faulty_accounts().await?;
     let merchant = Merchant::new(&cluster).await?;
     reset_reading(&merchant).await?;
     book_orphans(&merchant, "now() - interval '100 seconds'", LINES + 200, 0).await?;
@@ -178,20 +178,21 @@ async fn more_charges_with_one_timestamp_than_fit_a_reading_are_all_read() -> Re
 
 #[tokio::test]
 async fn a_failing_line_blocks_no_other_and_is_read_again() -> Result<()> {
-    let cluster = own_cluster().await?;
+    let cluster = cluster_of_faulty_accounts().await?;
     let merchant = Merchant::new(&cluster).await?;
     let db = &merchant.books.db;
-    for statement in [
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$",
-        "CREATE TRIGGER refuse BEFORE INSERT ON orphans FOR EACH ROW WHEN (NEW.reference = 'op_nobody_2') EXECUTE FUNCTION refuse()",
-    ] {
-        sqlx::query(statement).execute(db).await?;
-    }
+    let refuse = format!(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
+         CREATE TRIGGER refuse BEFORE INSERT ON orphans FOR EACH ROW
+             WHEN (NEW.reference = 'op_nobody_2' AND NEW.account_id = '{}') EXECUTE FUNCTION refuse()",
+        merchant.books.account
+    );
+    sqlx::raw_sql(AssertSqlSafe(refuse)).execute(db).await?;
     reset_reading(&merchant).await?;
     book_orphans(&merchant, "now() - interval '600 seconds'", 3, 1000).await?;
     wait_for_orphans(&merchant, 2).await?;
-    let failing =
-        "reconciled_until = (SELECT created_at FROM mock.transactions WHERE unique_reference = 'op_nobody_2')";
+    let failing = "reconciled_until = (SELECT created_at FROM mock.transactions
+                             WHERE unique_reference = 'op_nobody_2' AND account = provider_accounts.id)";
     eventually("the reading to stop at the line", async || Ok(holds(&merchant, failing).await?.then_some(()))).await?;
     let counted = async || {
         // The metric exists only after it was first counted.
@@ -201,7 +202,7 @@ async fn a_failing_line_blocks_no_other_and_is_read_again() -> Result<()> {
     };
     eventually("the metric of failed readings", counted).await?;
 
-    sqlx::query("DROP TRIGGER refuse ON orphans").execute(db).await?;
+    sqlx::raw_sql("DROP TRIGGER refuse ON orphans; DROP FUNCTION refuse()").execute(db).await?;
     set_provider_account(&merchant, "reconcile_at = now()").await?;
     wait_for_orphans(&merchant, 3).await?;
     eventually("the reading to go on", async || {

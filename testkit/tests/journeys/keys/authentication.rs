@@ -56,7 +56,7 @@ async fn revoked_keys_are_rejected_on_the_next_request() -> Result<()> {
 
 #[tokio::test]
 async fn cached_keys_are_rejected_within_a_second_of_their_revocation() -> Result<()> {
-    let cluster = Cluster::builder().api(2).worker(1).scheduler(1).env("KEY_CACHE_MS", "1000").start().await?;
+    let cluster = Cluster::builder().api(2).env("KEY_CACHE_MS", "1000").start().await?;
     let account = cluster.account().await?;
     let apis =
         [0, 1].map(|api| Client::new(&cluster.api_url(api)).and_then(|client| client.bearer(&account.secret_key)));

@@ -54,15 +54,14 @@ async fn every_change_is_recorded_with_its_actor() -> Result<()> {
 
 #[tokio::test]
 async fn changes_require_an_actor_and_reads_do_not() -> Result<()> {
-    let mut cluster = testkit::Cluster::builder().start().await?;
-    for name in ["USER", "SUDO_USER"] {
-        cluster.set_env(name, "");
-    }
+    let (cluster, nobody) = (cluster().await?, [("USER", ""), ("SUDO_USER", "")]);
     let create = ["accounts", "create", "--name", "Shop", "--mode", "test", "--provider", "mock"];
-    let output = cluster.ctl_output(&create).await?;
+    let output = cluster.ctl_output_with(&nobody, &create).await?;
     assert!(output.code != 0 && output.stderr.contains("--as"), "{output:?}");
-    cluster.ctl(&[&["--as", "ada"], &create[..]].concat()).await?;
-    let records = cluster.ctl(&["audit", "list"]).await?;
+    let create = [&["--as", "ada"][..], &create, &["--json"]].concat();
+    let created = cluster.ctl_output_with(&nobody, &create).await?.json();
+    let list = ["audit", "list", "--json", "--account", created["id"].as_str().expect("an account")];
+    let records = cluster.ctl_output_with(&nobody, &list).await?.json();
     let actors: Vec<_> = records["audit"].as_array().expect("a list").iter().map(|record| &record["actor"]).collect();
     assert_eq!(actors, ["ada"], "reads are not recorded and need no actor");
     Ok(())

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use testkit::{Client, Cluster, ProcessKind};
 
 use super::ctl_error;
-use crate::faults::own_cluster;
 use crate::support::{Merchant, eventually, merchant, metric, ok, refused};
 
 /// Inserts `count` events of an account, created `ago`.
@@ -49,7 +48,7 @@ async fn database_and_table_sizes_are_exported() -> Result<()> {
 
 #[tokio::test]
 async fn the_busiest_accounts_are_listed() -> Result<()> {
-    let cluster = own_cluster().await?;
+    let cluster = Cluster::builder().api(1).start().await?;
     let (busy, idle, former) =
         (Merchant::new(&cluster).await?, Merchant::new(&cluster).await?, Merchant::new(&cluster).await?);
     for _ in 0..5 {

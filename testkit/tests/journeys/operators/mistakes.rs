@@ -21,13 +21,14 @@ async fn help_shows_what_an_account_requires() -> Result<()> {
 
 #[tokio::test]
 async fn commands_say_at_once_why_postgres_cannot_be_reached() -> Result<()> {
-    let mut cluster = Cluster::builder().start().await?;
-    for name in ["DATABASE_URL", "GATEWAY_DATABASE_URL"] {
-        cluster.set_env(name, "postgres://api:secret@127.0.0.1:1/none");
-    }
+    let unreachable =
+        ["DATABASE_URL", "GATEWAY_DATABASE_URL"].map(|name| (name, "postgres://api:secret@127.0.0.1:1/none"));
+    let cluster = cluster().await?;
     let started = Instant::now();
     for command in [["accounts", "list"], ["gateway", "receipts"]] {
-        let refused = ctl_error(&cluster, &command).await?;
+        let output = cluster.ctl_output_with(&unreachable, &command).await?;
+        assert_ne!(output.code, 0, "{output:?}");
+        let refused = output.stderr;
         assert!(refused.contains("cannot connect to Postgres") && refused.contains("refused"), "{refused}");
         assert!(!refused.contains("secret"), "{refused}");
     }

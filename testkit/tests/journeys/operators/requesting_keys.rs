@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::{Client, Cluster, form};
 
 use super::text;
-use crate::support::{Merchant, accepted, eventually, id, ok, sale};
+use crate::support::{Merchant, accepted, cluster, eventually, id, merchant, ok, sale};
 
 /// A new secret key of this merchant: its id, and a client that uses it.
 async fn another_key(cluster: &Cluster, merchant: &Merchant) -> Result<(String, Client)> {
@@ -26,8 +26,8 @@ async fn access_log_line(log: impl Fn() -> String, texts: &[&str]) -> Result<Val
     .await
 }
 
-async fn last_used(cluster: &Cluster, key: &str) -> Result<Option<String>> {
-    let listed = cluster.ctl(&["keys", "list"]).await?;
+async fn last_used(cluster: &Cluster, merchant: &Merchant, key: &str) -> Result<Option<String>> {
+    let listed = cluster.ctl(&["keys", "list", "--account", &merchant.account.id]).await?;
     let row = listed["keys"].as_array().context("a list")?.iter().find(|row| row["id"] == key).context("the key")?;
     Ok(row["last_used_at"].as_str().map(str::to_owned))
 }
@@ -107,23 +107,23 @@ async fn rejected_requests_are_logged_with_claimed_key_and_client() -> Result<()
 
 #[tokio::test]
 async fn last_use_of_a_key_is_stored_at_most_once_a_minute() -> Result<()> {
-    let cluster = Cluster::builder().api(1).env("KEY_CACHE_MS", "0").start().await?;
-    let merchant = Merchant::new(&cluster).await?;
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
     let ((used, first), (after, second), (unused, _)) = (
-        another_key(&cluster, &merchant).await?,
-        another_key(&cluster, &merchant).await?,
-        another_key(&cluster, &merchant).await?,
+        another_key(cluster, &merchant).await?,
+        another_key(cluster, &merchant).await?,
+        another_key(cluster, &merchant).await?,
     );
+    let last_used = async |key: &str| last_used(cluster, &merchant, key).await;
     ok(&first.get("/v1/customers").await?);
-    let first_use = eventually("the last use of the key", async || last_used(&cluster, &used).await).await?;
+    let first_use = eventually("the last use of the key", async || last_used(&used).await).await?;
     for _ in 0..20 {
         ok(&first.get("/v1/customers").await?);
     }
     // Uses are stored in order, so once this one is stored, all earlier ones were handled.
     ok(&second.get("/v1/customers").await?);
-    eventually("the last use of the other key", async || last_used(&cluster, &after).await).await?;
-    assert_eq!(last_used(&cluster, &used).await?, Some(first_use), "one write per minute");
-    assert_eq!(last_used(&cluster, &unused).await?, None);
+    eventually("the last use of the other key", async || last_used(&after).await).await?;
+    assert_eq!(last_used(&used).await?, Some(first_use), "one write per minute");
+    assert_eq!(last_used(&unused).await?, None);
     // An unused key can be revoked.
     cluster.ctl(&["keys", "revoke", &unused]).await?;
     Ok(())

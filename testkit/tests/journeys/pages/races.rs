@@ -1,5 +1,6 @@
 //! Concurrent requests for one page: exactly one takes effect, and every client sees the true result.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -17,10 +18,10 @@ const ROUNDS: usize = 60;
 const CONCURRENCY: usize = 20;
 
 /// A new merchant, whose provider takes a while.
-async fn racing_merchant() -> Result<(&'static Cluster, Merchant)> {
+async fn racing_merchant() -> Result<(Arc<Cluster>, Merchant)> {
     let cluster = redundant_cluster().await?;
-    let merchant = Merchant::new(cluster).await?;
-    merchant.mock(cluster, &["--latency-ms", "30"]).await?;
+    let merchant = Merchant::new(&cluster).await?;
+    merchant.mock(&cluster, &["--latency-ms", "30"]).await?;
     Ok((cluster, merchant))
 }
 
@@ -38,7 +39,8 @@ async fn assert_charges(merchant: &Merchant, count: usize) -> Result<()> {
 
 #[tokio::test]
 async fn of_two_concurrent_payers_one_pays() -> Result<()> {
-    let (cluster, merchant) = racing_merchant().await?;
+    let (shared, merchant) = racing_merchant().await?;
+    let cluster = &*shared;
     for batch in 0..ROUNDS / CONCURRENCY {
         let round = async |i: usize| {
             let round = batch * CONCURRENCY + i;
@@ -71,7 +73,8 @@ async fn of_two_concurrent_payers_one_pays() -> Result<()> {
 
 #[tokio::test]
 async fn of_a_hundred_concurrent_payers_one_pays() -> Result<()> {
-    let (cluster, merchant) = racing_merchant().await?;
+    let (shared, merchant) = racing_merchant().await?;
+    let cluster = &*shared;
     let (made, payer) = link_at(cluster, &merchant, 500).await?;
     let other = Payer::for_object(&made, &cluster.api_url(1))?;
     let responses = concurrently(100, async |i| [&payer, &other][i % 2].submit("tok_ok").await).await?;
@@ -132,7 +135,8 @@ async fn race_payer_against(
 
 #[tokio::test]
 async fn payment_races_with_link_cancellation() -> Result<()> {
-    let (cluster, merchant) = racing_merchant().await?;
+    let (shared, merchant) = racing_merchant().await?;
+    let cluster = &*shared;
     let make = async || Ok(link_at(cluster, &merchant, 500).await?.0);
     let paid = race_payer_against(cluster, &merchant, (LINKS, "cancel", "cancelled"), make).await?;
     eprintln!("paid {paid}, cancelled {}", ROUNDS - paid);
@@ -141,7 +145,8 @@ async fn payment_races_with_link_cancellation() -> Result<()> {
 
 #[tokio::test]
 async fn payment_races_with_invoice_void() -> Result<()> {
-    let (cluster, merchant) = racing_merchant().await?;
+    let (shared, merchant) = racing_merchant().await?;
+    let cluster = &*shared;
     let customer = merchant.customer().await?;
     let make = async || {
         let body = serde_json::json!({"customerId": customer, "currency": "USD", "amount": 500});
@@ -182,7 +187,8 @@ async fn payments_complete_after_the_api_is_killed() -> Result<()> {
 /// The cardholder pays on the page while schedulers and manual runs collect the same invoice.
 #[tokio::test]
 async fn payment_races_with_collection() -> Result<()> {
-    let (cluster, merchant) = racing_merchant().await?;
+    let (shared, merchant) = racing_merchant().await?;
+    let cluster = &*shared;
     let customer = merchant.customer().await?;
     created(&merchant.save_card(&customer, "tok_ok").await?);
     let mut by_payer = 0;

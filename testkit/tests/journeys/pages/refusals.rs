@@ -73,7 +73,7 @@ async fn card_numbers_are_not_stored_logged_or_displayed() -> Result<()> {
 
 #[tokio::test]
 async fn pages_are_rate_limited_by_address_with_retry_after() -> Result<()> {
-    let cluster = Cluster::builder().api(1).worker(1).env("PAGE_RATE_LIMIT", "1").start().await?;
+    let cluster = Cluster::builder().api(1).env("PAGE_RATE_LIMIT", "1").start().await?;
     let merchant = Merchant::new(&cluster).await?;
     let (made, payer) = link_at(&cluster, &merchant, 500).await?;
     let unknown = payer.at("/pay/l/nothing");

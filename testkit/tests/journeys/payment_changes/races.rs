@@ -1,10 +1,11 @@
 //! Capture, void, settlement and expiry race: the first to reach the provider wins, and API, ledger and events agree on
 //! it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use testkit::{Client, Response};
+use testkit::{Client, Cluster, Response};
 use tokio::time::sleep;
 
 use super::{AUTHORIZED, CANCELLED, CAPTURE_FAILED, CAPTURED, EXPIRED, SETTLED, VOID_FAILED};
@@ -13,13 +14,13 @@ use crate::support::{Merchant, concurrently, eventually, redundant_cluster, uuid
 const ROUNDS: usize = 80;
 const AT_ONCE: usize = 20;
 
-/// A new merchant, whose provider takes a while, and its client of another api process.
-async fn racing_merchant() -> Result<(Merchant, Client)> {
+/// A new merchant, whose provider takes a while, and its client of another api process. The cluster runs as long as it is held.
+async fn racing_merchant() -> Result<(Arc<Cluster>, Merchant, Client)> {
     let cluster = redundant_cluster().await?;
-    let merchant = Merchant::new(cluster).await?;
+    let merchant = Merchant::new(&cluster).await?;
     let other = Client::new(&cluster.api_url(1))?.bearer(&merchant.account.secret_key)?;
-    merchant.mock(cluster, &["--latency-ms", "30"]).await?;
-    Ok((merchant, other))
+    merchant.mock(&cluster, &["--latency-ms", "30"]).await?;
+    Ok((cluster, merchant, other))
 }
 
 /// A delay that varies like a random one but is the same in each run.
@@ -74,7 +75,7 @@ impl Expected {
 
 #[tokio::test]
 async fn capture_void_and_expiry_race_to_one_result() -> Result<()> {
-    let (merchant, other) = racing_merchant().await?;
+    let (_cluster, merchant, other) = racing_merchant().await?;
     let mut races = Vec::new();
     for batch in 0..ROUNDS / AT_ONCE {
         races.extend(concurrently(AT_ONCE, async |i| hold_race(&merchant, &other, batch * AT_ONCE + i).await).await?);
@@ -136,7 +137,7 @@ async fn hold_race(merchant: &Merchant, other: &Client, round: usize) -> Result<
 
 #[tokio::test]
 async fn void_and_settlement_race_to_one_result() -> Result<()> {
-    let (merchant, other) = racing_merchant().await?;
+    let (_cluster, merchant, other) = racing_merchant().await?;
     let mut races = Vec::new();
     for batch in 0..ROUNDS / AT_ONCE {
         races.extend(concurrently(AT_ONCE, async |i| sale_race(&merchant, &other, batch * AT_ONCE + i).await).await?);

@@ -11,7 +11,7 @@ const ADA: &str = r#"{"email":"ada@example.com"}"#;
 
 #[tokio::test]
 async fn replayed_signatures_are_rejected_by_every_process() -> Result<()> {
-    let mut cluster = Cluster::builder().api(2).worker(1).scheduler(1).start().await?;
+    let mut cluster = Cluster::builder().api(2).start().await?;
     let merchant = live(&cluster).await?;
     let second = Client::new(&cluster.api_url(1))?.bearer(&merchant.account.secret_key)?;
     let request = Signed::new(&merchant, Method::POST, "/v1/customers", Some(ADA))?.sign();

@@ -6,6 +6,7 @@ mod clock;
 mod copies;
 mod dump;
 mod held;
+mod lease;
 mod lists;
 mod load;
 mod merchant;
@@ -15,6 +16,8 @@ mod receiver;
 mod responses;
 mod shop;
 mod waiting;
+
+use std::sync::Arc;
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -26,6 +29,7 @@ pub(crate) use books::{Books, api_id, uuid};
 pub(crate) use browser::{Browser, ORIGIN};
 pub(crate) use copies::{copies, copies_with_ids};
 pub(crate) use dump::{RedisMonitor, dump};
+pub(crate) use lease::Lease;
 pub(crate) use lists::{assert_invalid_pages_rejected, assert_listed, list_all};
 pub(crate) use load::Load;
 pub(crate) use merchant::{Merchant, id};
@@ -43,16 +47,16 @@ pub(crate) async fn cluster() -> Result<&'static Cluster> {
     SHARED.get_or_try_init(|| Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).portal(1).start()).await
 }
 
-/// Another one without a scheduler: only requests change data.
+/// Another one without a scheduler: only requests change data. It costs almost nothing while it is idle.
 pub(crate) async fn cluster_without_scheduler() -> Result<&'static Cluster> {
     static SHARED: OnceCell<Cluster> = OnceCell::const_new();
     SHARED.get_or_try_init(|| Cluster::builder().api(2).worker(1).start()).await
 }
 
 /// Another one with two of each process, so that racing requests run in different processes.
-pub(crate) async fn redundant_cluster() -> Result<&'static Cluster> {
-    static SHARED: OnceCell<Cluster> = OnceCell::const_new();
-    SHARED.get_or_try_init(|| Cluster::builder().api(2).worker(2).scheduler(2).start()).await
+pub(crate) async fn redundant_cluster() -> Result<Arc<Cluster>> {
+    static SHARED: Lease = Lease::new();
+    SHARED.or_start(Cluster::builder().api(2).worker(2).scheduler(2).start()).await
 }
 
 /// A new merchant in the shared cluster.

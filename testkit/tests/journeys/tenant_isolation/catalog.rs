@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use testkit::{Cluster, Database};
+use testkit::Database;
+
+use crate::support::cluster;
 
 /// Columns that refer to a row of the same account without a foreign key, with the reason.
 const WITHOUT_FOREIGN_KEY: &[(&str, &str)] = &[
@@ -280,8 +282,7 @@ impl KeyTest<'_> {
 /// The card gateway has its own accounts in its own schema; its foreign keys include them as well.
 #[tokio::test]
 async fn gateway_rows_belong_to_one_account() -> Result<()> {
-    let cluster = Cluster::builder().gateway(1).start().await?;
-    let mut db = PgConnection::connect(cluster.database_url()).await?;
+    let mut db = PgConnection::connect(cluster().await?.database_url()).await?;
     let foreign_keys: Vec<(String, String, String)> = sqlx::query_as(
         "SELECT c.conname::text, c.conrelid::regclass::text, pg_get_constraintdef(c.oid) FROM pg_constraint c
          WHERE c.contype = 'f' AND c.connamespace = 'gateway'::regnamespace",

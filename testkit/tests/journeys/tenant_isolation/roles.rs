@@ -4,7 +4,9 @@ use anyhow::{Context, Result, ensure};
 use migrations::roles;
 use reqwest::Url;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use testkit::{Cluster, Database, Roles};
+use testkit::{Database, Roles};
+
+use crate::support::cluster;
 
 /// SQLSTATE `insufficient_privilege`.
 const INSUFFICIENT_PRIVILEGE: &str = "42501";
@@ -73,8 +75,7 @@ const READER: [&str; 6] = [
 
 #[tokio::test]
 async fn roles_are_denied_statements_outside_their_task() -> Result<()> {
-    let cluster = Cluster::builder().gateway(1).start().await?;
-    let Roles { programs, gateway, reader, .. } = cluster.roles();
+    let Roles { programs, gateway, reader, .. } = cluster().await?.roles();
     let roles = [
         ("payments_programs", programs, PROGRAMS.as_slice()),
         ("payments_gateway", gateway, &GATEWAY),
@@ -104,8 +105,7 @@ struct Privileges {
 /// Fails if a new table has no privileges, or privileges for more than its programs.
 #[tokio::test]
 async fn tables_are_accessible_only_to_their_programs() -> Result<()> {
-    let cluster = Cluster::builder().gateway(1).start().await?;
-    let mut db = PgConnection::connect(cluster.database_url()).await?;
+    let mut db = PgConnection::connect(cluster().await?.database_url()).await?;
     let privileges: Vec<Privileges> = sqlx::query_as(
         "SELECT n.nspname::text AS schema, c.relname::text AS table, role,
                 (SELECT string_agg(p, ' ' ORDER BY p)
