@@ -22,7 +22,12 @@ pub async fn eventually<T>(what: &str, mut poll: impl AsyncFnMut() -> Result<Opt
         if began.elapsed() >= TIMEOUT {
             bail!("timed out waiting for {what}; the last poll returned {:?}", result.err());
         }
-        // What happens soon is noticed soon, and a long wait takes less from the processors on which it waits for others.
-        sleep((began.elapsed() / 4).clamp(Duration::from_millis(20), Duration::from_millis(100))).await;
+        pause(began).await;
     }
+}
+
+/// The pause before the next poll of something for which the caller waits since `began`: what happens soon is noticed
+/// soon, and a long wait takes less from the processors on which it waits for others.
+pub(crate) async fn pause(began: Instant) {
+    sleep((began.elapsed() / 4).clamp(Duration::from_millis(20), Duration::from_millis(250))).await;
 }

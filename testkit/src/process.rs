@@ -10,11 +10,12 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use tokio::time;
+use tokio::time::{self, Instant};
 
 use crate::{
     child::{Child, Signal},
     client::Client,
+    polling::pause,
 };
 
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -195,6 +196,7 @@ impl Process {
     /// When the process exits first or a minute passes; the error includes the last lines of its log.
     pub async fn wait_until_ready(&mut self) -> Result<()> {
         let client = Client::new(&self.metrics_url())?;
+        let began = Instant::now();
         let polling = async {
             loop {
                 if let Some(status) = self.child.exit_status()? {
@@ -203,7 +205,7 @@ impl Process {
                 if client.get("/readyz").await.is_ok_and(|response| response.status == 200) {
                     return Ok(());
                 }
-                time::sleep(Duration::from_millis(25)).await;
+                pause(began).await;
             }
         };
         let result = time::timeout(READY_TIMEOUT, polling).await;

@@ -10,11 +10,12 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use reqwest::Url;
 use serde_json::Value;
-use tokio::time;
+use tokio::time::{self, Instant};
 
 use crate::{
     Client,
     child::{Child, Signal},
+    polling::pause,
     ports, tools,
 };
 
@@ -63,12 +64,13 @@ impl Prometheus {
         command.stdout(output.try_clone()?).stderr(output);
         let mut child = Child::spawn(&mut command, Signal::SIGKILL)?;
         let client = Client::new(&format!("http://{address}"))?;
+        let began = Instant::now();
         let ready = time::timeout(START_TIMEOUT, async {
             while !client.get("/-/ready").await.is_ok_and(|response| response.status == 200) {
                 if let Some(status) = child.exit_status()? {
                     bail!("it exited ({status}): {}", fs::read_to_string(&log).unwrap_or_default());
                 }
-                time::sleep(Duration::from_millis(50)).await;
+                pause(began).await;
             }
             Ok(())
         });

@@ -342,13 +342,5 @@ pub(crate) fn encrypt_blocks(key: &str, mut bytes: Vec<u8>) -> String {
 
 /// Polls until there is a result, for as long as a slow machine may take.
 pub(crate) async fn wait_until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
-    let waiting = async {
-        loop {
-            if let Some(result) = poll().await {
-                return result;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    tokio::time::timeout(TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("timed out waiting for {what}"))
+    testkit::eventually(what, async || Ok(poll().await)).await.unwrap_or_else(|error| panic!("{error:#}"))
 }
