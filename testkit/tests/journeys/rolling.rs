@@ -20,6 +20,9 @@ const FRESH: Duration = Duration::from_secs(2);
 /// A poll that takes longer finds the backend not ready.
 const POLL_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const DRAIN_MS: &str = "5000";
+/// What a client pauses between requests. Without it, clients would take the processors from the processes that start; with
+/// it, some requests are still in flight at any time.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// A backend of the load balancer.
 struct Backend {
@@ -125,6 +128,7 @@ impl Balancer {
             let read = self.next().await?.get(&format!("/v1/payments/{id}")).await.context("a read")?;
             ensure!(read.status == 200 && read.body["id"] == id, "{}", read.body);
             done += 1;
+            sleep(PAUSE).await;
         }
         Ok(done)
     }

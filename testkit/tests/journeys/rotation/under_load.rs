@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{ENCRYPTION, PEPPER, REENCRYPTED, REHASHED, Settings, assert_doctor, counts, key, with_keys};
 use crate::deliveries::signature;
-use crate::rolling::{APIS, Balancer, DRAIN_MS};
+use crate::rolling::{APIS, Balancer, DRAIN_MS, PAUSE};
 use crate::signing::{Signed, live};
 use crate::support::{Browser, Merchant, Receiver, Reply, Request, Shop, created, eventually, ok, refused};
 
@@ -49,6 +49,7 @@ impl Load<'_> {
             let response = read.send(self.at_live.next().await?).await.context("a signed read")?;
             ensure!(response.status == 200, "a signed read: {}", response.body);
             done += 1;
+            sleep(PAUSE).await;
         }
         Ok(done)
     }
@@ -70,6 +71,7 @@ impl Load<'_> {
             let payment = if response.body["status"] == "processing" { outcome.await? } else { response.body };
             ensure!(payment["status"] == "pending_settlement", "{payment}");
             done += 1;
+            sleep(PAUSE).await;
         }
         Ok(done)
     }
