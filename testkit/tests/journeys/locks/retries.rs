@@ -239,15 +239,11 @@ impl Shop {
             "payment_tokens",
             "idempotency_keys",
         ];
-        let mut counts = Vec::new();
-        for table in tables {
-            let count = AssertSqlSafe(format!("SELECT count(*) FROM {table} WHERE account_id = $1"));
-            counts.push(sqlx::query_scalar(count).bind(self.merchant.books.account).fetch_one(&self.db).await?);
-        }
-        let charged = "SELECT count(*) FROM mock.transactions t JOIN provider_accounts p ON p.id = t.account
-                       WHERE p.account_id = $1";
-        counts.push(sqlx::query_scalar(charged).bind(self.merchant.books.account).fetch_one(&self.db).await?);
-        Ok(counts)
+        let counts = tables.map(|table| format!("(SELECT count(*) FROM {table} WHERE account_id = $1)")).join(", ");
+        let charged = "(SELECT count(*) FROM mock.transactions t JOIN provider_accounts p ON p.id = t.account
+                        WHERE p.account_id = $1)";
+        let all = AssertSqlSafe(format!("SELECT ARRAY[{counts}, {charged}]"));
+        Ok(sqlx::query_scalar(all).bind(self.merchant.books.account).fetch_one(&self.db).await?)
     }
 
     /// Sends a request, with aborts if given. Returns the status and the number of rows added per table.
