@@ -121,7 +121,9 @@ pub(crate) async fn postgres_with_database(
     let options = postgres::Options { durable, ..postgres::Options::default() };
     let postgres = if is_migrated {
         let postgres = template::start(folder, options).await?;
-        copy_database(&postgres, template::DATABASE, OF_CLUSTER).await?;
+        // Nothing else is created from it on this server.
+        let rename = format!("ALTER DATABASE {} RENAME TO {OF_CLUSTER}", template::DATABASE);
+        execute(&mut admin(&postgres.url("postgres")).await?, rename).await?;
         postgres
     } else {
         let postgres = Postgres::start(folder, options).await?;
