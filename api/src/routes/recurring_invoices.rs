@@ -149,7 +149,7 @@ pub(super) async fn create(
         end_date: fields.end_date,
         issue_mode: fields.issue_mode.unwrap_or(IssueMode::AutoSend),
         template: required("template", fields.template)?,
-        own: fields.own.apply(OwnData::default())?,
+        own: fields.own.apply(OwnData::default(), 0)?,
     };
     let now = app.now(&caller).await?;
     let creation = engine::create_recurring_invoice(&app.db, &caller, new, idempotent.key(), now).await?;
