@@ -1,5 +1,5 @@
-//! Operations: one row per request to a provider that can move money (docs/charge-protocol.md, Operations). This module
-//! says what an operation is, and reads operations; [`crate::charges`] alone writes them.
+//! Operations: one row per request to a provider that can move money or save a card (docs/charge-protocol.md, Operations).
+//! This module defines and reads operations; only [`crate::charges`] writes them.
 
 pub mod admin;
 pub mod books;

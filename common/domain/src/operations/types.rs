@@ -17,9 +17,9 @@ pub const REQUEST_LIFETIME: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "operation_state", rename_all = "snake_case")]
 pub enum State {
-    /// Written, and not claimed.
+    /// Not claimed, or not processed and to be sent again.
     Ready,
-    /// Claimed by a worker; no request has been sent.
+    /// Reserved. No statement writes it.
     Claimed,
     /// A request may have been sent.
     Sending,
@@ -27,9 +27,9 @@ pub enum State {
     Succeeded,
     /// The issuer declined it.
     Declined,
-    /// It certainly had no effect.
+    /// The provider refused it, or it certainly had no effect.
     Failed,
-    /// A request was sent, and its response was lost.
+    /// A request may have been sent, and its outcome is not known.
     Unknown,
 }
 
