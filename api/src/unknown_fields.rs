@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use crate::body::{self, MAX_BODY, ValidatedBody, field};
 use crate::error::ApiResult;
-use crate::idempotency;
 use crate::openapi::operation_doc::OperationDoc;
+use crate::replays;
 use crate::retry::read_body;
 
 /// The largest edit distance at which a name is suggested.
@@ -49,10 +49,10 @@ enum Shape {
 
 /// Parses and checks the query and the body before the handler runs.
 pub(crate) async fn read(State(spec): State<Arc<LazySpec>>, request: Request, next: Next) -> Response {
-    let has_ignored_key = spec.operation.is_some_and(idempotency::ignores_key)
-        && request.headers().contains_key(&idempotency::IDEMPOTENCY_KEY);
+    let has_ignored_key =
+        spec.operation.is_some_and(replays::ignores_key) && request.headers().contains_key(&replays::IDEMPOTENCY_KEY);
     let response = read_and_run(&spec, request, next).await.into_response();
-    if has_ignored_key { idempotency::mark_not_honoured(response) } else { response }
+    if has_ignored_key { replays::mark_not_honoured(response) } else { response }
 }
 
 async fn read_and_run(spec: &InputSpec, request: Request, next: Next) -> ApiResult {

@@ -13,8 +13,8 @@ use crate::app::App;
 use crate::body::{Body, Email, ExternalId, Metadata, Text, nullable, own_data, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
+use crate::replays::{IdempotentCreate, respond};
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -13,8 +13,8 @@ use crate::app::App;
 use crate::body::{Amount, Body, CurrencyCode, ExternalId, Instant, Metadata, Text, own_data, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
+use crate::replays::{IdempotentCreate, respond};
 use crate::trusted::ExpectedVersion;
 
 #[derive(Deserialize, ToSchema)]

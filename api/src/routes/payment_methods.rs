@@ -20,8 +20,8 @@ use crate::app::App;
 use crate::body::{Body, ExternalId, Metadata, Reference, own_data, required};
 use crate::error::{ApiError, ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{IdempotentCreate, mark_replayed, respond, stored_response};
 use crate::path::Path;
+use crate::replays::{IdempotentCreate, mark_replayed, respond, stored_response};
 use crate::waiting::Waiting;
 
 #[derive(Deserialize, ToSchema)]

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use domain::accounts::Caller;
 use domain::idempotency::IdempotencyKey;
-use domain::payments::idempotency;
+use domain::payments::payment_keys;
 use domain::payments::{self, Payment, PaymentView, RefundView, Status, refunds};
 use engine::Change;
 use engine::PaymentRequest;
@@ -27,8 +27,8 @@ use crate::body::{
 };
 use crate::error::{ApiResult, accepted, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{PaymentKey, json_response, mark_replayed};
 use crate::path::Path;
+use crate::replays::{PaymentKey, json_response, mark_replayed};
 use crate::waiting::{Waiting, outcome};
 
 #[derive(Deserialize, ToSchema)]
@@ -130,7 +130,7 @@ async fn stored_response(app: &App, caller: &Caller, payment: &Payment) -> Respo
     if payment.status == Status::Processing {
         return created(PaymentView::new(payment, &[]));
     }
-    let stored = idempotency::stored_response(&app.db, caller.account_id, payment.id).await.unwrap_or_else(|error| {
+    let stored = payment_keys::stored_response(&app.db, caller.account_id, payment.id).await.unwrap_or_else(|error| {
         tracing::warn!(%error, payment = %payment.id, "the stored response could not be read; returning the payment");
         None
     });

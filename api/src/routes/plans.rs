@@ -14,8 +14,8 @@ use crate::body::{
 };
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
+use crate::replays::{IdempotentCreate, respond};
 use crate::trusted::ExpectedVersion;
 
 #[derive(Deserialize, ToSchema)]

@@ -19,8 +19,8 @@ use crate::app::App;
 use crate::body::{Body, Day, Description, ExternalId, Metadata, Reference, Zone, own_data, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{IdempotentCreate, respond, stored_response};
 use crate::path::Path;
+use crate::replays::{IdempotentCreate, respond, stored_response};
 
 /// The scheduler begins the collection within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);

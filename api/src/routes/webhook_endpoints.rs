@@ -12,8 +12,8 @@ use crate::app::App;
 use crate::body::{Body, EndpointStatus, EventName, Metadata, WebUrl, optional_list, own_data, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
-use crate::idempotency::{IdempotentCreate, respond};
 use crate::path::Path;
+use crate::replays::{IdempotentCreate, respond};
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

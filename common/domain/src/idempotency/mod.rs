@@ -1,6 +1,6 @@
 //! Idempotency keys: one key, one object, one response (docs/api.md, Idempotency).
 //!
-//! Payments store their key separately (`payments::idempotency`), so that one statement writes the outcome and the
+//! Payments store their key separately (`payments::payment_keys`), so that one statement writes the outcome and the
 //! response. Every other creating request stores its key here. Key, object and response are one transaction: afterwards
 //! a repeated request returns the stored response, before it nothing exists.
 

@@ -1,10 +1,10 @@
 //! Payments: requested, approved, captured and refunded amounts, and the status.
 
-pub mod idempotency;
 mod inquiries;
 mod intent;
 mod list;
 mod payment;
+pub mod payment_keys;
 pub mod refunds;
 mod rules;
 mod status;

@@ -11,7 +11,7 @@ use domain::customers;
 use domain::idempotency::IdempotencyKey;
 use domain::operations::Origin;
 use domain::payment_methods::{self, PaymentMethod, Status as CardStatus};
-use domain::payments::idempotency::{self, Claim};
+use domain::payments::payment_keys::{self, Claim};
 use domain::payments::{self, NewPayment, Payment};
 use foundation::crypto::KeyRing;
 use foundation::db::{self, Batcher, Reader};
@@ -145,7 +145,7 @@ async fn write(
     }
     let mut tx = db::begin(&intents.pool).await?;
     if let Some(key) = key
-        && let Claim::Earlier(earlier) = idempotency::claim(&mut tx, caller.account_id, key, ids.0, now).await?
+        && let Claim::Earlier(earlier) = payment_keys::claim(&mut tx, caller.account_id, key, ids.0, now).await?
     {
         return Ok(TakenPayment::Earlier(earlier));
     }

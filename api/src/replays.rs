@@ -1,5 +1,5 @@
-//! Idempotency-Key on requests that create an object (docs/api.md, Idempotency). A replay gets the stored response
-//! here, before the objects that its body names are looked up. Payments handle their own replays.
+//! Replays of requests that create an object, by their Idempotency-Key (docs/api.md, Idempotency). A replay gets the
+//! stored response here, before the objects that its body names are looked up. Payments handle their own replays.
 
 use std::sync::Arc;
 
