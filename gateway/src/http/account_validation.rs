@@ -40,7 +40,7 @@ pub(super) async fn inquire(call: Call) -> Result<Reply> {
     card::is_encrypted(form, inputs)?;
     card::security_code(form, false)?;
     let middle = form.text("middle_name")?;
-    let (first, last) = (decide(&first?), decide(&last?));
+    let (first, last) = (decide(&first.check()?), decide(&last.check()?));
     fields::check_profanity([&form.text("company_name")?])?;
 
     // A missing middle name counts as a match.

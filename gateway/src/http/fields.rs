@@ -24,13 +24,23 @@ pub(super) struct FieldGroups {
     pub(super) custom: bool,
 }
 
+/// A field that was read, whose error is reported only after the fields that have codes of their own.
+pub(super) struct Deferred<T>(pub(super) Result<T>);
+
+impl<T> Deferred<T> {
+    /// The value, once it is the turn of its error.
+    pub(super) fn check(self) -> Result<T> {
+        self.0
+    }
+}
+
 /// The payer's fields: 04, 05, 06. Values missing in the form are taken from the card's holder. Texts that are too long
 /// are A1, which is reported only after the fields with codes of their own.
 pub(super) struct Payer {
-    first_name: Result<String>,
-    last_name: Result<String>,
+    first_name: Deferred<String>,
+    last_name: Deferred<String>,
     country_code: String,
-    email: Result<String>,
+    email: Deferred<String>,
 }
 
 impl Payer {
@@ -40,14 +50,19 @@ impl Payer {
         let country = form.get("country_code").or(holder.country_code.as_deref()).unwrap_or_default();
         let country = country.parse::<Country>().map_err(|_| Code::Country.refuse())?;
         form.get("email").filter(|email| is_internet_email(email)).ok_or(Code::Email.refuse())?;
-        Ok(Self { first_name, last_name, country_code: country.code().to_owned(), email: form.required("email") })
+        Ok(Self {
+            first_name,
+            last_name,
+            country_code: country.code().to_owned(),
+            email: Deferred(form.required("email")),
+        })
     }
 }
 
-/// 04 for a missing name. The inner result is A1 for an invalid name, to be reported later.
-pub(super) fn name(form: &Form, field: &str, default: &Option<String>) -> Result<Result<String>> {
+/// 04 for a missing name. An invalid name is A1.
+pub(super) fn name(form: &Form, field: &str, default: &Option<String>) -> Result<Deferred<String>> {
     let given = form.text(field).map(|text| text.or_else(|| default.clone()));
-    given.transpose().ok_or(Code::Name.refuse())
+    given.transpose().map(Deferred).ok_or(Code::Name.refuse())
 }
 
 /// 11 for a brand that the account's processors do not accept.
@@ -99,8 +114,8 @@ pub(super) fn details(
         ReceiptRequest { cardholder: form.flag("email_receipt")?, merchant: form.flag("emailReceiptDBAEmail")? };
     let billing = Address {
         company_name: form.text("company_name")?,
-        first_name: payer.first_name?,
-        last_name: payer.last_name?,
+        first_name: payer.first_name.check()?,
+        last_name: payer.last_name.check()?,
         address: form.text("address")?,
         city: form.text("city")?,
         state: form.text("state")?,
@@ -111,7 +126,7 @@ pub(super) fn details(
     let shipping = if groups.shipping { Some(shipping(form, &billing)?) } else { None };
     let optional = |present: bool, name| if present { form.text(name) } else { Ok(None) };
     let details = Details {
-        email: payer.email?,
+        email: payer.email.check()?,
         memo: if groups.memo { form.text_up_to("memo", MAX_MEMO)? } else { None },
         custom_field_1: optional(groups.custom, "custom_field_1")?,
         custom_filed_2: optional(groups.custom, "custom_filed_2")?,

@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::card::{self, CardInputs};
 use super::envelope::{Reply, SUCCESS, TransactionReply};
-use super::fields::{self, CENT, FieldGroups, Payer};
+use super::fields::{self, CENT, Deferred, FieldGroups, Payer};
 use crate::amount::Amount;
 use crate::cards::funding::Source;
 use crate::cards::{Cardholder, vault};
@@ -96,7 +96,7 @@ async fn charge(call: &Call, operation: &CardOperation) -> Result<(Amounts, Char
     if let Err(Failure::Refused(code, _)) = &charged
         && !matches!(code, Code::Declined | Code::Duplicate)
     {
-        unused_reference(call).await?.ok();
+        unused_reference(call).await?;
     }
     charged
 }
@@ -110,7 +110,7 @@ async fn charge_once(call: &Call, operation: &CardOperation) -> Result<(Amounts,
     let amount = fields::amount(form, CENT)?;
     let currency = fields::currency(account, form.get("currency"))?;
     fields::check_brand(account, funding.masked_card.brand)?;
-    let reference_id = reference_id?;
+    let reference_id = reference_id.check()?;
     card::is_encrypted(form, operation.inputs)?;
     // With a token no code is needed: a field token brings its own, and a stored card has none.
     let by_token = funding.source != Source::Api;
@@ -137,13 +137,13 @@ async fn charge_once(call: &Call, operation: &CardOperation) -> Result<(Amounts,
     Ok((Amounts::of(&new), app.processor.charge(account, new, *deadline).await?))
 }
 
-/// 26 if the reference was used before. The inner result is A1 for an invalid reference, to be reported later.
-async fn unused_reference(call: &Call) -> Result<Result<Option<String>>> {
+/// 26 if the reference was used before. An invalid reference is A1.
+async fn unused_reference(call: &Call) -> Result<Deferred<Option<String>>> {
     let reference_id = call.form.text("reference_id");
     if let Ok(Some(reference)) = &reference_id {
         call.app.processor.check_reference(call.account.id, reference).await?;
     }
-    Ok(reference_id)
+    Ok(Deferred(reference_id))
 }
 
 /// `wallet_sale.php`
@@ -151,7 +151,7 @@ pub(super) async fn wallet_sale(call: Call) -> Result<Reply> {
     let Call { app, account, form, deadline } = &call;
     let reference_id = unused_reference(&call).await?;
     let payer = Payer::from_form(form, &Cardholder::default())?;
-    let reference_id = reference_id?;
+    let reference_id = reference_id.check()?;
     let token = form.get("signature_token").ok_or_else(|| Failure::field("signature_token", "is missing"))?;
     let groups = FieldGroups { shipping: false, memo: true, custom: true };
     let (details, receipts) = fields::details(form, payer, &Cardholder::default(), groups)?;

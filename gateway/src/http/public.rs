@@ -14,6 +14,7 @@ use texts::Language;
 use super::app::App;
 use super::card::{expiry, plain_number, security_code};
 use super::envelope::{Reply, SUCCESS};
+use super::fields::Deferred;
 use super::form::Form;
 use super::{body, challenge, envelope, fields};
 use crate::cards::{Cardholder, MaskedCard};
@@ -65,8 +66,8 @@ async fn create_field_token(app: &App, form: &Form) -> Result<Reply> {
     let country_code = fields::country(form)?.ok_or(Code::Country.refuse())?;
     let security_code = security_code(form, true)?;
     let holder = Cardholder {
-        first_name: Some(first_name?),
-        last_name: Some(last_name?),
+        first_name: Some(first_name.check()?),
+        last_name: Some(last_name.check()?),
         zip_code: Some(form.required("zip_code")?),
         country_code: Some(country_code),
     };
@@ -83,8 +84,8 @@ async fn create_field_token(app: &App, form: &Form) -> Result<Reply> {
     }))
 }
 
-/// First and last name, which may come in one field: 04. The inner results are A1, to be reported later.
-fn names(form: &Form) -> Result<(Result<String>, Result<String>)> {
+/// First and last name, which may come in one field: 04 if one is missing.
+fn names(form: &Form) -> Result<(Deferred<String>, Deferred<String>)> {
     let whole = form.get("name");
     let (first, last) = whole.map(|name| name.rsplit_once(' ').unwrap_or((name, name))).unzip();
     let name = |field, part: Option<&str>| fields::name(form, field, &part.map(|name| name.trim_end().to_owned()));
