@@ -21,6 +21,7 @@ use crate::entry::Entry;
 use crate::in_flight::InFlight;
 use crate::meter::Meter;
 use crate::name::GROUP;
+use crate::slots::acquire_free;
 use crate::{Queue, Timing, Wake};
 
 /// Approximate limit of the dead stream.
@@ -73,7 +74,7 @@ impl Fetcher {
         self.create_group(&mut redis).await?;
         let mut reclaim_at = Instant::now();
         loop {
-            let permit = self.acquire_free_permits().await;
+            let permit = acquire_free(&self.permits).await;
             if reclaim_at <= Instant::now() {
                 reclaim_at = Instant::now() + self.timing.block;
                 let reclaimed = self.reclaim(&mut redis, permit.num_permits()).await?;
@@ -102,16 +103,6 @@ impl Fetcher {
             Err(error) if error.code() == Some("BUSYGROUP") => Ok(()),
             created => created,
         }
-    }
-
-    /// Waits for a free permit and acquires all that are free.
-    async fn acquire_free_permits(&self) -> OwnedSemaphorePermit {
-        const OPEN: &str = "the semaphore is never closed";
-        let mut permit = Arc::clone(&self.permits).acquire_owned().await.expect(OPEN);
-        // Only this task acquires, so the number of available permits cannot shrink here.
-        let more = self.permits.available_permits() as u32;
-        permit.merge(Arc::clone(&self.permits).try_acquire_many_owned(more).expect(OPEN));
-        permit
     }
 
     /// Reads up to `count` new entries; waits up to `block` for the first.

@@ -31,6 +31,7 @@ mod publisher;
 mod pusher;
 mod replies;
 mod shared;
+mod slots;
 mod timing;
 
 pub use connection::{InvalidUrl, Redis};
@@ -41,4 +42,5 @@ pub use publisher::{Depth, Publisher};
 pub use pusher::PushError;
 pub use replies::{Replies, Waiter};
 pub use shared::Connection;
+pub use slots::acquire_free;
 pub use timing::Timing;

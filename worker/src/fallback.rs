@@ -10,12 +10,11 @@ use std::time::Duration;
 use domain::charges::{self, OVERDUE};
 use domain::webhooks::dispatch;
 use futures_util::{FutureExt, StreamExt, stream};
-use queue::{Publisher, Wake};
+use queue::{Publisher, Wake, acquire_free};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::slots::acquire_free;
 use crate::{COLLECTION_CONCURRENCY, Work};
 
 /// Interval of the Redis check, and of polls for due work while Redis is unavailable.

@@ -3,7 +3,6 @@
 
 mod fallback;
 mod mails;
-mod slots;
 mod webhooks;
 
 use std::future::Future;

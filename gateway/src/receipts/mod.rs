@@ -5,21 +5,26 @@
 mod email;
 mod store;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use foundation::clock::Clock;
-use futures_util::future::join_all;
-use mail::{Email, Mailer, SendError};
+use mail::{Email, Mailer};
+use queue::acquire_free;
 use sqlx::{PgConnection, PgPool};
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::id::TransactionId;
 use crate::transactions::ReceiptRequest;
 
+/// How often receipts are looked for when none was due.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// E-mails sent concurrently.
-const BATCH: i64 = 8;
+const SLOTS: usize = 8;
 const MINUTE: u32 = 60;
 const HOUR: u32 = 60 * MINUTE;
 /// Delays in seconds after each failed attempt, a little over a day in total. After the last attempt the receipt is
@@ -46,44 +51,67 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Runs until `stop`. An error is logged, and the next round retries.
+    /// Runs until `stop`, then finishes what it has claimed.
     pub async fn run(self, stop: CancellationToken) {
-        loop {
-            if let Err(error) = self.round(&stop).await {
-                tracing::error!(%error, "a round of receipts failed; the next one will retry");
-            }
-            tokio::select! {
-                () = tokio::time::sleep(INTERVAL) => {}
-                () = stop.cancelled() => return,
-            }
-        }
+        let sender = Arc::new(self);
+        tokio::join!(Arc::clone(&sender).send_due(&stop), sender.measure_pending(&stop));
     }
 
-    async fn round(&self, stop: &CancellationToken) -> Result<(), sqlx::Error> {
-        while !stop.is_cancelled() {
-            let due = store::claim_due(&self.db, BATCH).await?;
-            let last = due.len() < BATCH as usize;
-            for done in join_all(due.into_iter().map(|receipt| self.deliver(receipt))).await {
-                done?;
+    /// Claims as many receipts as there are free slots, whenever there is one, so that a slow mail server delays only the
+    /// receipts that it has.
+    async fn send_due(self: Arc<Self>, stop: &CancellationToken) {
+        let (slots, sending) = (Arc::new(Semaphore::new(SLOTS)), TaskTracker::new());
+        while let Some(mut free) = stop.run_until_cancelled(acquire_free(&slots)).await {
+            let limit = free.num_permits();
+            let due = store::claim_due(&self.db, limit as i64).await.unwrap_or_else(|error| {
+                tracing::error!(%error, "could not claim receipts; trying again");
+                Vec::new()
+            });
+            let may_have_more = due.len() == limit;
+            for receipt in due {
+                let slot = free.split(1).expect("no more receipts than slots");
+                let sender = Arc::clone(&self);
+                sending.spawn(async move {
+                    sender.deliver(receipt).await;
+                    drop(slot);
+                });
             }
-            if last {
+            drop(free);
+            if !may_have_more && stop.run_until_cancelled(sleep(INTERVAL)).await.is_none() {
                 break;
             }
         }
-        let pending = store::pending(&self.db).await?;
-        metrics::gauge!("gateway_receipts_pending").set(pending as f64);
-        Ok(())
+        sending.close();
+        sending.wait().await;
+    }
+
+    async fn measure_pending(&self, stop: &CancellationToken) {
+        loop {
+            match store::pending(&self.db).await {
+                Ok(pending) => metrics::gauge!("gateway_receipts_pending").set(pending as f64),
+                Err(error) => tracing::error!(%error, "could not count pending receipts; trying again"),
+            }
+            if stop.run_until_cancelled(sleep(INTERVAL)).await.is_none() {
+                return;
+            }
+        }
     }
 
     /// Sends a claimed receipt and records the result.
-    async fn deliver(&self, receipt: store::DueReceipt) -> Result<(), sqlx::Error> {
+    async fn deliver(&self, receipt: store::DueReceipt) {
+        if let Err(error) = self.attempt(&receipt).await {
+            tracing::error!(receipt = %receipt.id, %error, "the result of a receipt was not recorded; it will be retried");
+        }
+    }
+
+    async fn attempt(&self, receipt: &store::DueReceipt) -> Result<(), sqlx::Error> {
         let tries = usize::try_from(receipt.tries).unwrap_or(usize::MAX);
-        let sent = match tries > RETRY_DELAYS.len() + 1 {
+        if tries > RETRY_DELAYS.len() + 1 {
             // The last attempt ended with the process that made it.
-            true => return self.give_up(receipt.id, "all attempts were used").await,
-            false => self.send(&receipt).await?,
-        };
-        match sent {
+            return self.give_up(receipt.id, "all attempts were used").await;
+        }
+        let email = self.email(receipt).await?;
+        match self.mailer.send(&email).await {
             Ok(()) => {
                 store::sent(&self.db, receipt.id).await?;
                 count_result("sent");
@@ -101,14 +129,12 @@ impl Sender {
         }
     }
 
-    async fn send(&self, receipt: &store::DueReceipt) -> Result<Result<(), SendError>, sqlx::Error> {
+    async fn email(&self, receipt: &store::DueReceipt) -> Result<Email, sqlx::Error> {
         let data = store::receipt_data(&self.db, receipt.transaction_id).await?;
         let (subject, text) = email::compose(receipt.transaction_id, &data);
         let id = format!("{}-{}", receipt.transaction_id, receipt.addressee.name());
         let (to, date) = (receipt.email.clone(), self.clock.now());
-        let email =
-            Email { id, to, subject, text, date, from_name: None, reply_to: None, html: None, unsubscribe: None };
-        Ok(self.mailer.send(&email).await)
+        Ok(Email { id, to, subject, text, date, from_name: None, reply_to: None, html: None, unsubscribe: None })
     }
 
     async fn give_up(&self, id: Uuid, why: &str) -> Result<(), sqlx::Error> {

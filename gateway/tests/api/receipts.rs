@@ -265,6 +265,27 @@ async fn responses_do_not_wait_for_mail_and_kills_lose_no_receipt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_for_one_recipient_delays_no_other_receipt() {
+    const SLOW: &str = "slow@customer.example";
+    let server = MailServer::start(&[]).await.expect("a mail server");
+    server.hold(SLOW);
+    let world = by_smtp(&server.url).await;
+    world.post("sale.php", &with_receipt(world.charge(GOOD)).with("email", SLOW)).await.is("00");
+    wait_until("the attempt that hangs", async || server.commands().contains(&"RCPT".to_owned()).then_some(())).await;
+    for _ in 0..3 {
+        world.post("sale.php", &with_receipt(world.charge(GOOD))).await.is("00");
+    }
+    wait_until("the other receipts", async || (server.received().len() == 3).then_some(())).await;
+    // They have arrived during the first attempt, whose lease is two minutes.
+    let in_progress = "SELECT count(*) FROM gateway.receipts
+                       WHERE tries = 1 AND due_at > clock_timestamp() + interval '1 minute'";
+    assert_eq!(world.number(in_progress).await, 1);
+    server.admit(1);
+    none_pending(&world).await;
+    assert_eq!(server.received().len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_receipt_is_given_up_after_its_last_attempt() {
     let server = MailServer::start(&[("RCPT", "450 later"); 20]).await.expect("a mail server");
     let world = by_smtp(&server.url).await;

@@ -19,13 +19,13 @@ use foundation::error::Result;
 use foundation::id::{AccountId, EventId, InvitationId};
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use mail::{Email, Mailer, one_line};
+use queue::acquire_free;
 use sqlx::PgPool;
 use texts::Language;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::slots::acquire_free;
 use letter::About;
 
 /// How often a queue in which nothing was due is read.
