@@ -1,20 +1,16 @@
 //! Accounts: credentials and settings of merchants.
 
 mod fee;
-mod store;
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+mod keys;
 
 use foundation::calendar::TimeZone;
-use foundation::crypto::{Pepper, Secret, random_hex, random_u32};
+use foundation::crypto::Secret;
 use foundation::time::Timestamp;
-use md5::{Digest, Md5};
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 
 pub use fee::{Fee, HUNDRED_PERCENT};
-pub use store::{find, list, set};
+pub use keys::{CryptoKeys, Keys, authenticate, bind_key_hashes, rotate_keys, secret_key_context};
+use keys::{SealedKeys, new_keys};
 
 use crate::cards::{Brand, KeyRing};
 use crate::failure::{Code, Result};
@@ -22,8 +18,6 @@ use crate::id::AccountId;
 
 /// The currencies of the gateway; an account may accept fewer. All have two decimal places.
 pub const CURRENCIES: [&str; 11] = ["USD", "EUR", "GBP", "CAD", "AUD", "NZD", "AED", "DKK", "MXN", "SEK", "CHF"];
-
-const API_KEY_PREFIX: &str = "gwk_";
 
 /// An account as stored.
 #[derive(Clone)]
@@ -100,85 +94,6 @@ pub struct Settings {
     pub allowed_origins: Option<Vec<String>>,
 }
 
-/// The keys of an account, displayed once.
-#[derive(Debug)]
-pub struct Keys {
-    /// Authenticates every operation.
-    pub api_key: Secret<String>,
-    /// 16 characters under which callers may encrypt card numbers.
-    pub secret_key: Secret<String>,
-    /// Identifies the account in browser scripts. Not a secret.
-    pub app_key: String,
-}
-
-/// How an API key was hashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HashForm {
-    /// For its account.
-    Bound,
-    /// Alone, as the former version did.
-    Former,
-}
-
-/// The keys that hash and encrypt stored data.
-#[derive(Clone)]
-pub struct CryptoKeys {
-    /// For hashes of API keys, proxy numbers and card fingerprints.
-    pub pepper: Pepper,
-    /// Encrypt secret keys and card numbers.
-    pub card_keys: KeyRing,
-    /// Whether new hashes of API keys are bound to their account. Copies share it.
-    binds_key_hashes: Arc<AtomicBool>,
-}
-
-impl CryptoKeys {
-    pub fn new(pepper: Pepper, card_keys: KeyRing) -> Self {
-        Self { pepper, card_keys, binds_key_hashes: Arc::default() }
-    }
-
-    /// Reads whether new hashes of API keys are bound to their account: the former version does not know such hashes.
-    ///
-    /// # Errors
-    /// Database errors.
-    pub async fn read_binding(&self, db: &PgPool) -> Result<(), sqlx::Error> {
-        self.binds_key_hashes.store(store::are_key_hashes_bound(db).await?, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn hash_of(&self, id: AccountId, api_key: &str) -> [u8; 32] {
-        match self.binds_key_hashes.load(Ordering::Relaxed) {
-            true => self.pepper.hash(&bound_key(id, api_key)),
-            false => self.pepper.hash(api_key),
-        }
-    }
-
-    /// The form in which this is the hash of the key, if it is.
-    fn form_of(&self, id: AccountId, api_key: &str, hash: &[u8]) -> Option<HashForm> {
-        if self.pepper.matches(&bound_key(id, api_key), hash) {
-            return Some(HashForm::Bound);
-        }
-        // Other texts are hashed with the same pepper, and some of their hashes are public.
-        let former = api_key.starts_with(API_KEY_PREFIX) && self.pepper.matches(api_key, hash);
-        former.then_some(HashForm::Former)
-    }
-
-    /// Hashes and encrypts an account's keys and passes them to `write`.
-    async fn write_sealed(
-        &self,
-        keys: &Keys,
-        id: AccountId,
-        write: impl AsyncFnOnce(&store::SealedKeys<'_>) -> Result<(), sqlx::Error>,
-    ) -> Result<(), sqlx::Error> {
-        write(&store::SealedKeys {
-            api_key_hash: &self.hash_of(id, keys.api_key.expose()),
-            pepper_id: &self.pepper.id(),
-            secret_key_sealed: &self.card_keys.seal(keys.secret_key.expose(), &secret_key_context(id)),
-            app_key: &keys.app_key,
-        })
-        .await
-    }
-}
-
 /// Creates an account and its keys.
 ///
 /// # Errors
@@ -192,57 +107,9 @@ pub async fn create(
 ) -> Result<Keys, sqlx::Error> {
     let id = AccountId::new(now);
     let keys = new_keys(username);
-    crypto.write_sealed(&keys, id, async |sealed| store::insert(db, id, username, sealed, now).await).await?;
-    store::set(db, username, settings).await?;
+    crypto.write_sealed(&keys, id, async |sealed| insert(db, id, username, sealed, now).await).await?;
+    set(db, username, settings).await?;
     Ok(keys)
-}
-
-/// Gives an account new keys. The current ones stay valid for `grace`; keys from an earlier rotation expire at once.
-/// `None` if the account does not exist.
-///
-/// # Errors
-/// Database errors.
-pub async fn rotate_keys(
-    db: &mut PgConnection,
-    crypto: &CryptoKeys,
-    username: &str,
-    grace: Duration,
-) -> Result<Option<Keys>, sqlx::Error> {
-    let Some(id) = store::lock(&mut *db, username).await? else { return Ok(None) };
-    match grace.is_zero() {
-        true => store::delete_former_keys(&mut *db, id).await?,
-        false => store::save_former_keys(&mut *db, id, grace).await?,
-    }
-    let keys = new_keys(username);
-    crypto.write_sealed(&keys, id, async |sealed| store::set_keys(db, id, sealed).await).await?;
-    Ok(Some(keys))
-}
-
-/// Authenticates a caller: 01 is reported before 09.
-///
-/// # Errors
-/// 01 for a missing or unknown user name, 09 for a missing or wrong key.
-pub async fn authenticate(
-    db: &PgPool,
-    crypto: &CryptoKeys,
-    username: Option<&str>,
-    api_key: Option<&str>,
-) -> Result<Account> {
-    let username = username.filter(|name| is_storable(name)).ok_or(Code::Username.refuse())?;
-    let account = store::find(db, username).await?.ok_or(Code::Username.refuse())?;
-    let api_key = api_key.ok_or(Code::ApiKey.refuse())?;
-    if let Some(form) = crypto.form_of(account.id, api_key, &account.api_key_hash) {
-        let is_outdated = form == HashForm::Former && crypto.binds_key_hashes.load(Ordering::Relaxed);
-        if is_outdated || account.pepper_id.is_none() {
-            let new =
-                if is_outdated { crypto.hash_of(account.id, api_key).to_vec() } else { account.api_key_hash.clone() };
-            store::rehash(db, account.id, &account.api_key_hash, &new, &crypto.pepper.id()).await?;
-        }
-        return Ok(account);
-    }
-    let former = account.former_api_key_hash.as_ref();
-    let former = former.and_then(|hash| crypto.form_of(account.id, api_key, hash));
-    if former.is_some() { Ok(account) } else { Err(Code::ApiKey.refuse()) }
 }
 
 /// The account of a browser script. This is no authentication: it gives access only to public operations.
@@ -250,7 +117,7 @@ pub async fn authenticate(
 /// # Errors
 /// 01 for an unknown app key.
 pub async fn by_app_key(db: &PgPool, app_key: &str) -> Result<Account> {
-    let account = if is_storable(app_key) { store::find_by_app_key(db, app_key).await? } else { None };
+    let account = if is_storable(app_key) { find_by_app_key(db, app_key).await? } else { None };
     account.ok_or_else(|| Code::Username.because("app_key"))
 }
 
@@ -293,56 +160,127 @@ impl Account {
     }
 }
 
-/// Makes new hashes of API keys bound to their account, in processes that start from now on. Hashes of the former version
-/// are replaced when their key is used.
+/// The column list is shared by all readers. Expired former keys are never read.
+macro_rules! select_accounts {
+    ($rest:literal $(, $arg:expr)*) => {
+        sqlx::query_as!(
+            Account,
+            r#"SELECT a.id AS "id: AccountId", a.username, a.name, a.api_key_hash, a.secret_key_sealed, a.app_key, a.pepper_id,
+                      f.api_key_hash AS "former_api_key_hash?", f.secret_key_sealed AS "former_secret_key_sealed?",
+                      f.app_key AS "former_app_key?", f.until AS "former_keys_until?",
+                      a.time_zone AS "time_zone: TimeZone", a.currencies, a.refused_brands, a.cvv_required, a.three_ds,
+                      a.deny_unauthenticated, a.sale_limit, a.monthly_limit, a.daily_transactions, a.hourly_per_address,
+                      a.fee_percent, a.fee_fixed, a.contact_email, a.allowed_origins, a.created_at
+               FROM gateway.accounts a
+               LEFT JOIN gateway.former_keys f ON f.account_id = a.id AND f.until > clock_timestamp() "# + $rest
+            $(, $arg)*
+        )
+    };
+}
+
+async fn insert(
+    db: &mut PgConnection,
+    id: AccountId,
+    username: &str,
+    keys: &SealedKeys<'_>,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let currencies = CURRENCIES.map(str::to_owned);
+    sqlx::query!(
+        "INSERT INTO gateway.accounts
+             (id, username, name, api_key_hash, pepper_id, secret_key_sealed, app_key, currencies, created_at)
+         VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8)",
+        id.uuid(),
+        username,
+        keys.api_key_hash,
+        keys.pepper_id,
+        keys.secret_key_sealed,
+        keys.app_key,
+        currencies.as_slice(),
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Changes an account's settings; returns whether the account exists.
 ///
 /// # Errors
 /// Database errors.
-pub async fn bind_key_hashes(db: &PgPool) -> Result<(), sqlx::Error> {
-    store::bind_key_hashes(db).await
+pub async fn set(db: &mut PgConnection, username: &str, set: &Settings) -> Result<bool, sqlx::Error> {
+    let brands: Option<Vec<String>> =
+        set.refused_brands.as_ref().map(|brands| brands.iter().map(|brand| brand.name().to_owned()).collect());
+    let done = sqlx::query!(
+        "UPDATE gateway.accounts SET
+             name = COALESCE($2, name),
+             time_zone = COALESCE($3, time_zone),
+             currencies = COALESCE($4, currencies),
+             refused_brands = COALESCE($5, refused_brands),
+             cvv_required = COALESCE($6, cvv_required),
+             three_ds = COALESCE($7, three_ds),
+             deny_unauthenticated = COALESCE($8, deny_unauthenticated),
+             sale_limit = COALESCE($9, sale_limit),
+             monthly_limit = COALESCE($10, monthly_limit),
+             daily_transactions = COALESCE($11, daily_transactions),
+             hourly_per_address = COALESCE($12, hourly_per_address),
+             fee_percent = COALESCE($13, fee_percent),
+             fee_fixed = COALESCE($14, fee_fixed),
+             contact_email = NULLIF(COALESCE($15, contact_email), ''),
+             allowed_origins = COALESCE($16, allowed_origins)
+         WHERE username = $1",
+        username,
+        set.name,
+        set.time_zone.as_ref().map(TimeZone::name),
+        set.currencies.as_deref(),
+        brands.as_deref(),
+        set.cvv_required,
+        set.three_ds,
+        set.deny_unauthenticated,
+        set.sale_limit,
+        set.monthly_limit,
+        set.daily_transactions,
+        set.hourly_per_address,
+        set.fee_percent,
+        set.fee_fixed,
+        set.contact_email,
+        set.allowed_origins.as_deref(),
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected() == 1)
 }
 
-/// What is hashed of an API key, so that the hash is of use for nothing else and in no other account.
-fn bound_key(id: AccountId, api_key: &str) -> String {
-    format!("api_key:{}:{api_key}", id.uuid())
+/// The account of a user name.
+///
+/// # Errors
+/// Database errors.
+pub async fn find(db: impl PgExecutor<'_>, username: &str) -> Result<Option<Account>, sqlx::Error> {
+    select_accounts!("WHERE a.username = $1", username).fetch_optional(db).await
 }
 
-/// The encryption context of an account's secret key.
-pub fn secret_key_context(id: AccountId) -> String {
-    format!("secret_key:{}", id.uuid())
+async fn find_by_app_key(db: &PgPool, app_key: &str) -> Result<Option<Account>, sqlx::Error> {
+    select_accounts!(
+        "WHERE a.id = (SELECT id FROM gateway.accounts WHERE app_key = $1
+                       UNION ALL SELECT account_id FROM gateway.former_keys WHERE app_key = $1 AND until > clock_timestamp()
+                       LIMIT 1)",
+        app_key
+    )
+    .fetch_optional(db)
+    .await
 }
 
-fn new_keys(username: &str) -> Keys {
-    let api_key = Secret::new(format!("{API_KEY_PREFIX}{}", random_hex(32)));
-    let secret_key = Secret::new(random_text(16));
-    let app_key = app_key(username, secret_key.expose());
-    Keys { api_key, secret_key, app_key }
-}
-
-/// MD5 of the user name and the secret key, as the contract defines it. It identifies the account but proves nothing.
-fn app_key(username: &str, secret_key: &str) -> String {
-    foundation::crypto::hex(&Md5::digest(format!("{username}{secret_key}")))
-}
-
-/// Uniformly distributed characters of a 64-character alphabet.
-fn random_text(count: usize) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    (0..count).map(|_| char::from(ALPHABET[(random_u32() % 64) as usize])).collect()
+/// All accounts, oldest first.
+///
+/// # Errors
+/// Database errors.
+pub async fn list(db: &PgPool) -> Result<Vec<Account>, sqlx::Error> {
+    select_accounts!("ORDER BY a.id").fetch_all(db).await
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_app_key_is_the_md5_of_name_and_secret() {
-        // printf %s shop0123456789abcdef | md5sum
-        assert_eq!(app_key("shop", "0123456789abcdef"), "d8b95871952c9e2523bf3a1b696f3dbc");
-        let keys = new_keys("shop");
-        assert_eq!(keys.secret_key.expose().len(), 16);
-        assert_eq!(keys.app_key, app_key("shop", keys.secret_key.expose()));
-        assert_ne!(keys.api_key.expose(), new_keys("shop").api_key.expose());
-    }
 
     #[test]
     fn every_currency_has_two_places() {

@@ -2,7 +2,6 @@
 //! transaction open, and is idempotent by reference. Nothing else reads its books.
 
 pub mod cards;
-mod store;
 
 use std::time::{Duration, Instant};
 
@@ -72,16 +71,45 @@ impl Acquirer {
     /// # Errors
     /// [`NoResponse`]
     pub async fn find_or_block(&self, reference: Uuid) -> Result<AcquirerResponse, NoResponse> {
-        Ok(store::book(&self.books, reference, Decision::Blocked, cards::BLOCKED).await?)
+        Ok(record(&self.books, reference, Decision::Blocked, cards::BLOCKED).await?)
     }
 
     async fn book(&self, reference: Uuid, decision: Decision, auth_code: &str) -> Result<AcquirerResponse, NoResponse> {
         let started = Instant::now();
         // Half the delay before the record and half after it, so that a kill can hit a request in either state.
         tokio::time::sleep(self.delay / 2).await;
-        let response = store::book(&self.books, reference, decision, auth_code).await;
+        let response = record(&self.books, reference, decision, auth_code).await;
         tokio::time::sleep(self.delay / 2).await;
         metrics::histogram!("gateway_acquirer_seconds").record(started.elapsed().as_secs_f64());
         Ok(response?)
     }
+}
+
+/// Records the response to a reference, or returns the one recorded earlier.
+async fn record(
+    db: &PgPool,
+    reference: Uuid,
+    decision: Decision,
+    auth_code: &str,
+) -> Result<AcquirerResponse, sqlx::Error> {
+    let booked = sqlx::query!(
+        "INSERT INTO gateway.acquirer_books (reference, answer, auth_code) VALUES ($1, $2, $3)
+         ON CONFLICT (reference) DO NOTHING",
+        reference,
+        decision as Decision,
+        auth_code,
+    )
+    .execute(db)
+    .await?;
+    if booked.rows_affected() == 1 {
+        return Ok(AcquirerResponse { decision, auth_code: auth_code.to_owned() });
+    }
+    // The first writer has committed, and rows of the books never change.
+    sqlx::query_as!(
+        AcquirerResponse,
+        r#"SELECT answer AS "decision: Decision", auth_code FROM gateway.acquirer_books WHERE reference = $1"#,
+        reference,
+    )
+    .fetch_one(db)
+    .await
 }

@@ -5,7 +5,6 @@ pub mod ecb;
 pub mod funding;
 mod number;
 mod ring;
-mod store;
 pub mod vault;
 
 use std::fmt;

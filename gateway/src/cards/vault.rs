@@ -3,10 +3,11 @@
 use foundation::calendar::Date;
 use foundation::crypto::random_hex;
 use foundation::time::Timestamp;
-use sqlx::PgPool;
+use sqlx::types::Json;
+use sqlx::{PgConnection, PgPool};
 
 use super::funding::{Funding, Source};
-use super::{CardNumber, Cardholder, Expiry, KeyRing, MaskedCard, SecurityCode, TokenHash, store};
+use super::{Brand, CardNumber, Cardholder, Expiry, KeyRing, MaskedCard, SecurityCode, TokenHash};
 use crate::failure::{Code, Failure, Result};
 use crate::id::AccountId;
 
@@ -55,11 +56,11 @@ pub async fn store(
     let mut tx = foundation::db::begin(db).await?;
     if let Some(spent) = funding.field_token {
         let stored_as = key.seal(&token, &stored_as_context(&spent));
-        if !store::spend_field_token(&mut tx, account, spent, Some(&stored_as)).await? {
+        if !spend_field_token(&mut tx, account, spent, Some(&stored_as)).await? {
             return Err(Code::Card.because("card_token was used before"));
         }
     }
-    store::insert_card(&mut tx, account, hash, &number, &funding.masked_card, holder, now).await?;
+    insert_card(&mut tx, account, hash, &number, &funding.masked_card, holder, now).await?;
     tx.commit().await.map_err(|_| Failure::Unknown)?;
     Ok(StoredCard { token, masked_card: funding.masked_card.clone() })
 }
@@ -70,7 +71,7 @@ pub async fn store(
 /// Database errors.
 pub async fn find_stored(db: &PgPool, key: &KeyRing, account: AccountId, token: &str) -> Result<Option<StoredCard>> {
     let hash = TokenHash::of(token);
-    let Some(card) = store::find_field_token(db, account, hash).await? else { return Ok(None) };
+    let Some(card) = find_field_token(db, account, hash).await? else { return Ok(None) };
     let Some(sealed) = &card.stored_as else { return Ok(None) };
     let token = key.open(sealed, &stored_as_context(&hash)).ok_or_else(unreadable)?;
     Ok(Some(StoredCard { token: token.expose().clone(), masked_card: masked_card(&card)? }))
@@ -84,8 +85,8 @@ pub async fn find(db: &PgPool, key: &KeyRing, account: AccountId, token: &str, t
     let hash = TokenHash::of(token);
     let is_field_token = token.starts_with(FIELD_PREFIX);
     let card = match is_field_token {
-        true => store::find_field_token(db, account, hash).await?,
-        false => store::find_card(db, account, hash).await?,
+        true => find_field_token(db, account, hash).await?,
+        false => find_card(db, account, hash).await?,
     };
     let card = card.ok_or(Code::Card.because("card_token is unknown or has expired"))?;
     let sealed = card.number.as_ref().ok_or(Code::Card.because("card_token was used before"))?;
@@ -113,7 +114,7 @@ pub async fn find(db: &PgPool, key: &KeyRing, account: AccountId, token: &str, t
     })
 }
 
-fn masked_card(card: &store::SealedCard) -> Result<MaskedCard> {
+fn masked_card(card: &SealedCard) -> Result<MaskedCard> {
     let expiry = Expiry::from_display(&card.expiry).ok_or_else(unreadable)?;
     Ok(MaskedCard { brand: card.brand, masked: card.masked.clone(), expiry })
 }
@@ -127,9 +128,99 @@ fn unreadable() -> Failure {
 ///
 /// # Errors
 /// 02 if it was used or has expired.
-pub async fn spend(db: &mut sqlx::PgConnection, account: AccountId, token: TokenHash) -> Result<()> {
-    match store::spend_field_token(db, account, token, None).await? {
+pub async fn spend(db: &mut PgConnection, account: AccountId, token: TokenHash) -> Result<()> {
+    match spend_field_token(db, account, token, None).await? {
         true => Ok(()),
         false => Err(Code::Card.because("card_token was used before, or has expired")),
     }
+}
+
+/// A stored card: in the vault or under a card field's token.
+struct SealedCard {
+    number: Option<Vec<u8>>,
+    security_code: Option<Vec<u8>>,
+    brand: Brand,
+    masked: String,
+    expiry: String,
+    holder: Json<Cardholder>,
+    stored_as: Option<Vec<u8>>,
+}
+
+async fn insert_card(
+    db: &mut PgConnection,
+    account: AccountId,
+    token: TokenHash,
+    number: &[u8],
+    masked_card: &MaskedCard,
+    holder: &Cardholder,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO gateway.cards (token_hash, account_id, number, brand, masked, expiry, holder, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        token.bytes(),
+        account.uuid(),
+        number,
+        masked_card.brand as Brand,
+        masked_card.masked,
+        masked_card.expiry.to_string(),
+        Json(holder) as _,
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+async fn find_card(db: &PgPool, account: AccountId, token: TokenHash) -> Result<Option<SealedCard>, sqlx::Error> {
+    sqlx::query_as!(
+        SealedCard,
+        r#"SELECT number AS "number?", NULL::bytea AS security_code, brand AS "brand: Brand", masked, expiry,
+                  holder AS "holder: Json<Cardholder>", NULL::bytea AS stored_as
+           FROM gateway.cards WHERE token_hash = $1 AND account_id = $2"#,
+        token.bytes(),
+        account.uuid(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// A card field's token that was used or has not expired.
+async fn find_field_token(
+    db: &PgPool,
+    account: AccountId,
+    token: TokenHash,
+) -> Result<Option<SealedCard>, sqlx::Error> {
+    sqlx::query_as!(
+        SealedCard,
+        r#"SELECT number, security_code, brand AS "brand: Brand", masked, expiry, holder AS "holder: Json<Cardholder>",
+                  stored_as
+           FROM gateway.field_tokens
+           WHERE token_hash = $1 AND account_id = $2 AND (spent_at IS NOT NULL OR expires_at > clock_timestamp())"#,
+        token.bytes(),
+        account.uuid(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Marks a card field's token as used and erases the card. Only one of several concurrent calls succeeds.
+async fn spend_field_token(
+    db: &mut PgConnection,
+    account: AccountId,
+    token: TokenHash,
+    stored_as: Option<&[u8]>,
+) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query!(
+        "UPDATE gateway.field_tokens
+         SET spent_at = clock_timestamp(), number = NULL, security_code = NULL, stored_as = $3,
+             forget_at = clock_timestamp() + interval '1 day'
+         WHERE token_hash = $1 AND account_id = $2 AND spent_at IS NULL AND expires_at > clock_timestamp()",
+        token.bytes(),
+        account.uuid(),
+        stored_as,
+    )
+    .execute(db)
+    .await?;
+    Ok(done.rows_affected() == 1)
 }

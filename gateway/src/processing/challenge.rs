@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use sqlx::PgPool;
+use sqlx::types::Json;
+
+use super::Processor;
 use super::finish::{TransactionStatus, unresolved};
 use super::outcome::Outcome;
-use super::{Processor, store};
 use crate::acquirer::cards;
 use crate::failure::Result;
 use crate::id::TransactionId;
 use crate::threeds;
-use crate::transactions::{State, reason};
+use crate::transactions::{Details, State, reason};
 
 /// With [`POLL_INTERVAL`], waits up to five seconds for an outcome.
 const MAX_POLLS: u32 = 50;
@@ -21,7 +24,7 @@ impl Processor {
     /// # Errors
     /// [`crate::failure::Failure::Unknown`] if the acquirer does not respond.
     pub async fn confirm(&self, id: TransactionId) -> Result<TransactionStatus> {
-        let Some(confirmed) = store::confirm(&self.db, id).await? else {
+        let Some(confirmed) = confirm_in_time(&self.db, id).await? else {
             // It was confirmed, refused or expired earlier.
             return Ok(self.status(id).await?);
         };
@@ -60,4 +63,32 @@ impl Processor {
         }
         Ok(status)
     }
+}
+
+/// What a confirmed charge needs to continue.
+struct ConfirmedCharge {
+    number: Vec<u8>,
+    zip_code: String,
+}
+
+/// Moves a challenged charge to `in_progress`, once and only in time, and removes the card number from the row.
+async fn confirm_in_time(db: &PgPool, id: TransactionId) -> Result<Option<ConfirmedCharge>, sqlx::Error> {
+    let mut tx = foundation::db::begin(db).await?;
+    let charge = sqlx::query!(
+        r#"SELECT number AS "number!", details AS "details: Json<Details>" FROM gateway.transactions
+           WHERE id = $1 AND state = 'challenged' AND challenge_ends_at > clock_timestamp() FOR NO KEY UPDATE"#,
+        id.uuid(),
+    )
+    .fetch_optional(&mut *tx)
+    .await?;
+    let Some(charge) = charge else { return Ok(None) };
+    sqlx::query!(
+        "UPDATE gateway.transactions
+         SET state = 'in_progress', number = NULL, recover_at = clock_timestamp() + interval '15 seconds' WHERE id = $1",
+        id.uuid(),
+    )
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(Some(ConfirmedCharge { number: charge.number, zip_code: charge.details.0.billing.zip_code }))
 }

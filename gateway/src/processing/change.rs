@@ -2,10 +2,14 @@
 //! and the amount is reserved. The child's own reference is inserted first: of two requests with one reference the
 //! second waits for the first and gets 26 if that one was entered, whatever the rules would then return.
 
+use foundation::time::Timestamp;
+use sqlx::{PgConnection, PgPool};
+
+use super::Processor;
 use super::enter::{begin, commit};
 use super::finish::unresolved;
 use super::outcome::Outcome;
-use super::{Processor, rules, store};
+use super::rules::{self, Parent};
 use crate::amount::Amount;
 use crate::deadline::Deadline;
 use crate::failure::{Code, Failure, Result};
@@ -51,7 +55,7 @@ impl Processor {
     /// # Errors
     /// 26 if the reference was used before.
     pub async fn check_change_reference(&self, account: AccountId, reference: &str) -> Result<()> {
-        match store::child_reference_is_used(&self.db, account, reference).await? {
+        match child_reference_is_used(&self.db, account, reference).await? {
             true => Err(Code::Duplicate.refuse()),
             false => Ok(()),
         }
@@ -67,14 +71,14 @@ impl Processor {
         let now = self.clock.now();
         let mut tx = begin(&self.db).await?;
         if let Some(reference) = &change.reference_id {
-            store::insert_child_reference(&mut tx, account, reference, id).await.map_err(map_violation)?;
+            insert_child_reference(&mut tx, account, reference, id).await.map_err(map_violation)?;
         }
-        let target = store::find_target(&mut tx, account, change.target).await?.ok_or(Code::TransactionId.refuse())?;
+        let target = find_target(&mut tx, account, change.target).await?.ok_or(Code::TransactionId.refuse())?;
         let parent = match rules::applies_to_parent(change.kind, target.kind, target.state)? {
             true => target.parent_id.ok_or(Code::TransactionId.refuse())?,
             false => change.target,
         };
-        let rules = store::lock_parent(&mut tx, account, parent).await?;
+        let rules = lock_parent(&mut tx, account, parent).await?;
         let amount = change.amount.unwrap_or(rules.amount);
         match change.kind {
             TransactionKind::Capture => rules.capture(amount, now)?,
@@ -84,8 +88,8 @@ impl Processor {
                 return Err(Code::UpdateFailed.refuse());
             }
         }
-        store::reserve(&mut tx, parent, change.kind, amount).await?;
-        store::insert_child(&mut tx, id, parent, change.kind, amount, change.receipt, now).await?;
+        reserve(&mut tx, parent, change.kind, amount).await?;
+        insert_child(&mut tx, id, parent, change.kind, amount, change.receipt, now).await?;
         commit(tx, deadline).await
     }
 }
@@ -96,4 +100,130 @@ fn map_violation(error: sqlx::Error) -> Failure {
         Some("child_references_pkey") => Code::Duplicate.refuse(),
         Some(_) | None => error.into(),
     }
+}
+
+/// The transaction that a capture, void or refund names.
+struct Target {
+    kind: TransactionKind,
+    state: State,
+    parent_id: Option<TransactionId>,
+}
+
+async fn child_reference_is_used(db: &PgPool, account: AccountId, reference: &str) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM gateway.child_references
+                          WHERE account_id = $1 AND reference_id = $2) AS "used!""#,
+        account.uuid(),
+        reference,
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Inserts the reference of a child before the child itself. Blocks while another transaction with the same reference
+/// is uncommitted.
+async fn insert_child_reference(
+    db: &mut PgConnection,
+    account: AccountId,
+    reference: &str,
+    child: TransactionId,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO gateway.child_references (account_id, reference_id, transaction_id) VALUES ($1, $2, $3)",
+        account.uuid(),
+        reference,
+        child.uuid(),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+async fn find_target(
+    db: &mut PgConnection,
+    account: AccountId,
+    id: TransactionId,
+) -> Result<Option<Target>, sqlx::Error> {
+    sqlx::query_as!(
+        Target,
+        r#"SELECT kind AS "kind: TransactionKind", state AS "state: State", parent_id AS "parent_id: TransactionId"
+           FROM gateway.transactions WHERE account_id = $1 AND id = $2"#,
+        account.uuid(),
+        id.uuid(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Locks a charge and reads what the rules need.
+async fn lock_parent(db: &mut PgConnection, account: AccountId, id: TransactionId) -> Result<Parent, sqlx::Error> {
+    let row = sqlx::query!(
+        r#"SELECT kind AS "kind: TransactionKind", state AS "state: State", amount, captured, refunded + refunding AS "returned!",
+                  voided, changing AS "changing: TransactionKind", settles_at, lapses_at
+           FROM gateway.transactions WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE"#,
+        account.uuid(),
+        id.uuid(),
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(Parent {
+        kind: row.kind,
+        state: row.state,
+        amount: Amount::from_minor(row.amount),
+        captured: Amount::from_minor(row.captured),
+        returned: Amount::from_minor(row.returned),
+        voided: row.voided,
+        changing: row.changing,
+        settles_at: row.settles_at,
+        expires_at: row.lapses_at,
+    })
+}
+
+/// Reserves the amount of a child on its charge.
+async fn reserve(
+    db: &mut PgConnection,
+    id: TransactionId,
+    kind: TransactionKind,
+    amount: Amount,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE gateway.transactions
+         SET refunding = refunding + CASE WHEN $2 = 'refund' THEN $3 ELSE 0::bigint END,
+             changing = CASE WHEN $2 = 'refund' THEN changing ELSE $2 END
+         WHERE id = $1",
+        id.uuid(),
+        kind as TransactionKind,
+        amount.get(),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Inserts a child with its parent's card, details and reference. A void includes the fee.
+async fn insert_child(
+    db: &mut PgConnection,
+    id: TransactionId,
+    parent: TransactionId,
+    kind: TransactionKind,
+    amount: Amount,
+    receipt: bool,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO gateway.transactions (id, account_id, parent_id, kind, state, source, amount, currency, reference_id,
+             brand, masked, expiry, details, created_at, fee, receipt_cardholder, recover_at)
+         SELECT $1, account_id, id, $3, 'in_progress', source, $4, currency, reference_id, brand, masked, expiry, details,
+             $5, CASE WHEN $3 = 'void' THEN fee ELSE 0 END, $6, clock_timestamp() + interval '15 seconds'
+         FROM gateway.transactions WHERE id = $2",
+        id.uuid(),
+        parent.uuid(),
+        kind as TransactionKind,
+        amount.get(),
+        now,
+        receipt,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }

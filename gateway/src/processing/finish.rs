@@ -1,13 +1,14 @@
 //! Finishing a transaction: its row, the parent's sums, limits, guards and receipts, in one database transaction. The
 //! row's state decides: only the first caller finishes it, a later one gets the stored outcome.
 
-use foundation::calendar::TimeZone;
+use foundation::calendar::{Date, TimeZone};
 use foundation::time::Timestamp;
+use sqlx::{PgConnection, PgPool};
 
+use super::Processor;
 use super::outcome::Outcome;
-use super::{Processor, store};
 use crate::failure::Failure;
-use crate::id::TransactionId;
+use crate::id::{AccountId, TransactionId};
 use crate::transactions::{ReceiptRequest, State, TransactionKind};
 use crate::{limits, receipts};
 
@@ -33,16 +34,16 @@ impl Processor {
     ) -> Result<TransactionStatus, sqlx::Error> {
         let now = self.clock.now();
         let mut tx = foundation::db::begin(&self.db).await?;
-        let transaction = store::lock_transaction(&mut tx, id).await?;
+        let transaction = lock_transaction(&mut tx, id).await?;
         if transaction.state != from {
             let reason = transaction.state.decline_reason(transaction.reason);
             return Ok(TransactionStatus { state: transaction.state, reason });
         }
         let approved = outcome.state == State::Approved;
         let settles_at = settles_at(transaction.kind, approved, &transaction.time_zone, now);
-        store::finish(&mut tx, id, outcome, &transaction, settles_at, now).await?;
+        write_outcome(&mut tx, id, outcome, &transaction, settles_at, now).await?;
         if let Some(parent) = transaction.parent_id {
-            store::finish_child(&mut tx, parent, &transaction, approved, settles_at).await?;
+            finish_child(&mut tx, parent, &transaction, approved, settles_at).await?;
         }
         if let Some(fingerprint) = &transaction.fingerprint {
             match approved {
@@ -67,7 +68,7 @@ impl Processor {
 
     /// The current status of a transaction.
     pub(super) async fn status(&self, id: TransactionId) -> Result<TransactionStatus, sqlx::Error> {
-        let (state, reason) = store::status(&self.db, id).await?;
+        let (state, reason) = read_status(&self.db, id).await?;
         Ok(TransactionStatus { state, reason: state.decline_reason(reason) })
     }
 }
@@ -108,6 +109,114 @@ const fn state_name(state: State) -> &'static str {
         State::Declined => "declined",
         State::Failed => "failed",
     }
+}
+
+/// A locked transaction, to be finished.
+struct LockedTransaction {
+    kind: TransactionKind,
+    state: State,
+    reason: Option<String>,
+    amount: i64,
+    currency: String,
+    month: Option<Date>,
+    fingerprint: Option<Vec<u8>>,
+    account_id: AccountId,
+    parent_id: Option<TransactionId>,
+    time_zone: TimeZone,
+    receipt_cardholder: bool,
+    receipt_merchant: bool,
+}
+
+/// Locks a transaction, after its parent.
+async fn lock_transaction(db: &mut PgConnection, id: TransactionId) -> Result<LockedTransaction, sqlx::Error> {
+    sqlx::query!(
+        "SELECT id FROM gateway.transactions
+         WHERE id = (SELECT parent_id FROM gateway.transactions WHERE id = $1) FOR NO KEY UPDATE",
+        id.uuid(),
+    )
+    .fetch_optional(&mut *db)
+    .await?;
+    sqlx::query_as!(
+        LockedTransaction,
+        r#"SELECT kind AS "kind: TransactionKind", state AS "state: State", reason, amount, currency, month, fingerprint,
+                  receipt_cardholder, receipt_merchant,
+                  account_id AS "account_id: AccountId", parent_id AS "parent_id: TransactionId",
+                  (SELECT time_zone FROM gateway.accounts WHERE accounts.id = account_id) AS "time_zone!: TimeZone"
+           FROM gateway.transactions WHERE id = $1 FOR NO KEY UPDATE"#,
+        id.uuid(),
+    )
+    .fetch_one(db)
+    .await
+}
+
+/// Writes the outcome of a transaction locked by [`lock_transaction`].
+async fn write_outcome(
+    db: &mut PgConnection,
+    id: TransactionId,
+    outcome: &Outcome,
+    transaction: &LockedTransaction,
+    settles_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let approved = outcome.state == State::Approved;
+    let captured = if approved && transaction.kind == TransactionKind::Sale { transaction.amount } else { 0 };
+    let holds = approved && transaction.kind == TransactionKind::Authorize;
+    let expires_at = holds.then(|| now.plus(std::time::Duration::from_secs(7 * 24 * 3600)));
+    sqlx::query!(
+        "UPDATE gateway.transactions
+         SET state = $2, reason = $3, auth_code = $4, avs = $5, cvv = COALESCE($6, cvv), captured = $7, settles_at = $8,
+             lapses_at = $9, ended_at = $10, recover_at = NULL, number = NULL
+         WHERE id = $1",
+        id.uuid(),
+        outcome.state as State,
+        outcome.reason,
+        outcome.auth_code,
+        outcome.avs,
+        outcome.cvv,
+        captured,
+        settles_at,
+        expires_at,
+        now,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Applies a child's outcome to its charge and releases the reservation.
+async fn finish_child(
+    db: &mut PgConnection,
+    parent: TransactionId,
+    child: &LockedTransaction,
+    approved: bool,
+    settles_at: Option<Timestamp>,
+) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE gateway.transactions
+         SET captured = captured + CASE WHEN $2 = 'capture' AND $4 THEN $3 ELSE 0::bigint END,
+             settles_at = COALESCE($5, settles_at),
+             voided = voided OR ($2 = 'void' AND $4),
+             changing = CASE WHEN $2 = 'refund' THEN changing END,
+             refunding = refunding - CASE WHEN $2 = 'refund' THEN $3 ELSE 0::bigint END,
+             refunded = refunded + CASE WHEN $2 = 'refund' AND $4 THEN $3 ELSE 0::bigint END
+         WHERE id = $1",
+        parent.uuid(),
+        child.kind as TransactionKind,
+        child.amount,
+        approved,
+        settles_at,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+async fn read_status(db: &PgPool, id: TransactionId) -> Result<(State, Option<String>), sqlx::Error> {
+    let row =
+        sqlx::query!(r#"SELECT state AS "state: State", reason FROM gateway.transactions WHERE id = $1"#, id.uuid(),)
+            .fetch_one(db)
+            .await?;
+    Ok((row.state, row.reason))
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ pub mod finish;
 mod outcome;
 mod recover;
 mod rules;
-mod store;
 
 use std::sync::Arc;
 

@@ -2,9 +2,11 @@
 //! never got a response. The outcome is never guessed: the acquirer returns its response to the reference, or blocks a
 //! reference that it never received, so that a suspended request has no effect when it resumes.
 
+use sqlx::PgPool;
+
+use super::Processor;
 use super::finish::TransactionStatus;
 use super::outcome::Outcome;
-use super::{Processor, store};
 use crate::acquirer::NoResponse;
 use crate::id::TransactionId;
 use crate::transactions::{State, reason};
@@ -29,7 +31,7 @@ impl Processor {
     /// Database errors that concern every transaction.
     pub async fn recover(&self) -> Result<(), sqlx::Error> {
         loop {
-            let due = store::claim_due(&self.db, BATCH).await?;
+            let due = claim_due(&self.db, BATCH).await?;
             let last = due.len() < BATCH as usize;
             for (id, state) in due {
                 let recovered = self.recover_one(id, state).await;
@@ -64,4 +66,19 @@ impl Processor {
         };
         self.finish(id, from, &outcome).await.map_err(Unrecovered::Database)
     }
+}
+
+/// Claims due rows and postpones their next attempt, so that a row is retried after that interval if the process that
+/// claimed it dies.
+async fn claim_due(db: &PgPool, limit: i64) -> Result<Vec<(TransactionId, State)>, sqlx::Error> {
+    let rows = sqlx::query!(
+        r#"UPDATE gateway.transactions SET recover_at = clock_timestamp() + interval '15 seconds'
+           WHERE id = ANY (ARRAY (SELECT id FROM gateway.transactions WHERE recover_at <= statement_timestamp()
+                                  ORDER BY recover_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
+           RETURNING id AS "id: TransactionId", state AS "state: State""#,
+        limit,
+    )
+    .fetch_all(db)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.state)).collect())
 }

@@ -1,15 +1,32 @@
-//! The text of a receipt. Of the card it knows only the brand and the last four digits.
+//! The content of a receipt. Of the card it knows only the brand and the last four digits.
 
+use foundation::calendar::TimeZone;
+use foundation::time::Timestamp;
 use mail::one_line;
+use sqlx::PgPool;
 
-use super::store::ReceiptData;
 use crate::amount::Amount;
+use crate::cards::Brand;
 use crate::id::TransactionId;
 use crate::local_time::format_time;
 use crate::transactions::TransactionKind;
 
 /// Maximum length of a name or a reference in characters.
 const MAX: usize = 255;
+
+/// The content of a receipt.
+pub(super) struct ReceiptData {
+    pub(super) merchant: String,
+    pub(super) time_zone: TimeZone,
+    pub(super) kind: TransactionKind,
+    pub(super) amount: i64,
+    pub(super) fee: i64,
+    pub(super) currency: String,
+    pub(super) brand: Brand,
+    pub(super) masked: String,
+    pub(super) reference_id: Option<String>,
+    pub(super) created_at: Timestamp,
+}
 
 /// Subject and text.
 pub(super) fn compose(id: TransactionId, data: &ReceiptData) -> (String, String) {
@@ -42,11 +59,22 @@ const fn heading(kind: TransactionKind) -> &'static str {
     }
 }
 
+pub(super) async fn receipt_data(db: &PgPool, id: TransactionId) -> Result<ReceiptData, sqlx::Error> {
+    sqlx::query_as!(
+        ReceiptData,
+        r#"SELECT accounts.name AS merchant, time_zone AS "time_zone: TimeZone", kind AS "kind: TransactionKind", amount, fee, currency,
+                  brand AS "brand: Brand", masked, reference_id, charge.created_at
+           FROM gateway.transactions AS charge JOIN gateway.accounts ON accounts.id = charge.account_id
+           WHERE charge.id = $1"#,
+        id.uuid(),
+    )
+    .fetch_one(db)
+    .await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cards::Brand;
-    use foundation::time::Timestamp;
 
     #[test]
     fn a_receipt_lists_amounts_card_and_merchant() {

@@ -3,7 +3,7 @@
 //! recording it sends a second copy with the same `Message-ID`.
 
 mod email;
-mod store;
+mod outbox;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ const RETRY_DELAYS: [u32; 7] = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 4 * HOUR,
 /// Database errors.
 pub async fn enqueue(db: &mut PgConnection, id: TransactionId, request: ReceiptRequest) -> Result<(), sqlx::Error> {
     match request.cardholder || request.merchant {
-        true => store::insert(db, id, request).await,
+        true => outbox::insert(db, id, request).await,
         false => Ok(()),
     }
 }
@@ -63,7 +63,7 @@ impl Sender {
         let (slots, sending) = (Arc::new(Semaphore::new(SLOTS)), TaskTracker::new());
         while let Some(mut free) = stop.run_until_cancelled(acquire_free(&slots)).await {
             let limit = free.num_permits();
-            let due = store::claim_due(&self.db, limit as i64).await.unwrap_or_else(|error| {
+            let due = outbox::claim_due(&self.db, limit as i64).await.unwrap_or_else(|error| {
                 tracing::error!(%error, "could not claim receipts; trying again");
                 Vec::new()
             });
@@ -87,7 +87,7 @@ impl Sender {
 
     async fn measure_pending(&self, stop: &CancellationToken) {
         loop {
-            match store::pending(&self.db).await {
+            match outbox::pending(&self.db).await {
                 Ok(pending) => metrics::gauge!("gateway_receipts_pending").set(pending as f64),
                 Err(error) => tracing::error!(%error, "could not count pending receipts; trying again"),
             }
@@ -98,13 +98,13 @@ impl Sender {
     }
 
     /// Sends a claimed receipt and records the result.
-    async fn deliver(&self, receipt: store::DueReceipt) {
+    async fn deliver(&self, receipt: outbox::DueReceipt) {
         if let Err(error) = self.attempt(&receipt).await {
             tracing::error!(receipt = %receipt.id, %error, "the result of a receipt was not recorded; it will be retried");
         }
     }
 
-    async fn attempt(&self, receipt: &store::DueReceipt) -> Result<(), sqlx::Error> {
+    async fn attempt(&self, receipt: &outbox::DueReceipt) -> Result<(), sqlx::Error> {
         let tries = usize::try_from(receipt.tries).unwrap_or(usize::MAX);
         if tries > RETRY_DELAYS.len() + 1 {
             // The last attempt ended with the process that made it.
@@ -113,14 +113,14 @@ impl Sender {
         let email = self.email(receipt).await?;
         match self.mailer.send(&email).await {
             Ok(()) => {
-                store::sent(&self.db, receipt.id).await?;
+                outbox::sent(&self.db, receipt.id).await?;
                 count_result("sent");
                 Ok(())
             }
             Err(error) => match RETRY_DELAYS.get(tries - 1).filter(|_| !error.permanent) {
                 Some(wait) => {
                     tracing::warn!(receipt = %receipt.id, %error, tries, "a receipt was not sent and will be retried");
-                    store::reschedule(&self.db, receipt.id, receipt.tries, *wait).await?;
+                    outbox::reschedule(&self.db, receipt.id, receipt.tries, *wait).await?;
                     count_result("put_off");
                     Ok(())
                 }
@@ -129,8 +129,8 @@ impl Sender {
         }
     }
 
-    async fn email(&self, receipt: &store::DueReceipt) -> Result<Email, sqlx::Error> {
-        let data = store::receipt_data(&self.db, receipt.transaction_id).await?;
+    async fn email(&self, receipt: &outbox::DueReceipt) -> Result<Email, sqlx::Error> {
+        let data = email::receipt_data(&self.db, receipt.transaction_id).await?;
         let (subject, text) = email::compose(receipt.transaction_id, &data);
         let id = format!("{}-{}", receipt.transaction_id, receipt.addressee.name());
         let (to, date) = (receipt.email.clone(), self.clock.now());
@@ -139,7 +139,7 @@ impl Sender {
 
     async fn give_up(&self, id: Uuid, why: &str) -> Result<(), sqlx::Error> {
         tracing::error!(receipt = %id, why, "gave up on a receipt");
-        store::given_up(&self.db, id).await?;
+        outbox::given_up(&self.db, id).await?;
         count_result("given_up");
         Ok(())
     }

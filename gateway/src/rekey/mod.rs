@@ -1,7 +1,7 @@
 //! `gateway reencrypt`: re-encrypts under the current key everything encrypted under an old one. Each batch is a
 //! transaction that skips locked rows, so it can run while gateways serve, and can be stopped and restarted.
 
-mod store;
+mod columns;
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use sqlx::PgPool;
 use crate::cards::{KeyRing, TokenHash, vault};
 use crate::id::{AccountId, TransactionId};
 use crate::{accounts, proxy, threeds};
-use store::Batch;
+use columns::Batch;
 
 /// Passes over the columns at most; locked rows are retried in the next pass.
 const MAX_PASSES: u32 = 10;
@@ -37,7 +37,7 @@ struct Unreadable {
     cards: Vec<Vec<u8>>,
     field_numbers: Vec<Vec<u8>>,
     field_codes: Vec<Vec<u8>>,
-    field_answers: Vec<Vec<u8>>,
+    stored_tokens: Vec<Vec<u8>>,
     proxies: Vec<Vec<u8>>,
     challenges: Vec<uuid::Uuid>,
 }
@@ -68,7 +68,7 @@ impl Unreadable {
             + self.cards.len()
             + self.field_numbers.len()
             + self.field_codes.len()
-            + self.field_answers.len()
+            + self.stored_tokens.len()
             + self.proxies.len()
             + self.challenges.len()
     }
@@ -82,7 +82,7 @@ async fn pass(db: &PgPool, ring: &KeyRing, skipped: &mut Unreadable) -> Result<u
             loop {
                 let context = $context;
                 let reseal = |key: &_, sealed: &[u8]| reencrypt(ring, sealed, &context(key));
-                match store::$column::batch(db, &ring.prefix(), &mut skipped.$column, &reseal).await? {
+                match columns::$column::batch(db, &ring.prefix(), &mut skipped.$column, &reseal).await? {
                     Batch::Reencrypted(count) => done += count,
                     Batch::Empty => break,
                 }
@@ -97,7 +97,7 @@ async fn pass(db: &PgPool, ring: &KeyRing, skipped: &mut Unreadable) -> Result<u
     every_batch_of!(cards, |hash: &Vec<u8>| vault::number_context(&TokenHash::from_bytes(hash)));
     every_batch_of!(field_numbers, |hash: &Vec<u8>| vault::number_context(&TokenHash::from_bytes(hash)));
     every_batch_of!(field_codes, |hash: &Vec<u8>| vault::code_context(&TokenHash::from_bytes(hash)));
-    every_batch_of!(field_answers, |hash: &Vec<u8>| vault::stored_as_context(&TokenHash::from_bytes(hash)));
+    every_batch_of!(stored_tokens, |hash: &Vec<u8>| vault::stored_as_context(&TokenHash::from_bytes(hash)));
     every_batch_of!(proxies, |hash: &Vec<u8>| proxy::context(hash));
     every_batch_of!(challenges, |id: &uuid::Uuid| threeds::number_context(TransactionId::from(*id)));
     Ok(done)
@@ -109,12 +109,12 @@ fn reencrypt(ring: &KeyRing, sealed: &[u8], context: &str) -> Option<Vec<u8>> {
 
 async fn remaining(db: &PgPool, ring: &KeyRing) -> Result<i64, sqlx::Error> {
     let prefix = ring.prefix();
-    Ok(store::accounts::remaining(db, &prefix).await?
-        + store::former_keys::remaining(db, &prefix).await?
-        + store::cards::remaining(db, &prefix).await?
-        + store::field_numbers::remaining(db, &prefix).await?
-        + store::field_codes::remaining(db, &prefix).await?
-        + store::field_answers::remaining(db, &prefix).await?
-        + store::proxies::remaining(db, &prefix).await?
-        + store::challenges::remaining(db, &prefix).await?)
+    Ok(columns::accounts::remaining(db, &prefix).await?
+        + columns::former_keys::remaining(db, &prefix).await?
+        + columns::cards::remaining(db, &prefix).await?
+        + columns::field_numbers::remaining(db, &prefix).await?
+        + columns::field_codes::remaining(db, &prefix).await?
+        + columns::stored_tokens::remaining(db, &prefix).await?
+        + columns::proxies::remaining(db, &prefix).await?
+        + columns::challenges::remaining(db, &prefix).await?)
 }

@@ -2,16 +2,17 @@
 //! token, and only until it is used or expires.
 
 mod sign;
-mod store;
 
 use std::time::Duration;
 
 use foundation::time::Timestamp;
 use sqlx::PgPool;
+use sqlx::types::Json;
 
 use crate::accounts::Account;
-use crate::cards::{CardNumber, Cardholder, KeyRing, MaskedCard, SecurityCode, TokenHash, vault};
+use crate::cards::{Brand, CardNumber, Cardholder, KeyRing, MaskedCard, SecurityCode, TokenHash, vault};
 use crate::failure::{Failure, Result};
+use crate::id::AccountId;
 
 /// As long as a card field's session.
 const LIFETIME: Duration = Duration::from_secs(30 * 60);
@@ -49,9 +50,9 @@ pub async fn create(
     let text = sign::sign(&secret_key, &card.masked_card, now, expires_at);
     let hash = TokenHash::of(&text);
     let code = card.security_code.as_ref();
-    store::insert(
+    insert(
         db,
-        &store::NewToken {
+        &NewToken {
             account: account.id,
             hash,
             number: card_keys.seal(card.number.expose(), &vault::number_context(&hash)),
@@ -64,4 +65,36 @@ pub async fn create(
     )
     .await?;
     Ok(FieldToken { text, expires_at })
+}
+
+struct NewToken<'a> {
+    account: AccountId,
+    hash: TokenHash,
+    number: Vec<u8>,
+    security_code: Option<Vec<u8>>,
+    masked_card: &'a MaskedCard,
+    holder: &'a Cardholder,
+    now: Timestamp,
+    expires_at: Timestamp,
+}
+
+async fn insert(db: &PgPool, new: &NewToken<'_>) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "INSERT INTO gateway.field_tokens (token_hash, account_id, number, security_code, brand, masked, expiry, holder,
+             created_at, expires_at, forget_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)",
+        new.hash.bytes(),
+        new.account.uuid(),
+        new.number,
+        new.security_code,
+        new.masked_card.brand as Brand,
+        new.masked_card.masked,
+        new.masked_card.expiry.to_string(),
+        Json(new.holder) as _,
+        new.now,
+        new.expires_at,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! SQL of the audit log.
+//! The audit log of operators' actions. It is append-only; each record is written in the transaction of the change.
 
 use foundation::time::Timestamp;
 use serde::Serialize;

@@ -1,13 +1,10 @@
-//! SQL of receipts.
+//! The receipts to be sent, and the results of the others.
 
-use foundation::calendar::TimeZone;
-use foundation::time::Timestamp;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::cards::Brand;
 use crate::id::TransactionId;
-use crate::transactions::{ReceiptRequest, TransactionKind};
+use crate::transactions::ReceiptRequest;
 
 const MAX_COUNTED: i64 = 1_000;
 
@@ -36,20 +33,6 @@ pub(super) struct DueReceipt {
     pub(super) email: String,
     /// Including the current attempt.
     pub(super) tries: i32,
-}
-
-/// The content of a receipt.
-pub(super) struct ReceiptData {
-    pub(super) merchant: String,
-    pub(super) time_zone: TimeZone,
-    pub(super) kind: TransactionKind,
-    pub(super) amount: i64,
-    pub(super) fee: i64,
-    pub(super) currency: String,
-    pub(super) brand: Brand,
-    pub(super) masked: String,
-    pub(super) reference_id: Option<String>,
-    pub(super) created_at: Timestamp,
 }
 
 /// One row per requested recipient with an address.
@@ -86,19 +69,6 @@ pub(super) async fn claim_due(db: &PgPool, limit: i64) -> Result<Vec<DueReceipt>
         limit,
     )
     .fetch_all(db)
-    .await
-}
-
-pub(super) async fn receipt_data(db: &PgPool, id: TransactionId) -> Result<ReceiptData, sqlx::Error> {
-    sqlx::query_as!(
-        ReceiptData,
-        r#"SELECT accounts.name AS merchant, time_zone AS "time_zone: TimeZone", kind AS "kind: TransactionKind", amount, fee, currency,
-                  brand AS "brand: Brand", masked, reference_id, charge.created_at
-           FROM gateway.transactions AS charge JOIN gateway.accounts ON accounts.id = charge.account_id
-           WHERE charge.id = $1"#,
-        id.uuid(),
-    )
-    .fetch_one(db)
     .await
 }
 

@@ -1,4 +1,4 @@
-//! SQL of the operators' queries.
+//! Read-only queries for operators: what is delayed, and how much of the limits is used.
 
 use foundation::calendar::Date;
 use foundation::time::Timestamp;

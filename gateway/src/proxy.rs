@@ -5,8 +5,6 @@
 //! use it until one of them gets a charge approved or stores the card; it is then bound to that account. Refused and
 //! declined charges bind nothing, so an account cannot take a proxy number from another without being paid by the card.
 
-mod store;
-
 use std::time::Duration;
 
 use foundation::crypto::{hex, random_u32};
@@ -35,7 +33,7 @@ pub async fn create(
     let proxy = random_proxy();
     let hash = crypto.pepper.hash(&proxy);
     let sealed = crypto.card_keys.seal(number.expose(), &context(&hash));
-    store::insert(db, &hash, account, &sealed, now.plus(LIFETIME)).await?;
+    insert(db, &hash, account, &sealed, now.plus(LIFETIME)).await?;
     Ok(proxy)
 }
 
@@ -50,7 +48,7 @@ pub async fn resolve(
     proxy: &str,
 ) -> Result<Option<(CardNumber, ProxyHash)>> {
     let hash = crypto.pepper.hash(proxy);
-    let Some(sealed) = store::find(db, account, &hash).await? else { return Ok(None) };
+    let Some(sealed) = find(db, account, &hash).await? else { return Ok(None) };
     let number = open(&crypto.card_keys, &sealed, &hash);
     let unreadable = || Failure::field("creditcard_number", "cannot be decrypted: it was encrypted under another key");
     let number = number.ok_or_else(unreadable)?;
@@ -60,7 +58,7 @@ pub async fn resolve(
 /// Binds a proxy number to the account that has charged or stored the card. A failure is harmless: the number stays
 /// usable by other accounts until it expires.
 pub async fn bind(db: &PgPool, account: AccountId, proxy: &ProxyHash) {
-    if let Err(error) = store::bind(db, account, &proxy.0).await {
+    if let Err(error) = set_account(db, account, &proxy.0).await {
         tracing::warn!(%error, "cannot bind a proxy number to the account that used it");
     }
 }
@@ -83,6 +81,50 @@ fn random_proxy() -> String {
     let right = right.expect("one of ten check digits is right");
     let wrong = (right + 1 + random_u32() % 9) % 10;
     format!("{digits}{wrong}")
+}
+
+async fn insert(
+    db: &PgPool,
+    hash: &[u8],
+    account: Option<AccountId>,
+    number: &[u8],
+    expires_at: Timestamp,
+) -> Result<(), sqlx::Error> {
+    // On a collision with an existing number the primary key rejects the insert, and the browser has to retry.
+    sqlx::query!(
+        "INSERT INTO gateway.proxy_numbers (proxy_hash, account_id, number, expires_at) VALUES ($1, $2, $3, $4)",
+        hash,
+        account.map(AccountId::uuid),
+        number,
+        expires_at,
+    )
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// The encrypted card number, if the proxy number is not bound to another account.
+async fn find(db: &PgPool, account: AccountId, hash: &[u8]) -> Result<Option<Vec<u8>>, sqlx::Error> {
+    sqlx::query_scalar!(
+        "SELECT number FROM gateway.proxy_numbers
+         WHERE proxy_hash = $1 AND expires_at > clock_timestamp() AND (account_id IS NULL OR account_id = $2)",
+        hash,
+        account.uuid(),
+    )
+    .fetch_optional(db)
+    .await
+}
+
+/// Binds a proxy number to an account, unless it is already bound.
+async fn set_account(db: &PgPool, account: AccountId, hash: &[u8]) -> Result<(), sqlx::Error> {
+    sqlx::query!(
+        "UPDATE gateway.proxy_numbers SET account_id = $2 WHERE proxy_hash = $1 AND account_id IS NULL",
+        hash,
+        account.uuid(),
+    )
+    .execute(db)
+    .await?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,9 +1,40 @@
-//! SQL of the sweep.
+//! Housekeeping, run once a second by every process: recovers abandoned transactions, ends expired challenges, and
+//! deletes expired data.
+
+use std::time::Duration;
 
 use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
 
+use crate::processing::Processor;
+
+const INTERVAL: Duration = Duration::from_secs(1);
 /// Rows deleted per statement.
 const BATCH: i64 = 1_000;
+
+/// Runs until `stop`. An error is logged, and the next round retries.
+pub async fn run(processor: Processor, stop: CancellationToken) {
+    loop {
+        if let Err(error) = round(&processor).await {
+            tracing::error!(%error, "a round of the sweep failed; the next one will retry");
+        }
+        tokio::select! {
+            () = tokio::time::sleep(INTERVAL) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+async fn round(processor: &Processor) -> Result<(), sqlx::Error> {
+    processor.recover().await?;
+    let deleted = delete_expired(&processor.db).await?;
+    if deleted > 0 {
+        tracing::debug!(rows = deleted, "deleted expired rows");
+    }
+    let unfinished = count_unfinished(&processor.db).await?;
+    metrics::gauge!("gateway_transactions_unfinished").set(unfinished as f64);
+    Ok(())
+}
 
 /// Deletes expired rows. `statement_timestamp()` is constant within a statement, so the index can be scanned up to it.
 macro_rules! delete_expired_from {
@@ -33,7 +64,7 @@ macro_rules! delete_expired_from {
 }
 
 /// Deletes expired tokens, proxy numbers, former keys, and duplicate guards.
-pub(super) async fn delete_expired(db: &PgPool) -> Result<u64, sqlx::Error> {
+async fn delete_expired(db: &PgPool) -> Result<u64, sqlx::Error> {
     let tokens = delete_expired_from!(db, "field_tokens", "token_hash", "forget_at");
     let proxies = delete_expired_from!(db, "proxy_numbers", "proxy_hash", "expires_at");
     let keys = delete_expired_from!(db, "former_keys", "account_id", "until");
@@ -49,7 +80,7 @@ pub(super) async fn delete_expired(db: &PgPool) -> Result<u64, sqlx::Error> {
 }
 
 /// Unfinished transactions, counted up to 1,000.
-pub(super) async fn unfinished(db: &PgPool) -> Result<i64, sqlx::Error> {
+async fn count_unfinished(db: &PgPool) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
              SELECT 1 FROM gateway.transactions WHERE recover_at IS NOT NULL ORDER BY recover_at LIMIT $1) AS unfinished"#,

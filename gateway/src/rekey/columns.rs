@@ -1,4 +1,4 @@
-//! SQL of re-encryption, generated for every encrypted column.
+//! The encrypted columns, with the statements that re-encrypt them.
 
 /// Rows per batch.
 const ROWS: i64 = 200;
@@ -118,6 +118,6 @@ column!(former_keys, uuid::Uuid, "former_keys", "account_id", "secret_key_sealed
 column!(cards, Vec<u8>, "cards", "token_hash", "number");
 column!(field_numbers, Vec<u8>, "field_tokens", "token_hash", "number");
 column!(field_codes, Vec<u8>, "field_tokens", "token_hash", "security_code");
-column!(field_answers, Vec<u8>, "field_tokens", "token_hash", "stored_as");
+column!(stored_tokens, Vec<u8>, "field_tokens", "token_hash", "stored_as");
 column!(proxies, Vec<u8>, "proxy_numbers", "proxy_hash", "number");
 column!(challenges, uuid::Uuid, "transactions", "id", "number");
