@@ -10,7 +10,7 @@ export async function call(method, path, body, idempotencyKey) {
   const signal = AbortSignal.timeout(40_000);
   const response = await fetch(url + path, { method, headers, signal, body: body && JSON.stringify(body) });
   if (response.status === 429) await pause(Number(response.headers.get("retry-after")));
-  return { status: response.status, answer: await response.json() };
+  return { status: response.status, body: await response.json() };
 }
 
 /** Creates a payment, and retries until the response is conclusive. The idempotency key makes this safe. */

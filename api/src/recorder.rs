@@ -22,7 +22,7 @@ const MAX_PATH: usize = 200;
 
 enum Message {
     Entry(Box<Entry>),
-    /// Answered when all earlier entries are written.
+    /// The sender is notified when all earlier entries are written.
     Flush(oneshot::Sender<()>),
 }
 

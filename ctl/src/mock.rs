@@ -32,8 +32,9 @@ pub(crate) struct Set {
     #[arg(long, value_parser = clap::value_parser!(i32).range(0..=600_000))]
     latency_ms: Option<i32>,
     /// Lose this many of the next responses, after the transaction is booked.
-    #[arg(long, value_parser = clap::value_parser!(i32).range(0..))]
-    lose_answer: Option<i32>,
+    // The alias is the former name, which chaos runs of an upgrade use with both versions.
+    #[arg(long, alias = "lose-answer", value_parser = clap::value_parser!(i32).range(0..))]
+    lose_responses: Option<i32>,
     /// Process no request, as in an outage: payments fail with provider_unavailable, other work is retried.
     #[arg(long)]
     refuse: bool,
@@ -71,7 +72,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     });
     let faults = Faults {
         latency_ms: set.latency_ms,
-        lose_answers: set.lose_answer,
+        lose_responses: set.lose_responses,
         refuse: Some(set.refuse),
         reject: Some(set.reject),
         recovery,
@@ -79,7 +80,7 @@ pub(crate) async fn run(ctl: &Ctl, command: Command) -> Result<Output> {
     set_faults(&mut **tx, provider_account, &faults).await?;
     let detail = json!({
         "latency_ms": set.latency_ms,
-        "lose_answer": set.lose_answer,
+        "lose_responses": set.lose_responses,
         "refuse": set.refuse,
         "reject": set.reject,
         "class": faults.recovery.map(RecoveryClass::letter),
@@ -96,7 +97,7 @@ async fn show(ctl: &Ctl, account: AccountId) -> Result<Output> {
         ("account", json!(account)),
         ("provider_account", json!(provider_account)),
         ("latency_ms", json!(faults.latency_ms)),
-        ("lose_answer", json!(faults.lose_answers)),
+        ("lose_responses", json!(faults.lose_responses)),
         ("refuse", json!(faults.refuse)),
         ("reject", json!(faults.reject)),
         ("class", json!(faults.recovery.letter())),

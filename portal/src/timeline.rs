@@ -89,7 +89,7 @@ async fn operations(app: &App, work: &Work, id: &str) -> Result<Vec<Entry>, Fail
     Ok(found.iter().flat_map(|operation| of_operation(work, operation, &users)).collect())
 }
 
-/// An operation when it was requested, sent and answered.
+/// An operation when it was requested, sent and completed.
 fn of_operation(work: &Work, operation: &OperationRow, users: &[(KeyId, String)]) -> Vec<Entry> {
     let is_charge = operation.kind == OperationKind::Sale;
     let kind = if is_charge { text("Charge").to_owned() } else { words(operation.kind.name()) };
@@ -113,11 +113,11 @@ fn of_operation(work: &Work, operation: &OperationRow, users: &[(KeyId, String)]
     entries.extend(operation.first_sent_at.map(|at| sent(at, text("sent to the provider"))));
     let again = operation.last_sent_at.filter(|at| Some(*at) != operation.first_sent_at);
     entries.extend(again.map(|at| sent(at, text("sent to the provider again"))));
-    entries.extend(operation.finished_at.map(|at| entry(at, answer(operation))));
+    entries.extend(operation.finished_at.map(|at| entry(at, outcome(operation))));
     entries
 }
 
-fn answer(operation: &OperationRow) -> Markup {
+fn outcome(operation: &OperationRow) -> Markup {
     html! {
         (match operation.state {
             State::Succeeded => text("accepted by the provider"),

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-/// A local mail server. Each command is answered with the next reply that is for it, and then as usual.
+/// A local mail server. Each command gets the next reply that is for it, and afterwards the usual one.
 #[derive(Clone, Debug)]
 pub struct MailServer {
     /// `smtp://127.0.0.1:…`

@@ -89,7 +89,7 @@ impl Reply {
     /// A response with this status.
     #[must_use]
     pub fn status(status: u16) -> Self {
-        Self::Response { status, headers: Vec::new(), body: format!("answered {status}") }
+        Self::Response { status, headers: Vec::new(), body: format!("status {status}") }
     }
 
     /// A response with this status and header.

@@ -24,7 +24,7 @@ pub(crate) struct ListRequest<L: Listed> {
     _list: PhantomData<L>,
 }
 
-/// How the list is answered.
+/// The format of the response.
 pub(crate) enum Format<Id> {
     /// One page.
     Json(PageRequest<Id>),

@@ -40,7 +40,7 @@ const EXAMPLES: &str = include_str!("examples.json");
 
 /// The routes of the document and of the pages, which are public and not part of /v1. They have no limit by address: the
 /// responses are made once, at the first request, and sent without a copy, no body is read, and neither Postgres nor Redis
-/// is asked, so that counting a request would cost more than answering it. Connections are limited, and clients that do not
+/// is asked, so that counting a request would cost more than responding to it. Connections are limited, and clients that do not
 /// read are disconnected.
 pub(crate) fn router(endpoints: fn() -> Vec<Endpoint>, public_url: &Arc<str>) -> Router<App> {
     let public_url = Arc::clone(public_url);

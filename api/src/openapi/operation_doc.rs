@@ -21,7 +21,7 @@ pub(crate) struct ResponseDoc {
     pub(crate) status: u16,
     pub(crate) description: &'static str,
     pub(crate) schema: String,
-    /// Whether it is a list, which is also answered as CSV.
+    /// Whether it is a list, which is also returned as CSV.
     pub(crate) is_list: bool,
 }
 

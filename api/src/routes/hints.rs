@@ -1,4 +1,4 @@
-//! Answers to requests for paths that this API does not have.
+//! Responses to requests for paths that this API does not have.
 
 use crate::error::ApiError;
 

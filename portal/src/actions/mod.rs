@@ -60,7 +60,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Whether /v1 does it once for a nonce, however often it is sent, and answers with the same result.
+    /// Whether /v1 does it once for a nonce, however often it is sent, and returns the same result.
     pub(crate) fn is_idempotent(self) -> bool {
         match self {
             Self::Create | Self::PostOnce | Self::Delete => true,

@@ -213,7 +213,7 @@ impl World {
         if fault.is_none_or(|fault| fault.executed) {
             let Server::Postgres(server) = &mut connection.server else { bail!("not Postgres") };
             match server.send(request, &mut self.backends)? {
-                Sent::Answered(response) => self.receive_from_postgres(id, response)?,
+                Sent::Responded(response) => self.receive_from_postgres(id, response)?,
                 Sent::Pending => self.await_postgres(id)?,
             }
         }

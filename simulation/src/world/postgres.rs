@@ -100,7 +100,7 @@ pub(super) struct PostgresServer {
 /// What became of a request.
 pub(super) enum Sent {
     /// The response is known.
-    Answered(Vec<u8>),
+    Responded(Vec<u8>),
     /// The backend responds.
     Pending,
 }
@@ -129,12 +129,12 @@ impl PostgresServer {
         if self.startup.is_empty() {
             self.startup = with_long_timeouts(request);
             let backend = self.backend.insert(backends.take(&self.startup)?);
-            return Ok(Sent::Answered(backend.1.greeting[0].clone()));
+            return Ok(Sent::Responded(backend.1.greeting[0].clone()));
         }
         let (_, backend) = self.backend.as_mut().context("a backend")?;
         match request[0] {
-            b'p' => return Ok(Sent::Answered(backend.greeting[1].clone())),
-            b'X' => return Ok(Sent::Answered(Vec::new())),
+            b'p' => return Ok(Sent::Responded(backend.greeting[1].clone())),
+            b'X' => return Ok(Sent::Responded(Vec::new())),
             _ => {}
         }
         self.preparing = None;
@@ -176,7 +176,7 @@ impl PostgresServer {
         // A request without statements is a test whether the connection is alive.
         if rewritten == message(b'S', &[]) {
             self.prefix.extend(message(b'Z', &[backend.status()]));
-            return Ok(Sent::Answered(std::mem::take(&mut self.prefix)));
+            return Ok(Sent::Responded(std::mem::take(&mut self.prefix)));
         }
         backend.send(&rewritten)?;
         Ok(Sent::Pending)

@@ -193,7 +193,7 @@ impl Browser {
         Ok(())
     }
 
-    /// A round trip to each tab, after which all earlier events have been recorded: each tab answers in order.
+    /// A round trip to each tab, after which all earlier events have been recorded: each tab responds in order.
     async fn drain_events(&self) {
         let sessions = self.devtools.events().sessions();
         for session in sessions {

@@ -68,7 +68,7 @@ impl Site {
     }
 }
 
-/// Answers one request and closes the connection.
+/// Responds to one request and closes the connection.
 fn respond(mut connection: TcpStream, pages: &Pages) -> std::io::Result<()> {
     connection.set_read_timeout(Some(TIMEOUT))?;
     let mut reader = BufReader::new(connection.try_clone()?);

@@ -6,10 +6,16 @@ use super::SEARCH_LAG;
 use super::ledger::{Account, CardBehavior, id_in};
 use super::parameters::{ApiError, Parameters};
 
-type Answer = Result<Value, ApiError>;
+type ApiResult = Result<Value, ApiError>;
 
 /// Executes an operation.
-pub(super) fn execute(account: &mut Account, method: &str, path: &[&str], parameters: &Parameters, now: i64) -> Answer {
+pub(super) fn execute(
+    account: &mut Account,
+    method: &str,
+    path: &[&str],
+    parameters: &Parameters,
+    now: i64,
+) -> ApiResult {
     let call = Call { account, parameters, now };
     match (method, path) {
         ("POST", ["payment_intents"]) => call.create_intent(),
@@ -39,7 +45,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn intent(&self, id: &str) -> Answer {
+    fn intent(&self, id: &str) -> ApiResult {
         self.account
             .find(id)
             .filter(|found| found["object"] == "payment_intent")
@@ -47,7 +53,7 @@ impl Call<'_> {
             .ok_or_else(|| ApiError::missing(404, id))
     }
 
-    fn create_intent(self) -> Answer {
+    fn create_intent(self) -> ApiResult {
         let Self { account, parameters, now } = self;
         let amount = parameters.integer("amount")?;
         let currency = parameters.required("currency")?;
@@ -101,7 +107,7 @@ impl Call<'_> {
         Err(declined)
     }
 
-    fn capture(self, id: &str) -> Answer {
+    fn capture(self, id: &str) -> ApiResult {
         let intent = self.intent(id)?;
         let Self { account, parameters, now } = self;
         let capturable = intent["amount_capturable"].as_i64().unwrap_or(0);
@@ -122,7 +128,7 @@ impl Call<'_> {
         Ok(account.object(id).clone())
     }
 
-    fn cancel(self, id: &str) -> Answer {
+    fn cancel(self, id: &str) -> ApiResult {
         let intent = self.intent(id)?;
         if intent["status"] == "succeeded" || intent["status"] == "canceled" {
             return Err(ApiError::refused("payment_intent_unexpected_state", "The payment cannot be canceled."));
@@ -132,7 +138,7 @@ impl Call<'_> {
         Ok(self.account.object(id).clone())
     }
 
-    fn refund(self) -> Answer {
+    fn refund(self) -> ApiResult {
         let amount = self.parameters.get("amount").map(|_| self.parameters.integer("amount")).transpose()?;
         let id = self.parameters.required("payment_intent")?;
         let intent = self.intent(id).map_err(|_| ApiError::missing(400, id))?;
@@ -167,7 +173,7 @@ impl Call<'_> {
         Ok(account.object(&refund).clone())
     }
 
-    fn create_customer(self) -> Answer {
+    fn create_customer(self) -> ApiResult {
         if self.parameters.get("email").is_some_and(|email| !email.contains('@')) {
             return Err(ApiError::parameter("email", "email_invalid", "Invalid email address."));
         }
@@ -179,7 +185,7 @@ impl Call<'_> {
         Ok(self.account.object(&id).clone())
     }
 
-    fn create_setup_intent(self) -> Answer {
+    fn create_setup_intent(self) -> ApiResult {
         let Self { account, parameters, now } = self;
         let customer = parameters.required("customer")?;
         let requested = parameters.required("payment_method")?;
@@ -221,7 +227,7 @@ impl Call<'_> {
         self.list(kind, |object| intent.is_none_or(|intent| object["payment_intent"] == intent))
     }
 
-    fn transactions(&self) -> Answer {
+    fn transactions(&self) -> ApiResult {
         let bound = |name: &str| self.parameters.get(name).map(|_| self.parameters.integer(name)).transpose();
         let (from, to) = (bound("created[gte]")?, bound("created[lt]")?);
         Ok(self.list("balance_transaction", |object| {
@@ -231,7 +237,7 @@ impl Call<'_> {
     }
 
     /// Searches payments by our reference in their metadata.
-    fn search(&self) -> Answer {
+    fn search(&self) -> ApiResult {
         let query = self.parameters.required("query")?;
         let asked = query.strip_prefix("metadata['").and_then(|rest| rest.strip_suffix('\'')?.split_once("']:'"));
         let (field, value) =

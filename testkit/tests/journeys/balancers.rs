@@ -22,7 +22,7 @@ async fn get_forwarded(client: &Client, path: &str, forwarded: &str) -> Result<R
     client.header("x-forwarded-for", forwarded)?.get(path).await
 }
 
-/// Sends requests until the rate limit answers 429.
+/// Sends requests until the rate limit returns 429.
 async fn exhaust(client: &Client, path: &str, forwarded: &str) -> Result<()> {
     eventually("a 429", async || Ok((get_forwarded(client, path, forwarded).await?.status == 429).then_some(()))).await
 }
@@ -91,7 +91,7 @@ async fn unauthenticated_clients_behind_a_balancer_are_counted_separately() -> R
     Ok(())
 }
 
-/// Connections above the limit wait, while the internal listener still answers.
+/// Connections above the limit wait, while the internal listener still responds.
 #[tokio::test]
 async fn connections_above_the_limit_wait() -> Result<()> {
     let cluster = Cluster::builder().env("MAX_CONNECTIONS", "3").api(1).start().await?;

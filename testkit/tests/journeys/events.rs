@@ -178,7 +178,7 @@ async fn logs_have_the_request_id_and_no_secret() -> Result<()> {
     // Rejected requests and lost responses log more than successful ones.
     merchant.api.post("/v1/payments", payment(100, &token)).await?;
     merchant.api.bearer(&merchant.account.secret_key[..60])?.get("/v1/payments").await?;
-    merchant.mock(&cluster, &["--lose-answer", "1"]).await?;
+    merchant.mock(&cluster, &["--lose-responses", "1"]).await?;
     merchant.pay(100).await?;
     let endpoint = merchant.api.post("/v1/webhook_endpoints", json!({"url": "https://hooks.example/in"})).await?;
     let first = created(&endpoint)["secret"].as_str().context("a secret")?.to_owned();

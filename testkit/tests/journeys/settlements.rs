@@ -128,8 +128,8 @@ async fn the_day_is_required_and_must_exist() -> Result<()> {
         ["keys", "create", "--account", &merchant.account.id, "--kind", "secret", "--entitlement", "refunds.list"];
     let key = cluster().await?.ctl(&limited).await?["key"].as_str().unwrap_or_default().to_owned();
     let limited = testkit::Client::new(&cluster().await?.api_url(0))?.bearer(&key)?;
-    let answer = limited.get("/v1/settlements?day=2026-11-21").await?;
-    refused(&answer, 403, "capability_not_enabled");
-    assert_eq!(answer.body["error"]["capability"], "settlements.retrieve");
+    let response = limited.get("/v1/settlements?day=2026-11-21").await?;
+    refused(&response, 403, "capability_not_enabled");
+    assert_eq!(response.body["error"]["capability"], "settlements.retrieve");
     Ok(())
 }

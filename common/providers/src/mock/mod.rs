@@ -99,7 +99,7 @@ impl Mock {
         foundation::faults::reach("mock.received").await.map_err(|error| ProviderError::Unknown(error.to_string()))?;
         let response = ledger::record(&self.db, &request, faults.recovery).await?;
         pause(half).await;
-        if faults.lose_answers > 0 && settings::take_dropped_response(&self.db, request.account).await? {
+        if faults.lose_responses > 0 && settings::take_dropped_response(&self.db, request.account).await? {
             return Err(ProviderError::Unknown("the mock was configured to drop this response".into()));
         }
         Ok(response)

@@ -9,7 +9,7 @@ use foundation::id::ProviderAccountId;
 #[derive(Clone, Copy, Debug)]
 pub struct ActiveFaults {
     pub latency_ms: i32,
-    pub lose_answers: i32,
+    pub lose_responses: i32,
     pub refuse: bool,
     pub reject: bool,
     pub recovery: RecoveryClass,
@@ -21,7 +21,7 @@ pub struct Faults {
     /// The duration of every request, half before the ledger is written and half after.
     pub latency_ms: Option<i32>,
     /// How many of the next responses are dropped after the ledger was written.
-    pub lose_answers: Option<i32>,
+    pub lose_responses: Option<i32>,
     /// Whether no request is processed, as in an outage.
     pub refuse: Option<bool>,
     /// Whether every capture, void and refund is refused.
@@ -52,14 +52,14 @@ pub async fn read(db: &PgPool, account: ProviderAccountId) -> Result<ActiveFault
     Ok(row.map_or(
         ActiveFaults {
             latency_ms: 0,
-            lose_answers: 0,
+            lose_responses: 0,
             refuse: false,
             reject: false,
             recovery: RecoveryClass::Idempotent,
         },
         |row| ActiveFaults {
             latency_ms: row.latency_ms,
-            lose_answers: row.lose_answers,
+            lose_responses: row.lose_answers,
             refuse: row.refuse,
             reject: row.reject,
             recovery: class(&row.recovery_class),
@@ -96,7 +96,7 @@ pub async fn set_faults(
             reject = coalesce($6, m.reject)",
         account.uuid(),
         faults.latency_ms,
-        faults.lose_answers,
+        faults.lose_responses,
         faults.refuse,
         faults.recovery.map(RecoveryClass::letter),
         faults.reject,

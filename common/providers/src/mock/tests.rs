@@ -110,7 +110,7 @@ impl Fixture for MockFixture {
     }
 
     fn drop_next_response(&self) -> BoxFuture<'_, ()> {
-        self.configure(Faults { lose_answers: Some(1), ..Faults::default() }).boxed()
+        self.configure(Faults { lose_responses: Some(1), ..Faults::default() }).boxed()
     }
 
     /// Locks the ledger against writes.
@@ -168,7 +168,7 @@ async fn partial_approvals_round_down_and_zero_is_a_soft_decline() {
 #[tokio::test]
 async fn exactly_the_configured_number_of_responses_is_dropped() {
     let fixture = MockFixture::new(RecoveryClass::Idempotent).await;
-    fixture.configure(Faults { lose_answers: Some(2), ..Faults::default() }).await;
+    fixture.configure(Faults { lose_responses: Some(2), ..Faults::default() }).await;
     let mut lost = Vec::new();
     for n in 0..4 {
         let sale = request(&fixture, &format!("op_{n}"), fixture.sale("tok_ok", 100));

@@ -42,7 +42,7 @@ pub(super) async fn charge(stripe: Session<'_>, request: &Request) -> Result<Pro
         .with_metadata(REFERENCE, &request.reference)
         .with("expand[]", "latest_charge");
     match stripe.post::<PaymentIntent>("/v1/payment_intents", &request.reference, form).await? {
-        // The answer repeats the state of then.
+        // The response repeats the state of then.
         Reply::Success { object, replayed: true } => {
             Ok(current(stripe, &object.id, request).await.map_err(SendError::after_effect)?)
         }

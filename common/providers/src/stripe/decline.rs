@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(
             decline(Some("card_declined"), Some("authentication_not_handled")),
             hard("authentication_required"),
-            "the answer to error_on_requires_action"
+            "the response to error_on_requires_action"
         );
         assert_eq!(decline(Some("payment_intent_authentication_failure"), None), soft("authentication_failed"));
         assert_eq!(decline(Some("a_code_of_tomorrow"), None), soft("declined"));

@@ -68,7 +68,7 @@ pub(super) async fn void(stripe: Session<'_>, request: &Request, charge: &str) -
     }
 }
 
-/// Refunds a captured charge whose money is not available yet, unless an earlier request has, whose answer was lost: one of
+/// Refunds a captured charge whose money is not available yet, unless an earlier request has, whose response was lost: one of
 /// the previous release had the key of a cancellation. Stripe refunds no charge twice in full, so that if such a request
 /// arrives only now, one of both is refused, and the look-up finds the other.
 async fn void_captured(

@@ -1,7 +1,7 @@
 //! Stripe as a provider (docs.stripe.com/api): PaymentIntents, Refunds, and SetupIntents for saved cards.
 //!
-//! A repeated idempotency key returns the first answer, but Stripe may forget keys after 24 hours. Until then a request
-//! whose answer was lost is sent again; afterwards it is looked up by our reference in Stripe's metadata.
+//! A repeated idempotency key returns the first response, but Stripe may forget keys after 24 hours. Until then a request
+//! whose response was lost is sent again; afterwards it is looked up by our reference in Stripe's metadata.
 
 mod account;
 mod amount;
@@ -131,7 +131,7 @@ impl Provider for Stripe {
     fn execute(&self, request: Request) -> BoxFuture<'_, Result<ProviderResponse, ProviderError>> {
         async move {
             match self.send(&request).await {
-                // Stripe would repeat that answer to every repetition of the request.
+                // Stripe would repeat that response to every repetition of the request.
                 Err(SendError::Failed(reason)) => match self.look_up(request).await {
                     Ok(Found::Response(response)) => Ok(response),
                     // Whatever the look-up says: the request itself may have had an effect.

@@ -435,7 +435,7 @@ async fn a_void_whose_answer_was_lost_is_found_after_the_money_is_available() {
     assert!(matches!(fixture.execute(&void).await, ProviderResponse::Done { .. }));
 }
 
-/// The charge was captured while its void was under way, and the answer to the cancellation was lost.
+/// The charge was captured while its void was under way, and the response to the cancellation was lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_void_is_a_refund_after_a_refused_cancellation() {
     let fixture = StripeFixture::new().await;

@@ -68,7 +68,7 @@ impl From<SendError> for ProviderError {
 pub(super) enum Reply<T> {
     Success {
         object: T,
-        /// Stripe answered an earlier request with the same idempotency key, and repeats that answer.
+        /// Stripe responded to an earlier request with the same idempotency key, and repeats that response.
         replayed: bool,
     },
     /// The request had no effect, besides a declined attempt.
@@ -127,7 +127,7 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Posts a form. A repeated key returns the first answer.
+    /// Posts a form. A repeated key returns the first response.
     ///
     /// # Errors
     /// [`ProviderError::NotProcessed`] if it did not arrive or was rejected unread; [`ProviderError::Unknown`] or

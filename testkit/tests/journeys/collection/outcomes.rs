@@ -146,7 +146,7 @@ async fn an_attempt_with_a_lost_response_is_unknown_until_recovered() -> Result<
     let (customer, _) = customer_with(&merchant, "tok_ok").await?;
     let invoice_id = invoice(&merchant, &customer, 500).await?;
     let cluster = crate::support::cluster().await?;
-    merchant.mock(cluster, &["--class", "B", "--lose-answer", "1"]).await?;
+    merchant.mock(cluster, &["--class", "B", "--lose-responses", "1"]).await?;
     ok(&schedule(&merchant, &invoice_id, LONG_AGO).await?);
     eventually("an attempt with an unknown outcome", async || {
         let attempts = attempts(&merchant, &invoice_id).await?;

@@ -1,4 +1,4 @@
-//! Endpoints that answer 410 or fail for days are disabled, and the merchant's other endpoints receive an event about
+//! Endpoints that return 410 or fail for days are disabled, and the merchant's other endpoints receive an event about
 //! it.
 
 use std::sync::{

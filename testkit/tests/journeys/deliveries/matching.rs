@@ -91,7 +91,7 @@ async fn deliveries_follow_standard_webhooks_and_list_the_response() -> Result<(
             &json!({
                 "id": listed("id"), "object": "webhook_delivery", "livemode": false, "createdAt": listed("createdAt"),
                 "eventId": event["id"], "eventType": kind, "endpointId": endpoint.id, "attempt": 1,
-                "status": "succeeded", "responseStatus": 202, "responseBody": "answered 202",
+                "status": "succeeded", "responseStatus": 202, "responseBody": "status 202",
                 "durationMs": listed("durationMs"), "attemptedAt": listed("attemptedAt"),
                 "payload": String::from_utf8(request.body.clone())?,
             })

@@ -66,7 +66,7 @@ async fn without_redis_every_event_is_delivered_and_no_secret_is_logged() -> Res
 async fn killed_workers_lose_no_delivery() -> Result<()> {
     const PATHS: [&str; 3] = ["/a", "/b", "/c"];
     let mut cluster = Cluster::builder().api(1).worker(2).scheduler(1).start().await?;
-    // `/c` is not answered while the workers run, so they are killed during attempts.
+    // `/c` does not respond while the workers run, so they are killed during attempts.
     let receiver = Receiver::start(|request| match request.path.as_str() {
         "/c" => Reply::ok().held(),
         _ => Reply::ok().after(100),

@@ -10,7 +10,7 @@ async fn a_lost_response_is_recovered() -> Result<()> {
     let cluster = cluster().await?;
     for class in ["A", "B"] {
         let merchant = merchant().await?;
-        merchant.mock(cluster, &["--class", class, "--lose-answer", "3"]).await?;
+        merchant.mock(cluster, &["--class", class, "--lose-responses", "3"]).await?;
         let approved = async { merchant.pay_with_key("k", sale(1500)).await };
         let held = async { merchant.api.post("/v1/payments", with(sale(700), "capture", false)).await };
         let half = async { merchant.api.post("/v1/payments", payment(900, "tok_partial")).await };
@@ -29,7 +29,7 @@ async fn a_lost_response_is_recovered() -> Result<()> {
 #[tokio::test]
 async fn a_lost_decline_is_recovered() -> Result<()> {
     let merchant = merchant().await?;
-    merchant.mock(cluster().await?, &["--class", "B", "--lose-answer", "1"]).await?;
+    merchant.mock(cluster().await?, &["--class", "B", "--lose-responses", "1"]).await?;
     let response = merchant.api.post("/v1/payments", payment(900, "tok_insufficient")).await?;
     assert_eq!(merchant.wait_until_finished(&id(created(&response))?).await?["status"], "declined");
     assert_eq!(merchant.books.charges().await?, 1);
@@ -43,7 +43,7 @@ async fn a_lost_response_to_saving_a_card_is_recovered() -> Result<()> {
     for class in ["A", "B", "C"] {
         let merchant = merchant().await?;
         let customer = merchant.customer().await?;
-        merchant.mock(cluster, &["--class", class, "--lose-answer", "1"]).await?;
+        merchant.mock(cluster, &["--class", class, "--lose-responses", "1"]).await?;
         let saved = merchant.save_card(&customer, "tok_ok").await?;
         assert_eq!(created(&saved)["status"], "active", "class {class}");
     }
@@ -54,7 +54,7 @@ async fn a_lost_response_to_saving_a_card_is_recovered() -> Result<()> {
 async fn an_unrecoverable_lost_response_needs_manual_review() -> Result<()> {
     let mut cluster = own_cluster().await?;
     let merchant = Merchant::new(&cluster).await?;
-    merchant.mock(&cluster, &["--class", "C", "--lose-answer", "1"]).await?;
+    merchant.mock(&cluster, &["--class", "C", "--lose-responses", "1"]).await?;
     let response = merchant.pay_with_key("k", sale(1500)).await?;
     assert_eq!(created(&response)["status"], "processing", "an unknown outcome is not a failure");
     let scheduler = scheduler_url(&cluster);

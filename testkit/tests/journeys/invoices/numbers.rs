@@ -30,10 +30,10 @@ async fn concurrent_invoices_get_numbers_without_gaps() -> Result<()> {
     })
     .await?;
     for (of, merchant) in merchants.iter().enumerate() {
-        let answered =
+        let created_here =
             responses.iter().enumerate().filter(|(i, _)| i % 2 == of).filter_map(|(_, response)| response.as_ref());
         let mut returned: Vec<_> =
-            answered.map(|response| created(response)["number"].as_str().unwrap_or_default()).collect();
+            created_here.map(|response| created(response)["number"].as_str().unwrap_or_default()).collect();
         returned.sort_unstable();
         let expected: Vec<_> = (1..=30).map(|n| format!("INV-{n:06}")).collect();
         assert_eq!(returned, expected, "each account has its own numbers");

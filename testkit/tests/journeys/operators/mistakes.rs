@@ -56,7 +56,7 @@ async fn the_mock_shows_what_was_set() -> Result<()> {
     let set = ["mock", "set", account, "--latency-ms", "5", "--class", "b", "--without", "payments.authorize"];
     let set = cluster.ctl(&set).await?;
     assert_eq!(cluster.ctl(&["mock", "show", account]).await?, set);
-    for (field, value) in [("latency_ms", "5"), ("lose_answer", "0"), ("refuse", "false"), ("reject", "false")] {
+    for (field, value) in [("latency_ms", "5"), ("lose_responses", "0"), ("refuse", "false"), ("reject", "false")] {
         assert_eq!(set[field].to_string(), value, "{field}");
     }
     assert_eq!((&set["class"], &set["without"][0]), (&"B".into(), &"payments.authorize".into()));

@@ -24,7 +24,7 @@ use crate::support::{Merchant, Receiver, Reply, created, eventually, id, uuid};
 
 /// Makes the mock, in class C, lose its next `count` responses.
 async fn lose_responses(merchant: &Merchant, cluster: &Cluster, count: &str) -> Result<()> {
-    merchant.mock(cluster, &["--class", "C", "--lose-answer", count]).await
+    merchant.mock(cluster, &["--class", "C", "--lose-responses", count]).await
 }
 
 /// Waits until `count` operations of this merchant need manual review, and returns them.

@@ -113,7 +113,7 @@ async fn captures_voids_and_refunds_can_be_resolved() -> Result<()> {
     lose_responses(&merchant, cluster, "1").await?;
     accepted(&merchant.refund(&sold, Some(300)).await?);
     manual_reviews(cluster, &merchant, 1).await?;
-    merchant.mock(cluster, &["--lose-answer", "2"]).await?;
+    merchant.mock(cluster, &["--lose-responses", "2"]).await?;
     let review = async {
         for row in manual_reviews(cluster, &merchant, 3).await? {
             let (operation, kind) = (text(&row, "id"), text(&row, "kind"));
@@ -256,7 +256,7 @@ async fn invalid_resolutions_are_rejected() -> Result<()> {
 #[tokio::test]
 async fn operations_still_polled_by_a_worker_cannot_be_resolved() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
-    merchant.mock(cluster, &["--class", "B", "--lose-answer", "1", "--latency-ms", "2000"]).await?;
+    merchant.mock(cluster, &["--class", "B", "--lose-responses", "1", "--latency-ms", "2000"]).await?;
     let review = async {
         let operation = eventually("an operation in progress", async || {
             let listed = cluster.ctl(&["operations", "list", "--account", &merchant.account.id]).await?;

@@ -148,7 +148,7 @@ async fn lost_responses_are_recovered_while_the_page_waits() -> Result<()> {
     let merchant = merchant().await?;
     for class in ["A", "B"] {
         for (made, payer) in both(&merchant, 500).await? {
-            merchant.mock(cluster().await?, &["--class", class, "--lose-answer", "1"]).await?;
+            merchant.mock(cluster().await?, &["--class", class, "--lose-responses", "1"]).await?;
             let paying = async { payer.pay("tok_ok").await };
             let watching = async {
                 eventually("the page to show the payment as being processed", async || {

@@ -265,7 +265,7 @@ async fn an_advance_waits_for_the_charge_of_a_card_that_is_being_saved() -> Resu
 async fn an_operator_can_end_a_payment_whose_card_is_being_saved() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let made = declined(&merchant, false).await?;
-    merchant.mock(cluster, &["--lose-answer", "100"]).await?;
+    merchant.mock(cluster, &["--lose-responses", "100"]).await?;
     let review = async {
         let (payment, operation, charge) = saving(&merchant).await?;
         let verdict = cluster.ctl(&["payments", "why", &payment]).await?["verdict"].to_string();

@@ -22,7 +22,7 @@ async fn a_lost_response_to_a_change_is_recovered() -> Result<()> {
         let merchant = merchant().await?;
         let (held, to_void, sold) =
             (merchant.hold(1000).await?, merchant.hold(1000).await?, merchant.charge(1000).await?);
-        merchant.mock(cluster().await?, &["--class", class, "--lose-answer", "3"]).await?;
+        merchant.mock(cluster().await?, &["--class", class, "--lose-responses", "3"]).await?;
         let (captured, voided, refund) = tokio::try_join!(
             merchant.capture(&held, Some(400)),
             merchant.void(&to_void),
@@ -70,12 +70,12 @@ async fn an_unrecoverable_lost_response_blocks_other_changes() -> Result<()> {
     let merchant = Merchant::new(&cluster).await?;
     let (held, to_void, sold) = (merchant.hold(1000).await?, merchant.hold(1000).await?, merchant.charge(1000).await?);
 
-    merchant.mock(&cluster, &["--class", "C", "--lose-answer", "1"]).await?;
+    merchant.mock(&cluster, &["--class", "C", "--lose-responses", "1"]).await?;
     accepted(&merchant.refund(&sold, Some(300)).await?);
     wait_for_manual_reviews(&cluster, 1.0).await?;
     assert_eq!(merchant.payment(&sold).await?["status"], "pending_settlement");
 
-    merchant.mock(&cluster, &["--lose-answer", "2"]).await?;
+    merchant.mock(&cluster, &["--lose-responses", "2"]).await?;
     let (captured, voided) = tokio::try_join!(merchant.capture(&held, Some(400)), merchant.void(&to_void))?;
     for (response, pending) in [(&captured, "capture"), (&voided, "void")] {
         assert_eq!(

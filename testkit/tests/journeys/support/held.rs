@@ -29,7 +29,7 @@ impl Merchant {
     /// Holds the mock's responses to all requests of this account, after it has executed them.
     pub(crate) async fn hold_responses(&self, cluster: &Cluster) -> Result<Held> {
         // Before it responds, the mock counts down the responses that it loses. When it can, there is none to lose.
-        self.mock(cluster, &["--lose-answer", "1"]).await?;
+        self.mock(cluster, &["--lose-responses", "1"]).await?;
         let mut held = Held::begin(cluster, "COMMIT").await?;
         let none = "UPDATE mock.accounts m SET lose_answers = 0 FROM provider_accounts p
                     WHERE p.id = m.id AND p.account_id = $1";

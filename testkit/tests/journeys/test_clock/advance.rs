@@ -97,7 +97,7 @@ async fn long_advances_continue_after_the_response() -> Result<()> {
 async fn clocks_do_not_wait_for_manual_review() -> Result<()> {
     let (cluster, merchant) = (cluster().await?, merchant().await?);
     let held = merchant.hold(1000).await?;
-    merchant.mock(cluster, &["--class", "C", "--lose-answer", "1"]).await?;
+    merchant.mock(cluster, &["--class", "C", "--lose-responses", "1"]).await?;
     let path = format!("/v1/payments/{held}/capture");
     let capture = merchant.api.post(&path, json!({}));
     let advanced = async {
