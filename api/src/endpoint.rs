@@ -20,7 +20,7 @@ pub(crate) struct Endpoint {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     pub(crate) access: Access,
-    /// Made when it is first needed: to make all takes much of the time in which a process starts.
+    /// Built when it is first needed: building all of them takes much of the time in which a process starts.
     pub(crate) doc: LazyLock<OperationDoc>,
     handler: MethodRouter<App>,
 }

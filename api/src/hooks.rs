@@ -27,7 +27,7 @@ use crate::retry;
 /// Stripe's largest events are smaller.
 const MAX_EVENT: usize = 512 * 1024;
 /// Events read at once that are longer than the bodies of other requests: they need more memory than is planned for a
-/// connection. Whoever knows the URL of an account's events can send some slowly, so each account has a share only.
+/// connection. A client that knows the URL of an account's events can send some slowly, so each account has a share only.
 static LONG_EVENTS: LazyLock<SharedTurns<AccountId>> =
     LazyLock::new(|| SharedTurns::new(Turns::new(AT_ONCE, TURN_TIMEOUT, BUSY), SHARE));
 const AT_ONCE: usize = 32;

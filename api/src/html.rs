@@ -36,7 +36,7 @@ pub(crate) fn merchant_text(text: &str) -> Markup {
     html! { bdi { (text) } }
 }
 
-/// Stands for the text of the merchant in a sentence, until [`with_merchant_text`] replaces it.
+/// The placeholder for the text of the merchant in a sentence, until [`with_merchant_text`] replaces it.
 pub(crate) const MERCHANT: &str = "\u{fffc}";
 
 /// A sentence with the text of the merchant in place of [`MERCHANT`].

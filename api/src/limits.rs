@@ -140,7 +140,7 @@ impl Limits {
         matches!(self.buckets.acquire(&[bucket]).await, Acquisition::Allowed { .. })
     }
 
-    /// Whether a worker may be woken for this operation, which asks the provider: once a second, however many wait.
+    /// Whether a worker may be woken for this operation, which queries the provider: once a second, however many wait.
     pub(crate) async fn may_wake(&self, operation: OperationId) -> bool {
         let bucket = Bucket::per_second(format!("wake:{operation}"), 1, 1);
         matches!(self.buckets.acquire(&[bucket]).await, Acquisition::Allowed { .. })

@@ -84,7 +84,7 @@ async fn write_all(db: PgPool, mut receiver: Receiver<Message>) {
             sleep(PAUSE).await;
         }
         for sender in waiting {
-            // Nobody waits any more.
+            // The caller no longer waits.
             let _ = sender.send(());
         }
     }

@@ -44,12 +44,16 @@ pub(crate) async fn run(request: Request, next: Next) -> Response {
         }
         let committed = transactions.committed();
         if committed || runs == MAX_RUNS || began.elapsed() >= RETRY_WINDOW {
-            tracing::error!(runs, committed, "Postgres aborted the transaction; giving up, the client may retry");
-            aborted_requests("given_up").increment(1);
+            tracing::error!(
+                runs,
+                committed,
+                "Postgres aborted the transaction; not running the handler again, the client may retry"
+            );
+            aborted_requests("failed").increment(1);
             return response;
         }
         tracing::warn!(runs, "Postgres aborted the transaction; running the handler again");
-        aborted_requests("again").increment(1);
+        aborted_requests("retried").increment(1);
         transactions.ended().await;
         let longest = FIRST_PAUSE_MS << (runs - 1);
         tokio::time::sleep(Duration::from_millis((random_u32() % longest).into())).await;

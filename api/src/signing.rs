@@ -29,7 +29,7 @@ impl SignedHead {
     /// Checks that this body was signed, and returns the nonce.
     ///
     /// # Errors
-    /// The signature does not cover the body, or was made for another one.
+    /// The signature does not cover the body, or was created for another one.
     pub(crate) fn verify_body(self, body: &[u8]) -> Result<String, SignatureError> {
         match self.digest {
             None if body.is_empty() => Ok(self.nonce),

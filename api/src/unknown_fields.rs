@@ -35,7 +35,7 @@ pub(crate) struct InputSpec {
     body: Shape,
 }
 
-/// The input of a route, made at its first request.
+/// The input of a route, built at its first request.
 pub(crate) type LazySpec = LazyLock<InputSpec, Box<dyn FnOnce() -> InputSpec + Send>>;
 
 /// The fields that a JSON value may have.

@@ -1,4 +1,4 @@
-//! Does what a form asks for, once, however often it is sent.
+//! Does what a form requests, once, however often it is sent.
 
 use std::time::Duration;
 
@@ -224,7 +224,7 @@ async fn refused_now(
     }
 }
 
-/// The page that follows what came of a form.
+/// The page that follows the result of a form.
 async fn follow(
     app: &App,
     task: &Task,
@@ -393,7 +393,7 @@ async fn customer(app: &App, work: &Work, entered: &str) -> Result<Result<String
     })
 }
 
-/// Asks again before something that cannot be undone.
+/// Requests a confirmation before something that cannot be undone.
 async fn confirmation(app: &App, task: &Task, consequence: &'static str) -> Result<Html<String>, Failure> {
     let Task { work, action, id, .. } = task;
     let (page_address, id) = (task.address_of_page(), id.as_deref().unwrap_or_default());

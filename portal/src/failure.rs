@@ -33,7 +33,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     pub(crate) fn internal(error: impl Display) -> Self {
-        tracing::error!(%error, "a page could not be made");
+        tracing::error!(%error, "a page could not be rendered");
         Self::Internal
     }
 

@@ -1,4 +1,4 @@
-//! What the address of a list asks for: a search, filters and a page.
+//! What the address of a list requests: a search, filters and a page.
 
 use std::time::Duration;
 
@@ -23,16 +23,16 @@ const RANGES: [(&str, &str, &str, u8); 7] = [
     ("amountTo", "Amount to", "text", 20),
 ];
 
-/// What the address of a list asks for.
+/// What the address of a list requests.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct ListQuery {
     search: String,
     /// As they are in the address.
     filters: Vec<(String, String)>,
     pub(crate) after: Option<String>,
 }
 
-impl Asked {
+impl ListQuery {
     pub(crate) fn of_search(search: &str) -> Self {
         Self { search: search.to_owned(), ..Self::default() }
     }
@@ -42,19 +42,19 @@ impl Asked {
     }
 
     pub(crate) fn parse(list: &List, query: &str) -> Self {
-        let mut asked = Self::default();
+        let mut list_query = Self::default();
         for (name, value) in parse(query.as_bytes()).filter(|(_, value)| !value.trim().is_empty()) {
             let value = value.trim().to_owned();
             match name.as_ref() {
-                "q" => asked.search = value,
-                "startingAfter" => asked.after = Some(value),
+                "q" => list_query.search = value,
+                "startingAfter" => list_query.after = Some(value),
                 name if name == "status" || list.ranges.contains(&name) || list.filters.contains(&name) => {
-                    asked.filters.push((name.to_owned(), value));
+                    list_query.filters.push((name.to_owned(), value));
                 }
                 _ => {}
             }
         }
-        asked
+        list_query
     }
 
     /// The filters of /v1 that what is searched for may belong to, the first of them first.
@@ -121,14 +121,15 @@ fn day(date: &str, later: u64) -> Result<String, String> {
 }
 
 /// The form of a list's filters.
-pub(crate) fn form(work: &Work, list: &List, asked: &Asked, address: &str) -> Markup {
-    let statuses: Vec<_> = asked.filters.iter().filter(|(name, _)| name == "status").map(|(_, value)| value).collect();
-    let has_more = asked.filters.iter().any(|(name, _)| list.ranges.contains(&name.as_str()));
+pub(crate) fn form(work: &Work, list: &List, list_query: &ListQuery, address: &str) -> Markup {
+    let statuses: Vec<_> =
+        list_query.filters.iter().filter(|(name, _)| name == "status").map(|(_, value)| value).collect();
+    let has_more = list_query.filters.iter().any(|(name, _)| list.ranges.contains(&name.as_str()));
     html! {
         form.filters method="get" action=(address) role="search" {
             div.field {
                 label for="q" { (text("Search")) }
-                input #q type="search" name="q" value=(asked.search) maxlength="254" placeholder=(text(list.search.hint));
+                input #q type="search" name="q" value=(list_query.search) maxlength="254" placeholder=(text(list.search.hint));
             }
             @if !list.statuses.is_empty() {
                 div.field {
@@ -148,7 +149,7 @@ pub(crate) fn form(work: &Work, list: &List, asked: &Asked, address: &str) -> Ma
                         @for (name, label, kind, limit) in RANGES.iter().filter(|(name, ..)| list.ranges.contains(name)) {
                             div.field {
                                 label for=(name) { (text(label)) }
-                                input id=(name) type=(kind) name=(name) value=(asked.filter(name)) maxlength=(limit);
+                                input id=(name) type=(kind) name=(name) value=(list_query.filter(name)) maxlength=(limit);
                             }
                         }
                     }
@@ -160,7 +161,7 @@ pub(crate) fn form(work: &Work, list: &List, asked: &Asked, address: &str) -> Ma
                     " (" a href=(address) { (text("Show all")) } ")"
                 }
             }
-            @for (name, value) in asked.filters.iter().filter(|(name, _)| list.filters.contains(&name.as_str())) {
+            @for (name, value) in list_query.filters.iter().filter(|(name, _)| list.filters.contains(&name.as_str())) {
                 p.filter {
                     input type="hidden" name=(name) value=(value);
                     (label(name)) ": " a href=[of_object(work.mode, value)] { (value) }
@@ -168,7 +169,7 @@ pub(crate) fn form(work: &Work, list: &List, asked: &Asked, address: &str) -> Ma
                 }
             }
             button { (text("Apply")) }
-            a.button href={ (address) ".csv?" (asked.page(None)) } { (text("CSV")) }
+            a.button href={ (address) ".csv?" (list_query.page(None)) } { (text("CSV")) }
         }
     }
 }
@@ -179,8 +180,8 @@ mod tests {
 
     fn query(path: &str, address: &str) -> String {
         let list = List::find(path).expect("a list");
-        let asked = Asked::parse(list, address);
-        let queries = asked.searches(list).into_iter().map(|search| asked.query(search, Some("25")));
+        let list_query = ListQuery::parse(list, address);
+        let queries = list_query.searches(list).into_iter().map(|search| list_query.query(search, Some("25")));
         queries.map(|query| query.unwrap_or_else(|problem| problem)).collect::<Vec<_>>().join(" or ")
     }
 

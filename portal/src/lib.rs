@@ -1,5 +1,5 @@
 //! The merchant portal: pages on which a merchant's people do the day's work. It has no SQL and no rules of its own: each
-//! page is made of responses of /v1 to a caller that acts for the user, with the entitlements of the user's role.
+//! page is rendered from responses of /v1 to a caller that acts for the user, with the entitlements of the user's role.
 //! Stateless, so any number can run behind a load balancer.
 
 mod act;

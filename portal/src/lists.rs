@@ -14,7 +14,7 @@ use crate::catalog::Cell::{self, Amount, Inner, Link, Number, Status, Text, Time
 use crate::catalog::List;
 use crate::failure::Failure;
 use crate::fields::{amount, status, time};
-use crate::filters::{self, Asked};
+use crate::filters::{self, ListQuery};
 use crate::layout::page;
 use crate::notice::Notice;
 use crate::session::Work;
@@ -31,24 +31,24 @@ pub(crate) async fn show(
     query: &str,
     is_csv: bool,
 ) -> Result<Response, Failure> {
-    let asked = Asked::parse(list, query);
+    let list_query = ListQuery::parse(list, query);
     if is_csv {
-        return csv(app, work, list, &asked).await;
+        return csv(app, work, list, &list_query).await;
     }
-    if let Some(address) = of_object(work.mode, asked.search()) {
+    if let Some(address) = of_object(work.mode, list_query.search()) {
         return Ok(Redirect::to(&address).into_response());
     }
     let mut found = Found::default();
-    match read(app, work, list, &asked).await? {
+    match read(app, work, list, &list_query).await? {
         Ok((_, rows)) => found.rows = rows,
         Err(problem) => found.problem = Some(problem),
     }
     let is_empty = found.rows["data"].as_array().is_none_or(Vec::is_empty);
-    if is_empty && found.problem.is_none() && !asked.search().is_empty() && list.filters.contains(&"customerId") {
-        found.customers = customers(app, work, asked.search()).await?["data"].take();
+    if is_empty && found.problem.is_none() && !list_query.search().is_empty() && list.filters.contains(&"customerId") {
+        found.customers = customers(app, work, list_query.search()).await?["data"].take();
     }
     let notice = Notice::of_query(app, work, query, None).await?;
-    let content = html! { (notice.markup()) (content(work, list, &asked, &found)) };
+    let content = html! { (notice.markup()) (content(work, list, &list_query, &found)) };
     Ok(page(work, list.path, text(list.title), &content).into_response())
 }
 
@@ -67,10 +67,10 @@ struct Found {
 }
 
 /// A page, by the first search that finds something, and which one it is; or what is wrong with the filters.
-async fn read(app: &App, work: &Work, list: &List, asked: &Asked) -> Result<Result<Read, String>, Failure> {
+async fn read(app: &App, work: &Work, list: &List, list_query: &ListQuery) -> Result<Result<Read, String>, Failure> {
     let mut last = (None, Value::Null);
-    for search in asked.searches(list) {
-        let query = match asked.query(search, Some(PAGE)) {
+    for search in list_query.searches(list) {
+        let query = match list_query.query(search, Some(PAGE)) {
             Ok(query) => query,
             Err(problem) => return Ok(Err(problem)),
         };
@@ -90,17 +90,17 @@ async fn read(app: &App, work: &Work, list: &List, asked: &Asked) -> Result<Resu
 /// The first page of the customers with this name, e-mail address or reference.
 pub(crate) async fn customers(app: &App, work: &Work, search: &str) -> Result<Value, Failure> {
     let list = List::find("customers").ok_or(Failure::NotFound)?;
-    let (_, found) = read(app, work, list, &Asked::of_search(search)).await?.map_err(Failure::Invalid)?;
+    let (_, found) = read(app, work, list, &ListQuery::of_search(search)).await?.map_err(Failure::Invalid)?;
     Ok(found)
 }
 
-async fn csv(app: &App, work: &Work, list: &List, asked: &Asked) -> Result<Response, Failure> {
-    let search = match asked.searches(list)[..] {
+async fn csv(app: &App, work: &Work, list: &List, list_query: &ListQuery) -> Result<Response, Failure> {
+    let search = match list_query.searches(list)[..] {
         [only] => only,
-        // Only a page tells which of several searches finds something.
-        _ => read(app, work, list, asked).await?.map_err(Failure::Invalid)?.0,
+        // Only a page shows which of several searches finds something.
+        _ => read(app, work, list, list_query).await?.map_err(Failure::Invalid)?.0,
     };
-    let path = format!("/v1/{}?{}", list.resource, asked.query(search, None).map_err(Failure::Invalid)?);
+    let path = format!("/v1/{}?{}", list.resource, list_query.query(search, None).map_err(Failure::Invalid)?);
     let mut response = app.respond(&work.caller, &path, "text/csv; amounts=major").await?;
     let name = format!("attachment; filename=\"{}.csv\"", list.path);
     let name = HeaderValue::try_from(name).map_err(Failure::internal)?;
@@ -108,7 +108,7 @@ async fn csv(app: &App, work: &Work, list: &List, asked: &Asked) -> Result<Respo
     Ok(response)
 }
 
-fn content(work: &Work, list: &List, asked: &Asked, found: &Found) -> Markup {
+fn content(work: &Work, list: &List, list_query: &ListQuery, found: &Found) -> Markup {
     let Found { rows: found, customers, problem } = found;
     let rows = found["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
     let customers = customers.as_array().map_or(&[] as &[Value], Vec::as_slice);
@@ -118,7 +118,7 @@ fn content(work: &Work, list: &List, asked: &Asked, found: &Found) -> Markup {
         @if let Some(action) = Action::find(list.path, "new").filter(|action| action.is_offered(work)) {
             p { a.button href={ (address) "/new" } { (text(action.label)) } }
         }
-        (filters::form(work, list, asked, &address))
+        (filters::form(work, list, list_query, &address))
         @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
         @if !customers.is_empty() {
             section {
@@ -136,9 +136,9 @@ fn content(work: &Work, list: &List, asked: &Asked, found: &Found) -> Markup {
         }
         @if rows.is_empty() { @if customers.is_empty() { p.empty { (text("Nothing found.")) } } } @else { (table(work, list.title, list.columns, rows)) }
         p.pages {
-            @if asked.after.is_some() { a href={ (address) "?" (asked.page(None)) } { (text("First page")) } }
+            @if list_query.after.is_some() { a href={ (address) "?" (list_query.page(None)) } { (text("First page")) } }
             @if let Some(next) = found["nextCursor"].as_str() {
-                a href={ (address) "?" (asked.page(Some(next))) } { (text("Next page")) }
+                a href={ (address) "?" (list_query.page(Some(next))) } { (text("Next page")) }
             }
         }
     }

@@ -36,7 +36,7 @@ impl Notice {
         Self { shown, refused: Some(Refused { action, id, entered }), ..Self::default() }
     }
 
-    /// Of a form that has begun something whose outcome is not known. `again` asks for it.
+    /// Of a form that has begun something whose outcome is not known. `again` requests it.
     pub(crate) fn unknown(action: &Action, again: &Markup) -> Self {
         let shown = html! {
             p.problem role="alert" { (text(action.label)) ": " (text(NOT_KNOWN)) }
@@ -81,7 +81,7 @@ impl Notice {
         self.is_requested && (is_pending || refunds.into_iter().any(|refund| refund["status"] == "pending"))
     }
 
-    /// What came of an action on this object.
+    /// The result of an action on this object.
     pub(crate) fn outcome(&self, object: &Value) -> Markup {
         html! {
             @if self.is_awaited(object) { p.done role="status" { (text("Requested. The outcome follows.")) } }

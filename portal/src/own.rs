@@ -23,7 +23,7 @@ use crate::texts::text;
 /// How long a key that is rotated stays valid.
 const GRACE: Duration = Duration::from_secs(86_400);
 
-/// What came of an action.
+/// The result of an action.
 pub(crate) struct Done {
     pub(crate) outcome: Outcome,
     /// The value of the session's cookie, if it has a new one.
@@ -36,15 +36,15 @@ impl From<Outcome> for Done {
     }
 }
 
-/// What came of a change: the object, what is shown once, and the value of the session's cookie if it has a new one.
+/// The result of a change: the object, what is shown once, and the value of the session's cookie if it has a new one.
 #[derive(Default)]
-struct Made {
+struct ActionResult {
     object: Option<String>,
     secret: Option<Secret<String>>,
     cookie: Option<Secret<String>>,
 }
 
-impl Made {
+impl ActionResult {
     fn object(id: impl ToString) -> Self {
         Self { object: Some(id.to_string()), ..Self::default() }
     }
@@ -125,7 +125,7 @@ pub(crate) async fn once(
         }
     };
     match make(app, work, own, (id.unwrap_or_default(), body, prepared), &mut change).await {
-        Ok(Made { object, secret, cookie }) => {
+        Ok(ActionResult { object, secret, cookie }) => {
             let outcome = change.commit(app.api.encryption(), object, secret).await.map_err(Failure::unknown)?;
             Ok(Done { outcome, cookie })
         }
@@ -152,96 +152,96 @@ async fn make(
     own: Own,
     (id, body, prepared): (&str, &Value, Prepared),
     tx: &mut Change,
-) -> Result<Made> {
+) -> Result<ActionResult> {
     let (now, merchant, account) = (app.clock.now(), work.user.merchant_id, work.caller.account_id);
     let confirmed = || prepared.confirmed.as_ref().ok_or_else(|| Error::internal("no password was confirmed"));
     match own {
         Own::CreateKey => create_key(app, account, body, tx).await,
         Own::RenameKey => {
             accounts::rename(&mut **tx, Some(account), KeyId::from_request(id)?, string(body, "name")).await?;
-            Ok(Made::default())
+            Ok(ActionResult::default())
         }
         Own::RotateKey => rotate_key(app, (account, id), body, tx).await,
         Own::RevokeKey => {
             accounts::revoke(&mut **tx, Some(account), KeyId::from_request(id)?, now).await?;
-            Ok(Made::default())
+            Ok(ActionResult::default())
         }
         Own::SetOrigins => {
             let origins = strings(body, "origins").into_iter().map(origin).collect::<Result<Vec<_>>>()?;
             let settings = AccountSettings { allowed_origins: Some(origins), ..AccountSettings::default() };
             accounts::set(tx, now, account, &settings).await?;
-            Ok(Made::object(account))
+            Ok(ActionResult::object(account))
         }
         Own::SaveSettings => {
             accounts::set(tx, now, account, &settings(body)).await?;
-            Ok(Made::object(account))
+            Ok(ActionResult::object(account))
         }
         Own::SaveLogo => {
             let logo = prepared.logo.ok_or_else(|| Error::internal("no logo was read"))?;
             accounts::set_logo(tx, now, account, &logo).await?;
-            Ok(Made::object(account))
+            Ok(ActionResult::object(account))
         }
         Own::RemoveLogo => {
             accounts::remove_logo(tx, account).await?;
-            Ok(Made::object(account))
+            Ok(ActionResult::object(account))
         }
         Own::SaveMail => save_mail(app, account, body, tx).await,
         Own::Invite => invite(app, work, body, tx).await,
         Own::RevokeInvitation => {
             users::revoke_invitation(tx, merchant, InvitationId::from_request(id)?).await?;
-            Ok(Made::default())
+            Ok(ActionResult::default())
         }
         Own::SetRole => {
             users::set_role(tx, merchant, UserId::from_request(id)?, role(body)?).await?;
-            Ok(Made::default())
+            Ok(ActionResult::default())
         }
         Own::RemoveMember => {
             users::remove(tx, now, Some(merchant), UserId::from_request(id)?).await?;
-            Ok(Made::default())
+            Ok(ActionResult::default())
         }
         Own::ChangePassword => {
             let confirmed = confirmed()?;
             let new = prepared.password.ok_or_else(|| Error::internal("no password was hashed"))?;
             let cookie = users::change_password(tx, confirmed, work.cookie.expose(), new).await?;
-            Ok(Made { cookie: Some(cookie), ..Made::object(work.user.id) })
+            Ok(ActionResult { cookie: Some(cookie), ..ActionResult::object(work.user.id) })
         }
         Own::AddFactor => {
             let (secret, code) = (Secret::new(string(body, "secret").to_owned()), string(body, "code"));
             let session = (confirmed()?, work.cookie.expose().as_str());
             let (codes, cookie) = users::add_factor(tx, app.api.encryption(), session, secret, code).await?;
-            Ok(Made { cookie: Some(cookie), ..recovery(work, &codes) })
+            Ok(ActionResult { cookie: Some(cookie), ..recovery(work, &codes) })
         }
         Own::ReplaceRecoveryCodes => Ok(recovery(work, &users::replace_recovery_codes(tx, confirmed()?).await?)),
         Own::RemoveFactor => {
             users::remove_factor(tx, confirmed()?).await?;
-            Ok(Made::object(work.user.id))
+            Ok(ActionResult::object(work.user.id))
         }
         Own::EndSession => {
             users::end_session(tx, work.user.id, id).await?;
-            Ok(Made::default())
+            Ok(ActionResult::default())
         }
     }
 }
 
-async fn save_mail(app: &App, account: AccountId, body: &Value, tx: &mut Change) -> Result<Made> {
+async fn save_mail(app: &App, account: AccountId, body: &Value, tx: &mut Change) -> Result<ActionResult> {
     if !app.sends_mail {
         return Err(Error::conflict("this service sends no e-mails"));
     }
     mails::save_settings(tx, account, &mail_settings(body)?).await?;
-    Ok(Made::object(account))
+    Ok(ActionResult::object(account))
 }
 
-async fn invite(app: &App, work: &Work, body: &Value, tx: &mut Change) -> Result<Made> {
+async fn invite(app: &App, work: &Work, body: &Value, tx: &mut Change) -> Result<ActionResult> {
     let (email, role) = (string(body, "email"), role(body)?);
     let (id, token) = users::invite(tx, app.clock.now(), &work.user, email, role).await?;
     let link = Secret::new(format!("{}/invitations/{}", app.origin, token.expose()));
     if app.sends_mail {
         mails::write_invitation(tx, app.api.encryption(), work.caller.account_id, id, &link).await?;
     }
-    Ok(Made::object(id).secret(&json!({"link": link.expose()})))
+    Ok(ActionResult::object(id).secret(&json!({"link": link.expose()})))
 }
 
-async fn create_key(app: &App, account: AccountId, body: &Value, tx: &mut Change) -> Result<Made> {
+async fn create_key(app: &App, account: AccountId, body: &Value, tx: &mut Change) -> Result<ActionResult> {
     let selected = strings(body, "entitlements").into_iter().map(entitlement).collect::<Result<Vec<_>>>()?;
     let is_read = |operation: &Permission| Role::Viewer.allows(*operation);
     let only = match string(body, "rights") {
@@ -267,23 +267,28 @@ async fn create_key(app: &App, account: AccountId, body: &Value, tx: &mut Change
     Ok(issued(&key))
 }
 
-async fn rotate_key(app: &App, (account, id): (AccountId, &str), body: &Value, tx: &mut Change) -> Result<Made> {
+async fn rotate_key(
+    app: &App,
+    (account, id): (AccountId, &str),
+    body: &Value,
+    tx: &mut Change,
+) -> Result<ActionResult> {
     let (key, name) = ((Some(account), KeyId::from_request(id)?), Some(string(body, "name")));
     let (now, peppers, encryption) = (app.clock.now(), app.api.peppers(), app.api.encryption());
     let (_, key, _) = accounts::rotate(tx, peppers, encryption, now, key, name, GRACE).await?;
     Ok(issued(&key))
 }
 
-fn issued(key: &accounts::IssuedKey) -> Made {
+fn issued(key: &accounts::IssuedKey) -> ActionResult {
     let mut shown = json!({"key": key.key.expose()});
     if let Some(secret) = &key.signing_secret {
         shown["signingSecret"] = secret.expose().as_str().into();
     }
-    Made::object(key.id).secret(&shown)
+    ActionResult::object(key.id).secret(&shown)
 }
 
-fn recovery(work: &Work, codes: &[String]) -> Made {
-    Made::object(work.user.id).secret(&json!({"recoveryCodes": codes.join("\n")}))
+fn recovery(work: &Work, codes: &[String]) -> ActionResult {
+    ActionResult::object(work.user.id).secret(&json!({"recoveryCodes": codes.join("\n")}))
 }
 
 fn settings(body: &Value) -> AccountSettings {

@@ -18,9 +18,9 @@ use crate::failure::Failure;
 
 /// Browsers send it over TLS or loopback only, to this host only, and no script reads it.
 const NAME: &str = "__Host-session";
-/// The page that was asked for without a session, and how many seconds it is kept for the sign-in.
-const ASKED: &str = "__Host-asked";
-const ASKED_LIFETIME: u64 = 600;
+/// The page that was requested without a session, and how many seconds it is kept for the sign-in.
+const REQUESTED_PAGE: &str = "__Host-asked";
+const REQUESTED_PAGE_LIFETIME: u64 = 600;
 
 /// The cookie of the session.
 pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
@@ -45,22 +45,22 @@ pub(crate) fn remove_session() -> String {
     set_cookie(NAME, "", 0)
 }
 
-/// The page to which a sign-in leads: the one that was asked for before it, or the first one.
-pub(crate) fn asked(headers: &HeaderMap) -> String {
-    let text = cookie_named(ASKED, headers).and_then(unhex).and_then(|bytes| String::from_utf8(bytes).ok());
+/// The page to which a sign-in leads: the one that was requested before it, or the first one.
+pub(crate) fn requested_page(headers: &HeaderMap) -> String {
+    let text = cookie_named(REQUESTED_PAGE, headers).and_then(unhex).and_then(|bytes| String::from_utf8(bytes).ok());
     text.filter(|text| is_page(text)).unwrap_or_else(|| "/".to_owned())
 }
 
-pub(crate) fn forget_asked() -> String {
-    set_cookie(ASKED, "", 0)
+pub(crate) fn forget_requested_page() -> String {
+    set_cookie(REQUESTED_PAGE, "", 0)
 }
 
-/// Sends the browser to the sign-in, after which it gets the page that it has asked for.
+/// Sends the browser to the sign-in, after which it gets the page that it has requested.
 fn sign_in_first(parts: &Parts) -> Response {
     let page = parts.uri.path_and_query().map(|page| page.as_str());
     let page = page.filter(|page| parts.method == Method::GET && is_page(page));
-    let asked = page.map(|page| set_cookie(ASKED, &hex(page.as_bytes()), ASKED_LIFETIME));
-    (asked.map(|asked| AppendHeaders([(SET_COOKIE, asked)])), Redirect::to("/sign-in")).into_response()
+    let cookie = page.map(|page| set_cookie(REQUESTED_PAGE, &hex(page.as_bytes()), REQUESTED_PAGE_LIFETIME));
+    (cookie.map(|cookie| AppendHeaders([(SET_COOKIE, cookie)])), Redirect::to("/sign-in")).into_response()
 }
 
 /// The user of the request. Without one, the browser is sent to the sign-in.
@@ -75,7 +75,7 @@ impl FromRequestParts<App> for User {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
         let client = ConnectInfo::<SocketAddr>::from_request_parts(parts, app).await;
         let ConnectInfo(client) = client.map_err(|error| Failure::internal(error).into_response())?;
-        // Whoever sends invented cookies must not reach the database at any rate.
+        // A client that sends invented cookies must not reach the database at any rate.
         if !app.may_ask(client.ip()).await {
             return Err(Failure::TooMany.into_response());
         }

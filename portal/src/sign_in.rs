@@ -15,7 +15,9 @@ use crate::device;
 use crate::document::document;
 use crate::failure::Failure;
 use crate::form::Entered;
-use crate::session::{asked, cookie, cookie_named, forget_asked, remove_session, set_cookie, set_session};
+use crate::session::{
+    cookie, cookie_named, forget_requested_page, remove_session, requested_page, set_cookie, set_session,
+};
 use crate::texts::text;
 
 /// Between the password and the code of the second factor.
@@ -95,7 +97,7 @@ pub(crate) async fn submit_code(
     begin(&app, &headers, &session, &email, Some(factor.as_str())).await
 }
 
-/// Signs the browser in, with a cookie that it did not have before, and leads to the page that it has asked for, unless
+/// Signs the browser in, with a cookie that it did not have before, and leads to the page that it has requested, unless
 /// another user may have. `factor` is the second factor of which a code was accepted.
 pub(crate) async fn begin(
     app: &App,
@@ -108,9 +110,9 @@ pub(crate) async fn begin(
         users::delete_session(app.api.pool(), former).await.map_err(Failure::internal)?;
     }
     tracing::info!(user = %session.user, "a user has signed in");
-    let page = if device::is_of_another(app, headers, email) { "/".to_owned() } else { asked(headers) };
+    let page = if device::is_of_another(app, headers, email) { "/".to_owned() } else { requested_page(headers) };
     let device = set_cookie(device::NAME, &device::new(app, email, factor), device::LIFETIME);
-    let cookies = [set_session(&session.cookie), set_cookie(AWAITING, "", 0), device, forget_asked()];
+    let cookies = [set_session(&session.cookie), set_cookie(AWAITING, "", 0), device, forget_requested_page()];
     let cookies = cookies.map(|cookie| (SET_COOKIE, cookie));
     Ok((AppendHeaders(cookies), Redirect::to(&page)).into_response())
 }
@@ -123,7 +125,7 @@ pub(crate) async fn sign_out(State(app): State<App>, headers: HeaderMap) -> Resu
     if let Some(cookie) = cookie(&headers) {
         users::delete_session(app.api.pool(), cookie).await.map_err(Failure::internal)?;
     }
-    let cookies = [remove_session(), forget_asked()].map(|cookie| (SET_COOKIE, cookie));
+    let cookies = [remove_session(), forget_requested_page()].map(|cookie| (SET_COOKIE, cookie));
     Ok((AppendHeaders(cookies), Redirect::to("/sign-in")).into_response())
 }
 

@@ -129,7 +129,7 @@ fn outcome(operation: &OperationRow) -> Markup {
     }
 }
 
-/// Who asked for it.
+/// Who requested it.
 fn requester(operation: &OperationRow, users: &[(KeyId, String)]) -> Markup {
     let Some(key) = operation.requested_by else {
         return html! {

@@ -41,7 +41,7 @@ const RECONCILIATION_CONCURRENCY: usize = 2;
 const CLOCK_CONCURRENCY: usize = 4;
 /// Postgres connections for the system's own tables.
 const DATABASE_POOL: u32 = 16;
-/// Postgres connections of the mock provider, which stands for an external system.
+/// Postgres connections of the mock provider, which represents an external system.
 const MOCK_POOL: u32 = 8;
 /// Webhook deliveries are claimed one statement at a time.
 const CLAIM_POOL: u32 = 1;

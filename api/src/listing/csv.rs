@@ -57,7 +57,7 @@ pub(super) async fn respond<L: Listed>(
     let rest = try_unfold(export, async |mut export: Export<L>| {
         let Some(last) = export.last.take() else { return Ok::<_, Error>(None) };
         let rows = export.rows(Some(last), writer()).await.inspect_err(|error| {
-            tracing::warn!(%error, "an export was broken off");
+            tracing::warn!(%error, "an export was aborted");
         })?;
         Ok(Some((rows, export)))
     });
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_in_the_units_that_are_asked_for() {
+    fn amounts_are_in_the_requested_units() {
         let row = json!({"amount": 123_450, "amountTax": -5, "amountPaid": 0, "currency": "USD", "version": 7});
         let yen = json!({"amount": 500, "currency": "JPY"});
         let cell = |row: &Value, name: &str, units| super::cell(row, &[name.to_owned()], units);

@@ -15,7 +15,7 @@ use foundation::page::PageRequest;
 use super::Listed;
 use crate::error::ApiError;
 
-/// What is asked for.
+/// What is requested.
 pub(crate) struct ListRequest<L: Listed> {
     pub(crate) filter: L::Filter,
     /// The id in the path; empty if it has none.
@@ -162,7 +162,7 @@ mod tests {
                     let page: PageRequest<PaymentId> = page;
                     assert!((2..=101).contains(&page.fetch()));
                 }
-                Ok(_) => panic!("no CSV was asked for"),
+                Ok(_) => panic!("no CSV was requested"),
                 Err(error) => assert!(error.status() == 422 && error.message().len() < 250, "{error:?}"),
             }
         });

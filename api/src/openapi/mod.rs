@@ -39,8 +39,8 @@ const CACHE: &str = "public, max-age=300";
 const EXAMPLES: &str = include_str!("examples.json");
 
 /// The routes of the document and of the pages, which are public and not part of /v1. They have no limit by address: the
-/// responses are made once, at the first request, and sent without a copy, no body is read, and neither Postgres nor Redis
-/// is asked, so that counting a request would cost more than responding to it. Connections are limited, and clients that do not
+/// responses are rendered once, at the first request, and sent without a copy, no body is read, and neither Postgres nor Redis
+/// is queried, so that counting a request would cost more than responding to it. Connections are limited, and clients that do not
 /// read are disconnected.
 pub(crate) fn router(endpoints: fn() -> Vec<Endpoint>, public_url: &Arc<str>) -> Router<App> {
     let public_url = Arc::clone(public_url);
@@ -55,9 +55,9 @@ pub(crate) fn router(endpoints: fn() -> Vec<Endpoint>, public_url: &Arc<str>) ->
     })
 }
 
-/// Adds a page, which `make` makes at its first request.
+/// Adds a page, which `make` renders at its first request.
 fn with_page(router: Router<App>, path: &str, make: impl FnOnce() -> Page + Send + 'static) -> Router<App> {
-    let made = Arc::new(LazyLock::new(move || {
+    let rendered = Arc::new(LazyLock::new(move || {
         let Page { html, policy } = make();
         (policy, Bytes::from(html))
     }));
@@ -68,7 +68,7 @@ fn with_page(router: Router<App>, path: &str, make: impl FnOnce() -> Page + Send
         (REFERRER_POLICY, "no-referrer"),
     ];
     let page = async move || {
-        let (policy, html) = LazyLock::force(&made).clone();
+        let (policy, html) = LazyLock::force(&rendered).clone();
         (headers, [(CONTENT_SECURITY_POLICY, policy)], html)
     };
     router.route(path, get(page))

@@ -135,7 +135,7 @@ pub(crate) fn register_failures_metrics() {
             request_layer::requests(&endpoint.method.to_uppercase(), endpoint.path, status).increment(0);
         }
     }
-    for outcome in ["again", "given_up"] {
+    for outcome in ["retried", "failed"] {
         retry::aborted_requests(outcome).increment(0);
     }
 }

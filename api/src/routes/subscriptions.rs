@@ -64,7 +64,7 @@ pub(super) async fn create(
         own: own_data(fields.metadata, fields.external_id)?,
     };
     let now = app.now(&caller).await?;
-    let (id, made) = match engine::create_subscription(&app.db, &caller, &new, idempotent.key(), now).await? {
+    let (id, new_object) = match engine::create_subscription(&app.db, &caller, &new, idempotent.key(), now).await? {
         CreationResult::New(subscription) if subscription.latest_invoice_id.is_some() => {
             (subscription.id, Some(subscription))
         }
@@ -73,9 +73,9 @@ pub(super) async fn create(
             return respond(&app, creation, |subscription| created(SubscriptionView::new(subscription)));
         }
     };
-    match (after_collection(&app, caller.account_id, id, idempotent.key()).await, made) {
+    match (after_collection(&app, caller.account_id, id, idempotent.key()).await, new_object) {
         // It is committed, so this is not an error of the request.
-        (Err(_), Some(made)) => Ok(created(SubscriptionView::new(&made))),
+        (Err(_), Some(new_object)) => Ok(created(SubscriptionView::new(&new_object))),
         (response, _) => response,
     }
 }

@@ -44,7 +44,7 @@ pub struct Sheet {
     pub footer: Vec<String>,
 }
 
-/// A picture, and the text that stands for it.
+/// A picture, and its alternative text.
 #[derive(Clone, Debug)]
 pub struct Picture {
     pub png: Vec<u8>,

@@ -24,7 +24,7 @@ pub(crate) enum Role {
 enum Block {
     Title(usize),
     Paragraph(usize),
-    /// A picture, the text that stands for it, and its place.
+    /// A picture, its alternative text, and its place.
     Figure(usize, String, BBox),
     Table(Vec<Row>),
 }
@@ -46,7 +46,7 @@ impl Structure {
         self.blocks.push(Block::Table(Vec::new()));
     }
 
-    /// Adds a picture, with the text that stands for it.
+    /// Adds a picture, with its alternative text.
     pub(crate) fn add_figure(&mut self, text: &str, place: BBox) {
         self.blocks.push(Block::Figure(self.texts, text.to_owned(), place));
         self.texts += 1;

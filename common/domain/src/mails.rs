@@ -28,7 +28,7 @@ const MAX_TEST_MAILS: i64 = 100;
 /// Of the token of a customer's page.
 const PAGE_TOKEN_BYTES: usize = 20;
 
-/// What an e-mail tells a customer.
+/// The subject of an e-mail to a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "snake_case")]
 pub enum Kind {
@@ -63,7 +63,7 @@ pub struct Settings {
     pub receipts: bool,
     /// That a card could not be charged.
     pub collections: bool,
-    /// The code of a language of `texts`, for customers whose country does not tell it.
+    /// The code of a language of `texts`, for customers whose country does not determine it.
     pub language: String,
     /// The only recipients in test mode.
     pub test_recipients: Vec<String>,
@@ -191,7 +191,7 @@ pub async fn customer_of_page(db: &PgPool, token: &str) -> Result<(AccountId, Cu
     Ok((page.account_id, page.customer_id))
 }
 
-/// What an e-mail's text is made of, beside the page of its invoice or its payment.
+/// The data of an e-mail's text, beside the page of its invoice or its payment.
 #[derive(Clone, Debug)]
 pub struct Content {
     /// The token of the invoice's page; `None` if it is about a payment.
@@ -219,7 +219,7 @@ pub struct Content {
     pub is_out_of_date: bool,
 }
 
-/// What the text of an e-mail is made of; `None` if the event is past its retention, or the customer was deleted.
+/// The data of the text of an e-mail; `None` if the event is past its retention, or the customer was deleted.
 ///
 /// # Errors
 /// Database errors only.

@@ -44,7 +44,7 @@ macro_rules! ids {
                 Self(new_ulid(now))
             }
 
-            /// The time with which it was made; `None` if it is out of range.
+            /// The time with which it was created; `None` if it is out of range.
             pub fn time(self) -> Option<Timestamp> {
                 let milliseconds = Ulid::from_bytes(self.0.into_bytes()).timestamp_ms();
                 Timestamp::from_millisecond(milliseconds.try_into().ok()?)

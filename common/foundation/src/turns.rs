@@ -73,7 +73,7 @@ impl<K: Eq + Hash> SharedTurns<K> {
 
     fn share_of(&self, owner: K) -> Arc<Semaphore> {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        // A share that nobody has a turn of, or waits for, is as good as a new one.
+        // A share without a turn in use or a waiting caller is equal to a new one.
         owners.retain(|_, share| Arc::strong_count(share) > 1);
         Arc::clone(owners.entry(owner).or_insert_with(|| Arc::new(Semaphore::new(self.share))))
     }

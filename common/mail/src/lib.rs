@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn names_answers_bounces_and_pages_go_where_they_belong() {
+    fn names_replies_bounces_and_pages_go_where_they_belong() {
         let from = "Receipts <receipts@example.com>".parse().expect("an address");
         let bounces = "bounces@example.com".parse().expect("an address");
         let mailer = Mailer::folder(PathBuf::new(), from).with_bounces(bounces);

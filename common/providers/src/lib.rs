@@ -112,7 +112,7 @@ impl Source {
     }
 }
 
-/// The action that a request asks the provider for.
+/// The action that a request has the provider execute.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Authorize, and also capture if `capture`.

@@ -49,7 +49,7 @@ pub struct RateLimits {
     pepper: Pepper,
     /// Hashes of user names with keys that were accepted when last used, and of the addresses that sent accepted keys.
     known: Mutex<HashMap<[u8; 32], Known>>,
-    /// How often Redis is asked about one that this process does not know.
+    /// How often Redis is queried for one that this process does not know.
     questions: Buckets,
 }
 
@@ -161,7 +161,7 @@ impl RateLimits {
         self.lock_known().get(hash).is_some_and(|known| known.since.elapsed() < KNOWN_FOR)
     }
 
-    /// Whether another process has accepted it. Redis is asked once a second, whatever is sent.
+    /// Whether another process has accepted it. Redis is queried once a second, whatever is sent.
     async fn is_known_elsewhere(&self, hash: [u8; 32]) -> bool {
         let question = [Bucket::per_second(mark(&hash), 1, 1)];
         let may_ask = matches!(self.questions.acquire(&question).await, Acquisition::Allowed { .. });

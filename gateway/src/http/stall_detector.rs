@@ -1,5 +1,5 @@
 //! Detects that this process was suspended. A request that waited in a socket during that time looks new but may be
-//! old: its caller may have given up, checked the report and found nothing. So after a stall requests are refused for a
+//! old: its caller may have timed out, checked the report and found nothing. So after a stall requests are refused for a
 //! second.
 
 use std::sync::Arc;

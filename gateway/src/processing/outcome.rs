@@ -27,7 +27,7 @@ impl Outcome {
         }
     }
 
-    /// Declined without asking the acquirer.
+    /// Declined without a request to the acquirer.
     pub(super) fn declined(why: &str, auth_code: Option<&str>) -> Self {
         let (reason, auth_code) = (Some(why.to_owned()), auth_code.map(str::to_owned));
         Self { state: State::Declined, reason, auth_code, avs: None, cvv: None }

@@ -27,8 +27,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const SLOTS: usize = 8;
 const MINUTE: u32 = 60;
 const HOUR: u32 = 60 * MINUTE;
-/// Delays in seconds after each failed attempt, a little over a day in total. After the last attempt the receipt is
-/// given up.
+/// Delays in seconds after each failed attempt, a little over a day in total. After the last attempt the receipt
+/// has failed.
 const RETRY_DELAYS: [u32; 7] = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR];
 
 /// Enqueues the receipts of a success, in the transaction that writes it.
@@ -108,7 +108,7 @@ impl Sender {
         let tries = usize::try_from(receipt.tries).unwrap_or(usize::MAX);
         if tries > RETRY_DELAYS.len() + 1 {
             // The last attempt ended with the process that made it.
-            return self.give_up(receipt.id, "all attempts were used").await;
+            return self.fail(receipt.id, "all attempts were used").await;
         }
         let email = self.email(receipt).await?;
         match self.mailer.send(&email).await {
@@ -121,10 +121,10 @@ impl Sender {
                 Some(wait) => {
                     tracing::warn!(receipt = %receipt.id, %error, tries, "a receipt was not sent and will be retried");
                     outbox::reschedule(&self.db, receipt.id, receipt.tries, *wait).await?;
-                    count_result("put_off");
+                    count_result("retried");
                     Ok(())
                 }
-                None => self.give_up(receipt.id, &error.to_string()).await,
+                None => self.fail(receipt.id, &error.to_string()).await,
             },
         }
     }
@@ -137,17 +137,17 @@ impl Sender {
         Ok(Email { id, to, subject, text, date, from_name: None, reply_to: None, html: None, unsubscribe: None })
     }
 
-    async fn give_up(&self, id: Uuid, why: &str) -> Result<(), sqlx::Error> {
-        tracing::error!(receipt = %id, why, "gave up on a receipt");
-        outbox::given_up(&self.db, id).await?;
-        count_result("given_up");
+    async fn fail(&self, id: Uuid, why: &str) -> Result<(), sqlx::Error> {
+        tracing::error!(receipt = %id, why, "a receipt could not be sent");
+        outbox::failed(&self.db, id).await?;
+        count_result("failed");
         Ok(())
     }
 }
 
 /// Registers the metrics at 0, even if no receipts are sent.
 pub fn register_metrics() {
-    for result in ["sent", "put_off", "given_up"] {
+    for result in ["sent", "retried", "failed"] {
         metrics::counter!("gateway_receipts_total", "result" => result).increment(0);
     }
     metrics::gauge!("gateway_receipts_pending").set(0.0);

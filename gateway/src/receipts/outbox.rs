@@ -82,7 +82,7 @@ pub(super) async fn sent(db: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-pub(super) async fn given_up(db: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {
+pub(super) async fn failed(db: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {
     sqlx::query!(
         "UPDATE gateway.receipts SET given_up_at = clock_timestamp(), due_at = NULL WHERE id = $1 AND due_at IS NOT NULL",
         id,

@@ -140,7 +140,7 @@ pub(crate) enum Kind {
     Password,
     /// Of a second factor.
     Code,
-    /// Not asked for.
+    /// Not requested.
     Always(i64),
     /// Not shown, and not in the record of the action.
     Hidden,

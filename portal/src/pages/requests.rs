@@ -19,14 +19,14 @@ use crate::texts::{text, words};
 const PAGE: i64 = 50;
 
 pub(super) async fn show(app: &App, work: &Work, query: &str) -> Result<Html<String>, Failure> {
-    let asked = |name: &str| {
+    let parameter = |name: &str| {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         pairs.find(|(own, _)| own == name).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
     };
-    let (searched, refused) = (asked("q"), !asked("refused").is_empty());
+    let (searched, refused) = (parameter("q"), !parameter("refused").is_empty());
     let (db, account) = (app.api.pool(), work.caller.account_id);
     let entries = match (searched.is_empty(), searched.parse()) {
-        (true, _) => list(db, account, asked("before").parse().ok(), refused, PAGE).await,
+        (true, _) => list(db, account, parameter("before").parse().ok(), refused, PAGE).await,
         (false, Ok(id)) => find(db, account, id).await.map(|entry| entry.into_iter().collect()),
         (false, Err(_)) => Ok(Vec::new()),
     };

@@ -287,7 +287,7 @@ impl Letter {
                         @if let Some(notice) = &self.notice {
                             p style="padding:8px 12px;border:1px solid #8a6d00" { (notice) }
                         }
-                        // The same URL for all recipients, so that it tells nobody who has opened the e-mail.
+                        // The same URL for all recipients, so that it does not reveal who has opened the e-mail.
                         @if let Some((url, width, height)) = &self.logo {
                             img src=(url) width=(width) height=(height) alt=(self.payee)
                                 style="display:block;max-width:100%;background:#fff";

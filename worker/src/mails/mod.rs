@@ -61,7 +61,7 @@ impl Sender {
         match AssertUnwindSafe(self.deliver(due)).catch_unwind().await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::error!(%error, about, "what came of an e-mail was not recorded; another attempt follows");
+                tracing::error!(%error, about, "the result of an e-mail was not recorded; another attempt follows");
             }
             Err(_) => tracing::error!(about, "an attempt to send an e-mail panicked; another one follows"),
         }

@@ -86,8 +86,8 @@ impl Batches {
 /// nothing was written, unless the connection was lost: the response to COMMIT then covers all items, and each caller does
 /// what it does if its own statement has no response.
 ///
-/// Outcomes are first, because only they may wait for a lock: a claim that has been made waits for nothing but the commit.
-/// An operation that is in both parts has ended when the claims are made.
+/// Outcomes are first, because only they may wait for a lock: after a claim the transaction waits for nothing but the commit.
+/// An operation that is in both parts has ended when the claims follow.
 async fn execute(connection: &mut PgConnection, db: Db, items: &[Item], now: Timestamp) -> sqlx::Result<Vec<Done>> {
     let (mut ids, mut charges, mut payments) = (Vec::new(), Vec::new(), HashSet::new());
     for item in items {

@@ -114,7 +114,7 @@ impl Intent {
         Some(NewOperation {
             source: Some(source),
             action_token: self.action_token.as_deref(),
-            // Nobody waits for a collection.
+            // No client waits for a collection.
             background: payment.is_collection(),
             ..NewOperation::of_payment(self.operation, payment, kind, payment.amount_requested, &self.origin)
         })

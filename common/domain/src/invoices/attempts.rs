@@ -147,7 +147,7 @@ pub struct PaymentAttempt {
     pub attempted_at: Timestamp,
 }
 
-/// Returns the attempt of a payment; `None` if a cardholder made the payment. The invoice must be locked.
+/// Returns the attempt of a payment; `None` if a cardholder paid. The invoice must be locked.
 ///
 /// # Errors
 /// Database errors only.

@@ -35,7 +35,7 @@ impl Failure<'static> {
     /// The card's provider account does not support the currency. Hard: each retry would fail for the same reason. A card
     /// that is stored elsewhere can be charged.
     pub const CURRENCY: Self = Self { code: "currency_not_supported", kind: DeclineType::Hard };
-    /// The card's provider does not charge exactly this amount: the invoice was made while the account was at another one.
+    /// The card's provider does not charge exactly this amount: the invoice was created while the account used another one.
     /// Hard, as [`Self::CURRENCY`].
     pub const AMOUNT: Self = Self { code: "amount_not_supported", kind: DeclineType::Hard };
     /// Only part of the amount was authorized; the authorization is reversed.
@@ -240,7 +240,7 @@ mod tests {
         invoice.begin_attempt(began);
         let next = invoice.attempt_failed(DeclineType::Soft, context(began, &zone)).expect("collected");
         assert_eq!(next, Next::At(at("2026-11-01T15:00:00Z")), "daylight saving time ended that night");
-        // After an outage of ten days the missed attempts are not made all at once.
+        // After an outage of ten days the missed attempts do not run all at once.
         let late = at("2026-11-10T15:00:00Z");
         invoice.begin_attempt(late);
         let next = invoice.attempt_failed(DeclineType::Soft, context(late, &zone)).expect("collected");

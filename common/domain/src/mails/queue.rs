@@ -1,4 +1,4 @@
-//! The e-mails that wait, and what came of the others.
+//! The e-mails to be sent, and the results of the others.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const KEPT: Duration = Duration::from_secs(30 * 86_400);
 /// Which e-mails wait for each other: receipts, of which there may be many, delay no others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// All but receipts: somebody waits for them.
+    /// All but receipts: their recipients wait for them.
     Awaited,
     Receipts,
 }
@@ -79,7 +79,7 @@ pub fn open_link(
     link.ok_or_else(|| Error::internal("the link of an invitation cannot be decrypted"))
 }
 
-/// Writes the e-mail of an invitation, in the transaction of the invitation, which was made in this account. The link is
+/// Writes the e-mail of an invitation, in the transaction of the invitation, which was created in this account. The link is
 /// sealed, and is removed when the e-mail has ended.
 ///
 /// # Errors
@@ -199,7 +199,7 @@ pub async fn claim(db: &PgPool, queue: Queue, limit: usize, last: &mut Option<Ac
     Ok(claimed.into_iter().map(Due::from).collect())
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Clone, Debug)]
 pub enum Attempted {
     Sent,
@@ -211,7 +211,7 @@ pub enum Attempted {
     Failed(String, Option<Duration>),
 }
 
-/// Records what came of a claimed e-mail, unless another process has claimed it since.
+/// Records the result of a claimed e-mail, unless another process has claimed it since.
 ///
 /// # Errors
 /// Database errors only.

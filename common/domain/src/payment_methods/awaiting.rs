@@ -1,5 +1,5 @@
 //! Cards that are saved with a payment: such a card becomes active only with the approval of that payment. Until then it
-//! is `processing`, so nobody else charges, lists or detaches it, and its customer is not deleted. If the payment ends
+//! is `processing`, so nothing else charges, lists or detaches it, and its customer is not deleted. If the payment ends
 //! otherwise, a trigger makes the card `failed`, whatever statement and release writes that.
 
 use sqlx::PgConnection;

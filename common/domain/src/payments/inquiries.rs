@@ -1,4 +1,4 @@
-//! Inquiries: asking the provider whether a charge has settled or its authorization has expired.
+//! Inquiries: requests to the provider whether a charge has settled or its authorization has expired.
 
 use sqlx::PgPool;
 
@@ -64,8 +64,8 @@ async fn claim_due_inquiries_of_account(
     Ok(rows)
 }
 
-/// Makes the inquiry about a charge due now, whatever its state. One that is being made is repeated, because it may not see
-/// what this is asked for. `now` is the system's time.
+/// Makes the inquiry about a charge due now, whatever its state. One that is in progress is repeated, because it may not see
+/// what this is requested for. `now` is the system's time.
 ///
 /// # Errors
 /// Database errors only.
@@ -97,7 +97,7 @@ pub enum InquiryKind {
 #[derive(Clone, Copy, Debug)]
 pub struct DueInquiry {
     pub id: PaymentId,
-    /// How often one had been asked for when this was read.
+    /// How often one had been requested when this was read.
     pub requests: i64,
 }
 
@@ -128,10 +128,10 @@ pub async fn due_inquiries(
     .await?)
 }
 
-/// Postpones inquiries that changed nothing, unless one has been asked for again. An advance jumps from one due time to
+/// Postpones inquiries that changed nothing, unless one has been requested again. An advance jumps from one due time to
 /// the next, so without a growing delay a charge that stays open for a year of account time would cause a million
 /// inquiries. The delay grows with the time since the capture or since the authorization ran out. It ends with a minute,
-/// or an hour, so that the advance asks about all charges of about the same time in one step.
+/// or an hour, so that the advance queries all charges of about the same time in one step.
 ///
 /// # Errors
 /// Database errors only.
@@ -195,7 +195,7 @@ pub struct Inquiry {
     pub created_at: Timestamp,
     /// When money was first captured.
     pub captured_at: Option<Timestamp>,
-    /// When the next one was due, and how often one had been asked for: one of them changes if another one is asked for.
+    /// When the next one was due, and how often one had been requested: one of them changes if another one is requested.
     pub inquiry_at: Option<Timestamp>,
     pub inquiry_requests: i64,
 }

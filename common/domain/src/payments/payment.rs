@@ -62,7 +62,7 @@ pub struct Payment {
     pub captured_at: Option<Timestamp>,
     /// When to next ask the provider for the charge's status.
     pub inquiry_at: Option<Timestamp>,
-    /// How often an event or a statement has asked for that.
+    /// How often an event or a statement has requested that.
     pub inquiry_requests: i64,
     /// The change whose outcome is pending or unknown.
     pub pending_operation: Option<OperationKind>,
@@ -152,11 +152,11 @@ impl Payment {
         self.schedule_inquiry(Some(now.plus(provider.settles_after())), now);
     }
 
-    /// Sets when to next ask about the charge, unless an inquiry is due or being made: an event or a statement may have
-    /// asked for it, because of something that this outcome does not show, such as a dispute.
+    /// Sets when the next inquiry about the charge is due, unless one is due or in progress: an event or a statement may have
+    /// requested it, because of something that this outcome does not show, such as a dispute.
     fn schedule_inquiry(&mut self, next: Option<Timestamp>, now: Timestamp) {
-        let asked = self.inquiry_at.filter(|at| *at <= now.plus(INQUIRY_CLAIM));
-        self.inquiry_at = asked.or(next);
+        let requested = self.inquiry_at.filter(|at| *at <= now.plus(INQUIRY_CLAIM));
+        self.inquiry_at = requested.or(next);
     }
 
     /// Records the capture of an authorization.

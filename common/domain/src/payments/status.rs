@@ -99,7 +99,7 @@ impl Status {
         matches!(self, Self::Processing | Self::RequiresAction)
     }
 
-    /// Whether the charge ended without a settlement, so that nothing is left to ask about.
+    /// Whether the charge ended without a settlement, so that no inquiry is needed.
     pub const fn ended_unsettled(self) -> bool {
         matches!(self, Self::Cancelled | Self::Expired | Self::Declined | Self::Failed)
     }

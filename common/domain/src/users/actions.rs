@@ -13,7 +13,7 @@ use foundation::time::Timestamp;
 
 use crate::accounts::Mode;
 
-/// How long a secret that was made can be shown.
+/// How long a new secret can be shown.
 pub(super) const SECRET_LIFETIME: Duration = Duration::from_secs(600);
 
 /// Bytes of a nonce.
@@ -37,7 +37,7 @@ pub struct Action {
     pub object: Option<String>,
 }
 
-/// What came of it.
+/// Its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The status of /v1's response.
@@ -162,7 +162,7 @@ impl Action {
     }
 }
 
-/// Whether the user has sent a form with this nonce before, whatever was requested, and what came of it.
+/// Whether the user has sent a form with this nonce before, whatever was requested, and its result.
 ///
 /// # Errors
 /// Database errors only.
@@ -212,7 +212,7 @@ fn again<First>(status: Option<i16>, object: Option<String>, message: Option<Str
     Begun::Again(status.map(|status| Outcome { status, object, message }))
 }
 
-/// Returns the secret that the user's action has made, the first time only, and for [`SECRET_LIFETIME`].
+/// Returns the secret that the user's action has created, the first time only, and for [`SECRET_LIFETIME`].
 ///
 /// # Errors
 /// Database errors; [`Error::Internal`] if it cannot be decrypted.

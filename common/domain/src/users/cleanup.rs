@@ -1,4 +1,4 @@
-//! What ends by itself: sessions, sign-ins without a code, and secrets that nobody has looked at.
+//! What ends by itself: sessions, sign-ins without a code, and secrets that were not shown.
 
 use sqlx::PgPool;
 

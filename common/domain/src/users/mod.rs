@@ -301,7 +301,7 @@ pub async fn account(db: &PgPool, user: &SignedIn, mode: Mode, now: Timestamp) -
     Ok(Some(UserAccount { id: found.id, key, name: found.name, has_other: found.has_other }))
 }
 
-/// The key as which a user acts in an account. Nobody knows a text with its hash, and without the role it has no
+/// The key as which a user acts in an account. No text with its hash is known, and without the role it has no
 /// entitlement.
 async fn issue_key(db: &PgPool, user: UserId, account: AccountId, now: Timestamp) -> Result<KeyId> {
     let key = sqlx::query_scalar!(

@@ -232,7 +232,7 @@ async fn delete_all_but(tx: &mut PgConnection, user: UserId, cookie: &str) -> Re
     Ok(())
 }
 
-/// Ends the user's sessions but the one with this cookie, which gets another one. It is returned: whoever has the former one
+/// Ends the user's sessions but the one with this cookie, which gets another one. It is returned: a browser with the former one
 /// is signed out.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ use super::{Role, Session, SignedIn, actions, password, sessions, stored_email, 
 
 /// How long an invitation can be accepted.
 pub const INVITATION_LIFETIME: Duration = Duration::from_secs(7 * 86_400);
-/// Open invitations of a merchant, and those that it makes in a day: each may be sent to an address of its choice.
+/// Open invitations of a merchant, and those that it sends in a day: each may be sent to an address of its choice.
 const MAX_INVITATIONS: i64 = 100;
 
 /// A user of a merchant.
@@ -117,7 +117,7 @@ pub async fn invite(
         owner.merchant_id.uuid(),
     );
     if of_today.fetch_one(&mut *tx).await? >= MAX_INVITATIONS {
-        return Err(Error::conflict(format!("at most {MAX_INVITATIONS} invitations can be made in a day")));
+        return Err(Error::conflict(format!("at most {MAX_INVITATIONS} invitations can be sent in a day")));
     }
     let exists = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM users WHERE email = $1 AND removed_at IS NULL) AS "exists!""#,

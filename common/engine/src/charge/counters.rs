@@ -145,7 +145,7 @@ pub fn register_payments_metrics() {
             "payments_duplicate_charges_total",
             "payments_amount_mismatches_total",
             "payments_configuration_errors_total",
-            "payments_not_processed_given_up_total",
+            "payments_provider_retries_exhausted_total",
             "payments_late_changes_total",
         ] {
             metrics::counter!(counter, "mode" => mode, "provider" => provider).increment(0);

@@ -25,7 +25,7 @@ use providers::{Action, ProviderResponse};
 const INQUIRY_DELAY: Duration = Duration::from_secs(10);
 
 /// No client waits for a reversal.
-static NOBODY: Origin = Origin { reply_to: None, request_id: None, requested_by: None, payer_address: None };
+static NO_ORIGIN: Origin = Origin { reply_to: None, request_id: None, requested_by: None, payer_address: None };
 
 /// Why a charge belongs to no payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
@@ -162,7 +162,7 @@ pub async fn reverse_partial(tx: &mut Tx, payment: &mut Payment, now: Timestamp)
     payment.pending_operation = Some(OperationKind::Void);
     payments::save(tx, payment).await?;
     let id = OperationId::new(now);
-    begin(tx, NewOperation::of_payment(id, payment, OperationKind::Void, payment.amount, &NOBODY)).await?;
+    begin(tx, NewOperation::of_payment(id, payment, OperationKind::Void, payment.amount, &NO_ORIGIN)).await?;
     Ok(())
 }
 
@@ -207,7 +207,7 @@ pub async fn refund_partial(tx: &mut Tx, payment: &mut Payment, now: Timestamp) 
     payment.amount_refund_pending += left;
     payment.has_refunds = true;
     refunds::insert(tx, payment.account_id, &refund).await?;
-    let operation = NewOperation::of_payment(OperationId::new(now), payment, OperationKind::Refund, left, &NOBODY);
+    let operation = NewOperation::of_payment(OperationId::new(now), payment, OperationKind::Refund, left, &NO_ORIGIN);
     begin(tx, NewOperation { refund_id: Some(refund.id), ..operation }).await?;
     Ok(())
 }
@@ -224,7 +224,7 @@ fn new_reversal<'a>(
     NewOperation {
         provider_account_id: claimed.provider_account_id,
         target_ref: Some(charge),
-        ..NewOperation::of_payment(OperationId::new(now), payment, kind, amount, &NOBODY)
+        ..NewOperation::of_payment(OperationId::new(now), payment, kind, amount, &NO_ORIGIN)
     }
 }
 

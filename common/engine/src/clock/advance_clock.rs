@@ -254,7 +254,7 @@ async fn collect_due(work: &Work<'_>, account: AccountId, now: Timestamp) -> Res
     Ok(run.due)
 }
 
-/// Asks the provider for the status of charges: first those that may have settled, then those whose authorization may
+/// Requests the status of charges from the provider: first those that may have settled, then those whose authorization may
 /// have expired.
 async fn inquire_due(work: &Work<'_>, account: AccountId, now: Timestamp) -> Result<usize> {
     for awaited in [InquiryKind::Settlement, InquiryKind::Expiry] {

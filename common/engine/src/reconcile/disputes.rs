@@ -61,7 +61,7 @@ pub async fn append_events(tx: &mut Tx, payment: &Payment, changes: &[Change], n
     Ok(())
 }
 
-/// When the provider is asked next about a settled charge of this age: while a dispute of it is open.
+/// When the next inquiry about a settled charge of this age is due: while a dispute of it is open.
 pub fn next_inquiry(created_at: Timestamp, reported: &[ReportedDispute], now: Timestamp) -> Option<Timestamp> {
     let age = now.jiff().duration_since(created_at.jiff()).unsigned_abs();
     let delay = (age / 24).clamp(*INQUIRY_DELAY.start(), *INQUIRY_DELAY.end());
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_dispute_is_asked_about_hourly_at_first_and_then_daily() {
+    fn an_open_dispute_is_queried_hourly_at_first_and_then_daily() {
         let now = Timestamp::parse("2026-06-01T00:00:00Z").expect("a time");
         let mut dispute = ReportedDispute {
             provider_ref: "du_1".to_owned(),

@@ -1,4 +1,4 @@
-//! Asks the provider for the status of a charge, and records that it has settled, expired or been disputed.
+//! Requests the status of a charge from the provider, and records that it has settled, expired or been disputed.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use providers::{ChargeInquiry, ChargeReport, ChargeStatus, Providers};
 /// Delay before the next inquiry about a partial charge that is being refunded.
 const PARTIAL_INQUIRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Asks once. If the status is unchanged, the next inquiry is made at the time that the scheduler has set.
+/// Requests it once. If the status is unchanged, the next inquiry follows at the time that the scheduler has set.
 ///
 /// # Errors
 /// Database errors only.
@@ -81,9 +81,9 @@ pub async fn record_report(db: &Db, clock: &Clock, due: &Inquiry, report: &Charg
         ChargeStatus::Open { .. } | ChargeStatus::Settled | ChargeStatus::Expired | ChargeStatus::Voided => None,
     };
     let disputes = record_disputes(&mut tx, &mut payment, &report.disputes, now).await?;
-    // Asked for since the report was read: it may lack what the next one has.
-    let asked_again = (inquiry_at, payment.inquiry_requests) != (due.inquiry_at, due.inquiry_requests);
-    payment.inquiry_at = if asked_again {
+    // Requested since the report was read: it may lack what the next one has.
+    let requested_again = (inquiry_at, payment.inquiry_requests) != (due.inquiry_at, due.inquiry_requests);
+    payment.inquiry_at = if requested_again {
         inquiry_at
     } else if payment.settled || payment.status.ended_unsettled() {
         next_inquiry(payment.created_at, &report.disputes, now)

@@ -44,7 +44,7 @@ const METRICS: &[(&str, &str)] = &[
     ("payments_duplicate_charges_last_hour", "Duplicate charges of payments detected in the last hour."),
     ("payments_duplicate_charges_total", "Recorded duplicate charges of payments."),
     ("payments_late_changes_total", "Changes that a provider made after our books had recorded another final result."),
-    ("payments_not_processed_given_up_total", "Background operations that failed because the provider did not process them in time."),
+    ("payments_provider_retries_exhausted_total", "Background operations that failed because the provider did not process them in time."),
     ("payments_operations_in_manual_review", "Operations with an unknown outcome that need manual review."),
     ("payments_operations_oldest_age_seconds", "Age of the oldest unfinished operation, by state."),
     ("payments_operations_recovered_total", "Operations taken over from another worker, by the result of the inquiry at the provider."),

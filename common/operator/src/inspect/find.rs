@@ -265,7 +265,7 @@ async fn by_id(db: &PgPool, text: &str, id: Uuid) -> Result<Vec<Found>> {
         id,
     );
     let rows = rows.fetch_all(db).await?;
-    // A merchant is shown as its accounts. A row of another kind with the same UUID was not asked for.
+    // A merchant is shown as its accounts. A row of another kind with the same UUID was not searched for.
     let is_it = |found: &Found| found.id == text || text.starts_with(MerchantId::PREFIX);
     Ok(rows.into_iter().map(Found::from).filter(is_it).collect())
 }

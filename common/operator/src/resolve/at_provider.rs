@@ -216,7 +216,7 @@ fn differences(claimed: &Claimed, operation: &OperationRow, resolution: &Resolut
         OperationKind::Authorize => BookedKind::Authorize,
         OperationKind::Capture => BookedKind::Capture,
         OperationKind::Refund | OperationKind::ReverseByRefund => BookedKind::Refund,
-        // A reversal too late for a void is made by a refund.
+        // A reversal too late for a void is a refund.
         OperationKind::Reverse if booked.kind == BookedKind::Refund => BookedKind::Refund,
         OperationKind::Void | OperationKind::Reverse | OperationKind::StoreCard => BookedKind::Void,
     };

@@ -85,7 +85,7 @@ pub(super) async fn execute(
     }
 }
 
-/// Looks up the child with our reference. Any other child, also one without a reference, was requested by somebody else
+/// Looks up the child with our reference. Any other child, also one without a reference, was not requested by us
 /// and is never taken for ours, whatever its kind and amount.
 pub(super) async fn look_up(
     wire: &Wire,

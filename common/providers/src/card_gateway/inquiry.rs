@@ -45,7 +45,7 @@ fn status(records: &[Record], inquiry: &ChargeInquiry) -> Result<ChargeStatus, P
         return Ok(ended_or_open(inquiry.now, end_of_day, ChargeStatus::Settled));
     }
     if captured {
-        // Our own capture will be written shortly; a capture made at the gateway is not in our books.
+        // Our own capture will be written shortly; a manual capture at the gateway is not in our books.
         return Ok(ChargeStatus::Open { until: None });
     }
     let hold: Duration = ProviderKind::CardGateway.authorization_lifetime();

@@ -68,7 +68,7 @@ pub(super) async fn store(
             let saved = SavedCard { customer, payment_method };
             Ok(ProviderResponse::Stored { provider_ref: saved.reference(), card })
         }
-        // The issuer asks for a challenge, and cards are saved without the cardholder.
+        // The issuer requires a challenge, and cards are saved without the cardholder.
         "requires_action" => {
             Ok(ProviderResponse::Declined { decline: DeclineCode::AuthenticationRequired.into(), card: None })
         }

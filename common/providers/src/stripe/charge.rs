@@ -51,7 +51,7 @@ pub(super) async fn charge(stripe: Session<'_>, request: &Request) -> Result<Pro
     }
 }
 
-/// The present outcome of a payment that an earlier request has made.
+/// The present outcome of a payment that an earlier request has created.
 async fn current(stripe: Session<'_>, id: &str, request: &Request) -> Result<ProviderResponse, SendError> {
     let intent = end_abandoned(stripe, retrieve(stripe, id).await?, request).await?;
     Ok(response(&intent, request)?)

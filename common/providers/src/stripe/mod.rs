@@ -150,7 +150,7 @@ impl Provider for Stripe {
             let stripe = self.wire.with(&account);
             match &request.action {
                 Action::Charge { .. } => charge::look_up(stripe, &request).await,
-                // A card that was saved and not recorded is of no use to anybody.
+                // A card that was saved and not recorded is never used.
                 Action::StoreCard { .. } => Ok(Found::Nothing),
                 Action::Capture { charge, money } => follow_up::look_up_capture(stripe, &request, charge, *money).await,
                 Action::Void { charge } => follow_up::look_up_void(stripe, &request, charge).await,

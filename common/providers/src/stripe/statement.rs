@@ -157,7 +157,7 @@ pub(super) fn of_intent(intent: &PaymentIntent) -> Result<Vec<StatementLine>, Pr
         IntentStatus::Succeeded if !intent.is_sale() => {
             lines.push(line(Entry::Capture, "capture", intent.amount_received, intent.created)?);
         }
-        // Nobody asked for the end of an authorization that has expired.
+        // No operation requested the end of an authorization that has expired.
         IntentStatus::Canceled if intent.has_expired() => {}
         IntentStatus::Canceled => {
             lines.push(line(Entry::Void, "void", intent.amount, intent.canceled_at.unwrap_or(intent.created))?);

@@ -26,7 +26,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; f
 /// A browser without scripts reloads the page this many seconds after the challenge has ended, and is redirected.
 const GRACE_SECONDS: i32 = 3;
 
-/// Stands for the seconds left in the text of the countdown, until the script replaces it.
+/// The placeholder for the seconds left in the text of the countdown, until the script replaces it.
 const SECONDS: &str = "\u{fffc}";
 
 /// The language of the pages: that of `lang` in the URL, otherwise the preferred one of `Accept-Language`.

@@ -190,7 +190,7 @@ async fn an_open_breaker_sends_probes_and_then_a_bounded_backlog() -> Result<()>
 }
 
 #[tokio::test]
-async fn unprocessed_operations_are_given_up_with_a_reason() -> Result<()> {
+async fn unprocessed_operations_fail_with_a_reason() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(1).scheduler(1).env("PROVIDER_RETRY_LIMIT_S", "4").start().await?;
     let merchant = Merchant::new(&cluster).await?;
     let customer = merchant.customer().await?;
@@ -217,15 +217,18 @@ async fn unprocessed_operations_are_given_up_with_a_reason() -> Result<()> {
     let refund_id: Option<String> =
         sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
     assert_eq!(refund_id.as_deref(), refund["id"].as_str(), "the event names the refund");
-    let given_up =
-        metric(&cluster, ProcessKind::Worker, "payments_not_processed_given_up_total{mode=\"test\",provider=\"mock\"}")
-            .await?;
-    assert_eq!(given_up, 2.0);
+    let exhausted = metric(
+        &cluster,
+        ProcessKind::Worker,
+        "payments_provider_retries_exhausted_total{mode=\"test\",provider=\"mock\"}",
+    )
+    .await?;
+    assert_eq!(exhausted, 2.0);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_reversal_is_never_given_up() -> Result<()> {
+async fn a_reversal_never_fails_unprocessed() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(1).scheduler(1).env("PROVIDER_RETRY_LIMIT_S", "1").start().await?;
     let merchant = Merchant::new(&cluster).await?;
     merchant.mock(&cluster, &["--refuse"]).await?;
@@ -245,7 +248,7 @@ async fn a_reversal_is_never_given_up() -> Result<()> {
     eventually("the reversal's end", async || {
         let query = "SELECT state::text FROM operations WHERE id = $1";
         let state: String = sqlx::query_scalar(query).bind(reversal).fetch_one(&merchant.books.db).await?;
-        anyhow::ensure!(state != "failed", "it was given up");
+        anyhow::ensure!(state != "failed", "it failed");
         Ok((state == "succeeded").then_some(()))
     })
     .await?;

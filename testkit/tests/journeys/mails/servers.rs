@@ -58,7 +58,7 @@ async fn received(server: &MailServer, recipient: &str, count: usize) -> Result<
 }
 
 #[tokio::test]
-async fn each_email_arrives_and_is_repeated_only_if_the_server_lost_its_answer() -> Result<()> {
+async fn each_email_arrives_and_is_repeated_only_if_the_server_lost_its_reply() -> Result<()> {
     let script = [("MAIL", "450 4.3.2 later"), ("RCPT", "451 4.3.0 later"), (END, "452 4.3.1 disk full"), (END, CLOSE)];
     let server = MailServer::start(&script).await?;
     let cluster = with_server(&server.url).worker(1).start().await?;

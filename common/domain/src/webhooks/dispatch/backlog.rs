@@ -1,4 +1,4 @@
-//! Pending deliveries: which are due, late, or can no longer be made.
+//! Pending deliveries: which are due, late, or can no longer be attempted.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use foundation::id::WebhookEndpointId;
 pub const CLOSING_BATCH: i64 = 1_000;
 /// Metrics count at most this many deliveries, so that counting a long backlog stays cheap.
 pub const COUNT_LIMIT: i64 = 100_000;
-/// Deliveries are normally made within seconds; one that has been due for longer than this is late.
+/// Deliveries are normally attempted within seconds; one that has been due for longer than this is late.
 const LATE_AFTER: Duration = Duration::from_secs(180);
 const EXPIRED: &str = "the event is past its retention period";
 
@@ -97,7 +97,7 @@ pub async fn close_undeliverable(db: &PgPool) -> Result<u64> {
 /// Closes, in the same way, due deliveries of events past the retention period, such as replays of an old month that
 /// were still pending when its partition was dropped. Returns how many, at most [`CLOSING_BATCH`]. Considers only
 /// endpoints whose oldest due delivery has an expired event; others behind it may be expired too. A delivery with an
-/// expired event further back reaches the front once those before it have been made. Claims skip it until then.
+/// expired event further back reaches the front once those before it have been attempted. Claims skip it until then.
 ///
 /// # Errors
 /// Database errors only.

@@ -195,7 +195,7 @@ pub(super) async fn has_existed(db: &PgPool, account: AccountId, id: WebhookEndp
     Ok(found)
 }
 
-/// Applies an update. Enabling the endpoint or changing its URL clears its failure history and any pause it asked for.
+/// Applies an update. Enabling the endpoint or changing its URL clears its failure history and any pause it requested.
 ///
 /// # Errors
 /// [`Error::NotFound`].

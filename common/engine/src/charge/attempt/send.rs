@@ -58,8 +58,8 @@ impl SendResult {
             WhenNotProcessed::RetryForever => Self::NotProcessed { cause, reason, reference },
             WhenNotProcessed::RetryUntilLimit if claimed.age < limit => Self::NotProcessed { cause, reason, reference },
             WhenNotProcessed::RetryUntilLimit => {
-                tracing::error!(operation = %claimed.id, %reason, ?limit, "not processed within the retry limit; given up");
-                counters::count("payments_not_processed_given_up_total", claimed);
+                tracing::error!(operation = %claimed.id, %reason, ?limit, "not processed within the retry limit; failed");
+                counters::count("payments_provider_retries_exhausted_total", claimed);
                 Self::Known(ProviderResponse::Refused { code, reason })
             }
             WhenNotProcessed::Fail => Self::Known(ProviderResponse::Refused { code, reason }),

@@ -112,7 +112,7 @@ fn lines_match_by_reference_or_by_provider_ref_of_their_charge() {
     assert_eq!(about(&line(Entry::Refund, "op_2", "re_1", 500)), "op_2");
     // An operator may have entered a transaction without a reference as the outcome.
     assert_eq!(about(&line(Entry::Refund, "", "re_1", 500)), "op_2");
-    // A refund that somebody made by hand, although ours of the same amount is unfinished.
+    // A manual refund, although ours of the same amount is unfinished.
     assert_eq!(about(&line(Entry::Refund, "", "re_9", 500)), "unmatched, payment found: true");
     // A cancellation without a reference may be ours.
     assert_eq!(about(&line(Entry::Void, "", "vo_9", 500)), "candidate op_4");

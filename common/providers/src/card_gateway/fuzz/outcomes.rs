@@ -87,7 +87,7 @@ fn reported_failures_are_final() {
     assert!(matches!(gateway.lines_by(&page(&json!([failed(sale(), "declined"), sale()]))), Ok(1)));
 }
 
-/// Somebody else's refund, whatever became of it, says nothing about ours, which may then be sent.
+/// A refund that we did not request, whatever its outcome, says nothing about ours, which may then be sent.
 #[test]
 fn only_a_child_with_our_reference_is_ours() {
     let gateway = FakeGateway::new();
