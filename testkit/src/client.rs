@@ -114,22 +114,6 @@ impl Client {
         self.send(Method::POST, path, Some(body.to_string().into_bytes())).await
     }
 
-    /// `PUT` with a JSON body.
-    ///
-    /// # Errors
-    /// As for [`Client::get`].
-    pub async fn put(&self, path: &str, body: Value) -> Result<Response> {
-        self.send(Method::PUT, path, Some(body.to_string().into_bytes())).await
-    }
-
-    /// `PATCH` with a JSON body.
-    ///
-    /// # Errors
-    /// As for [`Client::get`].
-    pub async fn patch(&self, path: &str, body: Value) -> Result<Response> {
-        self.send(Method::PATCH, path, Some(body.to_string().into_bytes())).await
-    }
-
     /// Any method with any bytes, sent as `application/json` unless this client sets another content type.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use testkit::{Builder, Cluster};
 
-use crate::support::{CHALLENGED, Form, GOOD, World, encrypt};
+use crate::support::{CHALLENGED, Form, World, by_token, card, encrypt};
 
 const OTHER: &str = "5555555555554444";
 
@@ -20,15 +20,6 @@ fn with_keys(current: &str, others: &[&str]) -> Builder {
 
 async fn world() -> World {
     World::of(with_keys("a", &[]).gateway(1), &[]).await
-}
-
-fn card(form: Form, number: &str) -> Form {
-    form.with("creditcard_number", number).with("expire_month", "12").with("expire_year", "2034")
-}
-
-fn by_token(world: &World, token: &str) -> Form {
-    let form = world.charge(GOOD).with("card_token", token);
-    ["creditcard_number", "expire_month", "expire_year", "cvv"].into_iter().fold(form, Form::without)
 }
 
 /// One of each kind of stored ciphertext.

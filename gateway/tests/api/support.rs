@@ -344,3 +344,14 @@ pub(crate) fn encrypt_blocks(key: &str, mut bytes: Vec<u8>) -> String {
 pub(crate) async fn wait_until<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> T {
     testkit::eventually(what, async || Ok(poll().await)).await.unwrap_or_else(|error| panic!("{error:#}"))
 }
+
+/// The form with this card.
+pub(crate) fn card(form: Form, number: &str) -> Form {
+    form.with("creditcard_number", number).with("expire_month", "12").with("expire_year", "2034")
+}
+
+/// A charge by token, without the fields that the token replaces.
+pub(crate) fn by_token(world: &World, token: &str) -> Form {
+    let form = world.charge(GOOD).with("card_token", token);
+    ["creditcard_number", "expire_month", "expire_year", "cvv"].into_iter().fold(form, Form::without)
+}

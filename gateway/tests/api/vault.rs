@@ -3,17 +3,7 @@
 use sqlx::Connection;
 
 use crate::hold::Hold;
-use crate::support::{DECLINED, Form, GOOD, World, wait_until};
-
-fn card(form: Form, number: &str) -> Form {
-    form.with("creditcard_number", number).with("expire_month", "12").with("expire_year", "2034")
-}
-
-/// A charge by token, without the fields that the token replaces.
-fn by_token(world: &World, token: &str) -> Form {
-    let form = world.charge(GOOD).with("card_token", token);
-    ["creditcard_number", "expire_month", "expire_year", "cvv"].into_iter().fold(form, Form::without)
-}
+use crate::support::{DECLINED, Form, GOOD, World, by_token, card, wait_until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stored_card_is_charged_by_its_token() {

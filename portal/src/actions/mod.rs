@@ -129,7 +129,7 @@ pub(crate) enum Kind {
     Modifier,
     /// Stored as `reason` in the metadata.
     Reason,
-    /// A text that can be taken away.
+    /// A text that can be removed.
     Cleared,
     /// Metadata, one pair per line.
     Pairs,

@@ -2,11 +2,11 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use testkit::{Client, Response};
+use testkit::Client;
 
 use crate::support::{
-    Merchant, Receiver, Reply, cluster, concurrently, conflict, created, eventually, id, invalid, merchant, not_found,
-    ok, with,
+    Merchant, Receiver, Reply, cluster, concurrently, conflict, created, eventually, id, invalid, is_replay, merchant,
+    not_found, ok, with,
 };
 
 const UNKNOWN: &str = "cus_01ARZ3NDEKTSV4RRFFQ69G5FAV";
@@ -84,10 +84,6 @@ async fn creations(merchant: &Merchant) -> Result<Vec<Creation>> {
 
 fn keyed(merchant: &Merchant, key: &str) -> Result<Client> {
     merchant.api.header("idempotency-key", key)
-}
-
-fn is_replay(response: &Response) -> bool {
-    response.header("idempotent-replayed") == Some("true")
 }
 
 async fn count(merchant: &Merchant, table: &str) -> Result<i64> {

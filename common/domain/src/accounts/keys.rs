@@ -252,7 +252,7 @@ pub async fn names(db: &PgPool, merchant: MerchantId, keys: &[KeyId]) -> Result<
     Ok(named.fetch_all(db).await?.into_iter().map(|row| (row.id, row.name)).collect())
 }
 
-/// Gives a key another name, of this account if one is given; an empty one takes it away. Returns its account.
+/// Gives a key another name, of this account if one is given; an empty one removes it. Returns its account.
 ///
 /// # Errors
 /// 422 `name`; [`Error::NotFound`] for an unknown key.

@@ -76,7 +76,7 @@ pub async fn set_logo(tx: &mut PgConnection, now: Timestamp, account: AccountId,
     Ok(())
 }
 
-/// Takes the logo of an account away, if it has one.
+/// Removes the logo of an account, if it has one.
 ///
 /// # Errors
 /// Database errors only.

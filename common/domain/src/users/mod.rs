@@ -117,7 +117,7 @@ pub async fn list(db: impl PgExecutor<'_>, merchant: Option<MerchantId>) -> Resu
     Ok(query.fetch_all(db).await?)
 }
 
-/// Sets another password and takes the second factor away, for a user who has lost either. The user's sessions end.
+/// Sets another password and removes the second factor, for a user who has lost either. The user's sessions end.
 ///
 /// # Errors
 /// 422 `password`; [`Error::NotFound`] for an unknown user.

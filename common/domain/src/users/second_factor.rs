@@ -117,7 +117,7 @@ pub async fn replace_recovery_codes(tx: &mut PgConnection, user: &Confirmed) -> 
     }
 }
 
-/// Takes the second factor and the recovery codes away from a user who has confirmed the password.
+/// Removes the second factor and the recovery codes of a user who has confirmed the password.
 ///
 /// # Errors
 /// Database errors only.

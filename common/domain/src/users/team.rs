@@ -93,7 +93,7 @@ pub async fn invite(
     role: Role,
 ) -> Result<(InvitationId, Secret<String>)> {
     let email = stored_email(email)?;
-    // Concurrent invitations cannot exceed their number, and who takes the role away waits for this one, and ends it.
+    // Concurrent invitations cannot exceed their number, and a transaction that removes the role waits for this one, and ends it.
     lock_merchant(tx, owner.merchant_id).await?;
     let is_owner = sqlx::query_scalar!(
         "SELECT id FROM users WHERE id = $1 AND role = 'owner' AND removed_at IS NULL FOR SHARE",

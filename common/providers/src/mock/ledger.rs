@@ -57,7 +57,7 @@ async fn charge(
     capture: bool,
 ) -> Result<ProviderResponse, ProviderError> {
     let Some(behavior) = behavior_of(db, request.account, source).await? else {
-        return Ok(refused("no such token or card"));
+        return Ok(ProviderResponse::refused("no such token or card"));
     };
     let approval = behavior.authorize(money.minor);
     let entry = Entry {
@@ -143,10 +143,6 @@ pub(super) async fn write_approved(
         let written = written.contains(&charge.id);
         written.then(|| response(charge.id.clone(), charge.kind, true, charge.amount, charge.behavior))
     }))
-}
-
-fn refused(reason: &str) -> ProviderResponse {
-    ProviderResponse::refused(reason)
 }
 
 async fn behavior_of(
@@ -287,7 +283,7 @@ async fn follow(
     charge_id: &str,
 ) -> Result<ProviderResponse, ProviderError> {
     let Some(charge) = lock(tx, request.account, charge_id, request.now).await? else {
-        return Ok(refused("no such charge"));
+        return Ok(ProviderResponse::refused("no such charge"));
     };
     // A repeated reference returns the first response, before the rules are evaluated.
     if class != RecoveryClass::Neither
@@ -296,7 +292,7 @@ async fn follow(
         return repeated(class, first);
     }
     if let Some(reason) = charge.refuses(follow, request.now) {
-        return Ok(refused(reason));
+        return Ok(ProviderResponse::refused(reason));
     }
     let (kind, amount) = match follow {
         Follow::Capture(amount) => ("capture", amount),
@@ -406,7 +402,7 @@ fn stored(id: String, behavior: &str) -> ProviderResponse {
 
 /// Saves a card. No money moves, so this is idempotent in every class.
 async fn store(tx: &mut PgConnection, request: &Request, token: &str) -> Result<ProviderResponse, ProviderError> {
-    let Some(behavior) = CardBehavior::of_token(token) else { return Ok(refused("no such token")) };
+    let Some(behavior) = CardBehavior::of_token(token) else { return Ok(ProviderResponse::refused("no such token")) };
     let id = format!("mockcard_{}", random_hex(12));
     let row = sqlx::query!(
         "INSERT INTO mock.cards AS c (id, account, reference, nature) VALUES ($1, $2, $3, $4)

@@ -13,6 +13,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use testkit::Response;
 
+use crate::invoices::{get_invoice, post_action};
 use crate::support::{Merchant, created, eventually, id, ok, uuid};
 
 const INVOICES: &str = "/v1/invoices";
@@ -40,17 +41,8 @@ async fn schedule(merchant: &Merchant, invoice: &str, collect_at: &str) -> Resul
     merchant.api.post(&format!("{INVOICES}/{invoice}/schedule"), json!({"collectAt": collect_at})).await
 }
 
-/// Posts to an action of an invoice, without a body.
-async fn post_action(merchant: &Merchant, invoice: &str, action: &str) -> Result<Response> {
-    merchant.api.send(reqwest::Method::POST, &format!("{INVOICES}/{invoice}/{action}"), None).await
-}
-
 async fn run(merchant: &Merchant) -> Result<Response> {
     merchant.api.send(reqwest::Method::POST, RUN, None).await
-}
-
-async fn get_invoice(merchant: &Merchant, invoice: &str) -> Result<Value> {
-    Ok(ok(&merchant.api.get(&format!("{INVOICES}/{invoice}")).await?).clone())
 }
 
 /// Waits until the invoice has this status.

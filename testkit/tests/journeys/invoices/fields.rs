@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{INVOICES, current, invoice, minimal, row, with_items};
+use super::{INVOICES, get_invoice, invoice, minimal, row, with_items};
 use crate::support::{cluster, created, id, invalid, list_all, merchant, not_found, with, without};
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn invoices_store_the_sent_fields_and_are_issued_immediately() -> Result<(
         "currency": "USD", "amount": 500, "amountPaid": 0, "items": [], "paymentTerms": "due_on_receipt",
     });
     assert_eq!(without_generated, expected);
-    assert_eq!(&current(&merchant, &id(made)?).await?, made);
+    assert_eq!(&get_invoice(&merchant, &id(made)?).await?, made);
 
     let full = json!({
         "customerId": customer, "currency": "jpy", "description": "é November", "amount": 107,
@@ -33,7 +33,7 @@ async fn invoices_store_the_sent_fields_and_are_issued_immediately() -> Result<(
     for (name, value) in with(full, "currency", "JPY").as_object().expect("an object") {
         assert_eq!(&created(&response)[name], value, "{name}");
     }
-    assert_eq!(current(&merchant, &id(&response.body)?).await?, response.body);
+    assert_eq!(get_invoice(&merchant, &id(&response.body)?).await?, response.body);
     Ok(())
 }
 
@@ -108,7 +108,7 @@ async fn due_at_and_payment_terms_are_exclusive() -> Result<()> {
         let response = merchant.api.post(INVOICES, with(minimal(&customer, 100), "dueAt", sent)).await?;
         assert_eq!(created(&response)["dueAt"], stored);
         assert!(response.body.get("paymentTerms").is_none(), "{}", response.body);
-        assert_eq!(current(&merchant, &id(&response.body)?).await?, response.body);
+        assert_eq!(get_invoice(&merchant, &id(&response.body)?).await?, response.body);
     }
     let both = with(with(minimal(&customer, 100), "dueAt", "2031-05-06T07:08:09Z"), "paymentTerms", "due_on_receipt");
     invalid(&merchant.api.post(INVOICES, both).await?, "paymentTerms");

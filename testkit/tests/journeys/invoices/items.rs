@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{INVOICES, current, minimal, row, with_items};
+use super::{INVOICES, get_invoice, minimal, row, with_items};
 use crate::support::{created, id, invalid, merchant, with, without};
 
 const MAX: i64 = 9_007_199_254_740_991;
@@ -17,7 +17,7 @@ async fn items_are_returned_in_the_order_sent() -> Result<()> {
     items.push(items[3].clone());
     let response = merchant.api.post(INVOICES, with_items(&customer, &items)).await?;
     assert_eq!(created(&response)["items"], json!(items));
-    assert_eq!(current(&merchant, &id(&response.body)?).await?["items"], json!(items));
+    assert_eq!(get_invoice(&merchant, &id(&response.body)?).await?["items"], json!(items));
     let extra = with(row("Hours", 1, 1), "unknownField", 1);
     let response = merchant.api.post(INVOICES, with_items(&customer, &[extra])).await?;
     invalid(&response, "items[0].unknownField");

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{INVOICES, UNKNOWN, ask, current, draft, invoice};
+use super::{INVOICES, UNKNOWN, draft, get_invoice, invoice, post_action};
 use crate::support::{assert_invalid_pages_rejected, assert_listed, id, ids, merchant, not_found, ok};
 
 #[tokio::test]
@@ -16,9 +16,9 @@ async fn invoices_are_listed_newest_first() -> Result<()> {
     for _ in 0..10 {
         made.insert(0, id(&invoice(&merchant, &customer).await?)?);
     }
-    ok(&ask(&merchant, &made[4], "void").await?);
+    ok(&post_action(&merchant, &made[4], "void").await?);
     let rows = assert_listed(&merchant.api, &list, &made).await?;
-    assert_eq!(rows[4], current(&merchant, &made[4]).await?, "a row is the current invoice");
+    assert_eq!(rows[4], get_invoice(&merchant, &made[4]).await?, "a row is the current invoice");
     assert_invalid_pages_rejected(&merchant.api, &list, &[&foreign, UNKNOWN, &customer]).await
 }
 
@@ -30,10 +30,10 @@ async fn invoices_of_other_accounts_are_not_found() -> Result<()> {
     let foreign_draft = draft(&other, &customer, "net_7").await?;
     for unknown in [&foreign, &foreign_draft, UNKNOWN, "nonsense", &customer] {
         not_found(&merchant.api.get(&format!("{INVOICES}/{unknown}")).await?);
-        not_found(&ask(&merchant, unknown, "issue").await?);
-        not_found(&ask(&merchant, unknown, "void").await?);
+        not_found(&post_action(&merchant, unknown, "issue").await?);
+        not_found(&post_action(&merchant, unknown, "void").await?);
     }
-    assert_eq!(current(&other, &foreign).await?["status"], "open");
-    assert_eq!(current(&other, &foreign_draft).await?["status"], "draft");
+    assert_eq!(get_invoice(&other, &foreign).await?["status"], "open");
+    assert_eq!(get_invoice(&other, &foreign_draft).await?["status"], "draft");
     Ok(())
 }

@@ -21,7 +21,7 @@ fn minimal(customer: &str, amount: i64) -> Value {
     json!({"customerId": customer, "currency": "USD", "amount": amount})
 }
 
-fn row(description: &str, quantity: i64, unit_amount: i64) -> Value {
+pub(crate) fn row(description: &str, quantity: i64, unit_amount: i64) -> Value {
     json!({"description": description, "quantity": quantity, "unitAmount": unit_amount})
 }
 
@@ -51,10 +51,10 @@ pub(crate) async fn draft(merchant: &Merchant, customer: &str, terms: &str) -> R
 }
 
 /// Posts an action (issue, void) of an invoice, without a body.
-async fn ask(merchant: &Merchant, invoice: &str, action: &str) -> Result<Response> {
+pub(crate) async fn post_action(merchant: &Merchant, invoice: &str, action: &str) -> Result<Response> {
     merchant.api.send(reqwest::Method::POST, &format!("{INVOICES}/{invoice}/{action}"), None).await
 }
 
-async fn current(merchant: &Merchant, invoice: &str) -> Result<Value> {
+pub(crate) async fn get_invoice(merchant: &Merchant, invoice: &str) -> Result<Value> {
     Ok(ok(&merchant.api.get(&format!("{INVOICES}/{invoice}")).await?).clone())
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{INVOICES, ask, current, draft, invoice, minimal};
+use super::{INVOICES, draft, get_invoice, invoice, minimal, post_action};
 use crate::support::{Merchant, concurrently, conflict, created, id, merchant, not_found, ok, refused, uuid};
 
 /// The numbers of all issued invoices of the account, sorted.
@@ -50,8 +50,8 @@ async fn drafts_get_exactly_one_number_when_they_are_issued() -> Result<()> {
     assert_eq!(invoice(&merchant, &customer).await?["number"], "INV-000001", "drafts use no number");
     // Issue both drafts ten times each, concurrent with new invoices.
     let responses = concurrently(30, async |i| match i % 3 {
-        0 => ask(&merchant, &one, "issue").await,
-        1 => ask(&merchant, &two, "issue").await,
+        0 => post_action(&merchant, &one, "issue").await,
+        1 => post_action(&merchant, &two, "issue").await,
         _ => merchant.api.post(INVOICES, minimal(&customer, 100)).await,
     })
     .await?;
@@ -75,15 +75,15 @@ async fn failed_issues_release_their_number() -> Result<()> {
     sqlx::query(issue).bind(conflicting).execute(&merchant.books.db).await?;
     let next_draft = draft(&merchant, &customer, "net_7").await?;
     refused(&merchant.api.post(INVOICES, minimal(&customer, 100)).await?, 500, "api_error");
-    refused(&ask(&merchant, &next_draft, "issue").await?, 500, "api_error");
-    assert_eq!(current(&merchant, &next_draft).await?["status"], "draft", "the failed issue had no effect");
+    refused(&post_action(&merchant, &next_draft, "issue").await?, 500, "api_error");
+    assert_eq!(get_invoice(&merchant, &next_draft).await?["status"], "draft", "the failed issue had no effect");
     assert_eq!(numbers(&merchant).await?, upto(2));
     sqlx::query("DELETE FROM invoices WHERE id = $1").bind(conflicting).execute(&merchant.books.db).await?;
-    let response = ask(&merchant, &next_draft, "issue").await?;
+    let response = post_action(&merchant, &next_draft, "issue").await?;
     assert_eq!(ok(&response)["number"], "INV-000002");
     let next = invoice(&merchant, &customer).await?;
     assert_eq!(next["number"], "INV-000003");
-    ok(&ask(&merchant, &id(&next)?, "void").await?);
+    ok(&post_action(&merchant, &id(&next)?, "void").await?);
     assert_eq!(invoice(&merchant, &customer).await?["number"], "INV-000004", "a voided invoice keeps its number");
     Ok(())
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use sqlx::AssertSqlSafe;
 
-use super::{INVOICES, UNKNOWN, ask, current, draft, invoice, minimal};
+use super::{INVOICES, UNKNOWN, draft, get_invoice, invoice, minimal, post_action};
 use crate::support::{
     Merchant, cluster, concurrently, conflict, created, id, merchant, ok, refused, uuid, with, without,
 };
@@ -35,21 +35,21 @@ async fn drafts_are_issued_once() -> Result<()> {
     let merchant = merchant().await?;
     let customer = merchant.customer().await?;
     let draft_id = draft(&merchant, &customer, "net_7").await?;
-    let before = current(&merchant, &draft_id).await?;
+    let before = get_invoice(&merchant, &draft_id).await?;
     assert_eq!((&before["status"], &before["paymentTerms"]), (&json!("draft"), &json!("net_7")));
     for absent in ["number", "issuedAt", "dueAt", "paidAt", "voidedAt", "url", "collectionExhausted"] {
         assert!(before.get(absent).is_none(), "{absent}");
     }
-    let response = ask(&merchant, &draft_id, "issue").await?;
+    let response = post_action(&merchant, &draft_id, "issue").await?;
     let issued = ok(&response);
     assert_eq!((&issued["status"], &issued["number"]), (&json!("open"), &json!("INV-000001")));
     assert!(issued["issuedAt"].is_string() && issued["dueAt"].is_string() && issued["url"].is_string(), "{issued}");
     let without_issue_fields = ["issuedAt", "dueAt", "number", "url"].into_iter().fold(issued.clone(), without);
     let expected = with(with(before, "status", "open"), "version", 2);
     assert_eq!(without_issue_fields, expected, "issuing changes nothing else");
-    conflict(&ask(&merchant, &draft_id, "issue").await?);
-    assert_eq!(&current(&merchant, &draft_id).await?, issued);
-    conflict(&ask(&merchant, &id(&invoice(&merchant, &customer).await?)?, "issue").await?);
+    conflict(&post_action(&merchant, &draft_id, "issue").await?);
+    assert_eq!(&get_invoice(&merchant, &draft_id).await?, issued);
+    conflict(&post_action(&merchant, &id(&invoice(&merchant, &customer).await?)?, "issue").await?);
     Ok(())
 }
 
@@ -70,7 +70,7 @@ async fn payment_terms_count_days_in_the_time_zone_of_the_account() -> Result<()
         let draft_id = draft(&merchant, &customer, terms).await?;
         let issued_on_creation =
             merchant.api.post(INVOICES, with(minimal(&customer, 100), "paymentTerms", terms)).await?;
-        for issued in [ok(&ask(&merchant, &draft_id, "issue").await?), created(&issued_on_creation)] {
+        for issued in [ok(&post_action(&merchant, &draft_id, "issue").await?), created(&issued_on_creation)] {
             assert_eq!(issued["paymentTerms"], terms);
             let is_correct: bool = sqlx::query_scalar(
                 "SELECT (($1::text::timestamptz AT TIME ZONE $3) + make_interval(days => $4)) AT TIME ZONE $3
@@ -112,8 +112,8 @@ async fn invoices_in_any_state_can_be_voided_permanently() -> Result<()> {
     ] {
         let made = id(&invoice(&merchant, &customer).await?)?;
         set(&merchant, &made, columns).await?;
-        let before = current(&merchant, &made).await?;
-        let response = ask(&merchant, &made, "void").await?;
+        let before = get_invoice(&merchant, &made).await?;
+        let response = post_action(&merchant, &made, "void").await?;
         assert!(ok(&response)["voidedAt"].is_string());
         let version = before["version"].as_i64().context("no version")? + 1;
         let expected = removed.iter().fold(with(before, "version", version), |body, name| without(body, name));
@@ -121,19 +121,19 @@ async fn invoices_in_any_state_can_be_voided_permanently() -> Result<()> {
         assert_eq!(without(response.body.clone(), "voidedAt"), expected, "the payment and the number are unchanged");
         for _ in 0..2 {
             assert_eq!(
-                ok(&ask(&merchant, &made, "void").await?),
+                ok(&post_action(&merchant, &made, "void").await?),
                 &response.body,
                 "voiding again returns the voided invoice"
             );
         }
-        conflict(&ask(&merchant, &made, "issue").await?);
+        conflict(&post_action(&merchant, &made, "issue").await?);
     }
     let draft_id = draft(&merchant, &customer, "net_7").await?;
-    let response = ask(&merchant, &draft_id, "void").await?;
+    let response = post_action(&merchant, &draft_id, "void").await?;
     assert_eq!(ok(&response)["status"], "voided");
     assert!(response.body.get("number").is_none(), "a voided draft has no number");
     assert!(response.body.get("url").is_none(), "a voided draft has no payment page");
-    conflict(&ask(&merchant, &draft_id, "issue").await?);
+    conflict(&post_action(&merchant, &draft_id, "issue").await?);
     Ok(())
 }
 
@@ -145,13 +145,13 @@ async fn invoices_with_a_payment_in_progress_cannot_be_voided() -> Result<()> {
     let payment = merchant.charge(500).await?;
     for in_progress in ["processing", "requires_action"] {
         attach_payment(&merchant, &made, &payment, in_progress).await?;
-        conflict(&ask(&merchant, &made, "void").await?);
-        assert_eq!(current(&merchant, &made).await?["status"], "open");
+        conflict(&post_action(&merchant, &made, "void").await?);
+        assert_eq!(get_invoice(&merchant, &made).await?["status"], "open");
     }
     let other = id(&invoice(&merchant, &customer).await?)?;
-    ok(&ask(&merchant, &other, "void").await?);
+    ok(&post_action(&merchant, &other, "void").await?);
     attach_payment(&merchant, &made, &payment, "failed").await?;
-    assert_eq!(ok(&ask(&merchant, &made, "void").await?)["status"], "voided");
+    assert_eq!(ok(&post_action(&merchant, &made, "void").await?)["status"], "voided");
     Ok(())
 }
 
@@ -161,13 +161,14 @@ async fn concurrent_voids_and_issues_take_effect_once() -> Result<()> {
     let customer = merchant.customer().await?;
     for _ in 0..3 {
         let draft_id = draft(&merchant, &customer, "net_7").await?;
-        let responses =
-            concurrently(20, async |i| ask(&merchant, &draft_id, if i % 2 == 0 { "issue" } else { "void" }).await)
-                .await?;
+        let responses = concurrently(20, async |i| {
+            post_action(&merchant, &draft_id, if i % 2 == 0 { "issue" } else { "void" }).await
+        })
+        .await?;
         let (issues, voids): (Vec<_>, Vec<_>) = responses.iter().enumerate().partition(|(i, _)| i % 2 == 0);
         let issued = issues.iter().filter(|(_, response)| response.status == 200).count();
         assert!(issued <= 1, "issued {issued} times");
-        let last = current(&merchant, &draft_id).await?;
+        let last = get_invoice(&merchant, &draft_id).await?;
         assert_eq!(last["status"], "voided");
         assert_eq!(last.get("number").is_some(), issued == 1);
         for (_, response) in voids {
@@ -228,6 +229,6 @@ async fn constraints_reject_inconsistent_invoices() -> Result<()> {
             .expect_err("no such invoice");
         assert!(refused.to_string().contains("payments_invoice"), "{refused}");
     }
-    assert_eq!(current(&merchant, &made).await?["status"], "open");
+    assert_eq!(get_invoice(&merchant, &made).await?["status"], "open");
     Ok(())
 }

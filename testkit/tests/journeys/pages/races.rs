@@ -1,7 +1,6 @@
 //! Concurrent requests for one page: exactly one takes effect, and every client sees the true result.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use reqwest::Method;
@@ -11,7 +10,7 @@ use tokio::time::sleep;
 
 use super::{INVOICES, LINKS, current, event_types, ledgers, link_at, wait_for_status};
 use crate::support::{
-    Merchant, Payer, concurrently, created, eventually, id, race, redirect_payment_id, redundant_cluster,
+    Merchant, Payer, concurrently, created, eventually, id, jitter, race, redirect_payment_id, redundant_cluster,
 };
 
 const ROUNDS: usize = 60;
@@ -23,12 +22,6 @@ async fn racing_merchant() -> Result<(Arc<Cluster>, Merchant)> {
     let merchant = Merchant::new(&cluster).await?;
     merchant.mock(&cluster, &["--latency-ms", "30"]).await?;
     Ok((cluster, merchant))
-}
-
-/// A pseudo-random delay, the same in each run.
-fn jitter(round: usize, salt: usize, below_ms: usize) -> Duration {
-    let mixed = (round * 7919 + salt * 104_729).wrapping_mul(2_654_435_761) >> 7;
-    Duration::from_millis((mixed % below_ms) as u64)
 }
 
 /// Asserts the number of charges at the mock, including declined ones.

@@ -5,14 +5,10 @@ use serde_json::{Value, json};
 use testkit::Response;
 
 use super::{CAPTURED, REFUNDED};
-use crate::support::{Merchant, accepted, concurrently, conflict, id, invalid, merchant};
+use crate::support::{Merchant, accepted, concurrently, conflict, id, invalid, is_replay, merchant};
 
 async fn refund(merchant: &Merchant, payment: &str, body: Value) -> Result<Response> {
     merchant.api.post(&format!("/v1/payments/{payment}/refund"), body).await
-}
-
-fn is_replay(response: &Response) -> bool {
-    response.header("idempotent-replayed") == Some("true")
 }
 
 #[tokio::test]

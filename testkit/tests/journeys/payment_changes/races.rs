@@ -2,14 +2,13 @@
 //! it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
 use testkit::{Client, Cluster, Response};
 use tokio::time::sleep;
 
 use super::{AUTHORIZED, CANCELLED, CAPTURE_FAILED, CAPTURED, EXPIRED, SETTLED, VOID_FAILED};
-use crate::support::{Merchant, concurrently, eventually, redundant_cluster, uuid};
+use crate::support::{Merchant, concurrently, eventually, jitter, redundant_cluster, uuid};
 
 const ROUNDS: usize = 80;
 const AT_ONCE: usize = 20;
@@ -21,12 +20,6 @@ async fn racing_merchant() -> Result<(Arc<Cluster>, Merchant, Client)> {
     let other = Client::new(&cluster.api_url(1))?.bearer(&merchant.account.secret_key)?;
     merchant.mock(&cluster, &["--latency-ms", "30"]).await?;
     Ok((cluster, merchant, other))
-}
-
-/// A delay that varies like a random one but is the same in each run.
-fn jitter(round: usize, salt: usize, below_ms: usize) -> Duration {
-    let mixed = (round * 7919 + salt * 104_729).wrapping_mul(2_654_435_761) >> 7;
-    Duration::from_millis((mixed % below_ms) as u64)
 }
 
 /// Makes this charge older at the mock, and its inquiry due.

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use testkit::{Cluster, Response};
 
+use crate::invoices::row;
 use crate::support::{Merchant, cluster, created, eventually, id, ok, uuid, with};
 
 const RECURRING: &str = "/v1/recurring_invoices";
@@ -49,10 +50,6 @@ async fn period(merchant: &Merchant, from: i32, days: i32) -> Result<String> {
 
 pub(crate) fn cadence(unit: &str, interval: i32) -> Value {
     json!({"unit": unit, "interval": interval})
-}
-
-fn row(description: &str, quantity: i64, unit_amount: i64) -> Value {
-    json!({"description": description, "quantity": quantity, "unitAmount": unit_amount})
 }
 
 fn template(unit_amount: i64) -> Value {

@@ -22,6 +22,11 @@ fn key(digit: &str) -> String {
     digit.repeat(64)
 }
 
+/// The signing secret of an endpoint.
+fn secret(endpoint: &Value) -> Result<String> {
+    endpoint["secret"].as_str().map(str::to_owned).context("a secret")
+}
+
 /// A cluster with keys of these digits.
 fn with_keys(encryption: &str, pepper: &str) -> Builder {
     Cluster::builder().env("ENCRYPTION_KEY", &key(encryption)).env("KEY_PEPPER", &key(pepper))

@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::{Cluster, ProcessKind};
 
-use super::{ENCRYPTION, REENCRYPTED, assert_doctor, counts, key, restart_with, with_keys};
+use super::{ENCRYPTION, REENCRYPTED, assert_doctor, counts, key, restart_with, secret, with_keys};
 use crate::deliveries::signature;
 use crate::signing::{Signed, live};
 use crate::support::{Merchant, Receiver, Reply, concurrently, created, eventually, ok, uuid};
@@ -23,10 +23,6 @@ struct Fixtures {
     receiver: Receiver,
     /// Ids of the endpoints with their current secrets.
     endpoints: Vec<(String, String)>,
-}
-
-fn secret(endpoint: &Value) -> Result<String> {
-    endpoint["secret"].as_str().map(str::to_owned).context("a secret")
 }
 
 impl Fixtures {

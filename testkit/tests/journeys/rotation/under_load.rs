@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::{Cluster, ProcessKind};
 use tokio::time::sleep;
 
-use super::{ENCRYPTION, PEPPER, REENCRYPTED, REHASHED, Settings, assert_doctor, counts, key, with_keys};
+use super::{ENCRYPTION, PEPPER, REENCRYPTED, REHASHED, Settings, assert_doctor, counts, key, secret, with_keys};
 use crate::deliveries::signature;
 use crate::rolling::{APIS, Balancer, DRAIN_MS, PAUSE};
 use crate::signing::{Signed, live};
@@ -119,15 +119,6 @@ impl Load<'_> {
     }
 }
 
-fn secret(endpoint: &Value) -> Result<String> {
-    endpoint["secret"].as_str().map(str::to_owned).context("a secret")
-}
-
-/// An account that sends no request until the rotation is complete.
-async fn idle(cluster: &Cluster) -> Result<Merchant> {
-    Merchant::new(cluster).await
-}
-
 async fn steps(cluster: &mut Cluster, load: &Load<'_>, idle: &Merchant) -> Result<()> {
     let (old_key, new_key, old_pepper, new_pepper) = (key("a"), key("b"), key("c"), key("d"));
     load.roll(cluster, &[(ENCRYPTION[1], &new_key), (PEPPER[1], &new_pepper)]).await?;
@@ -164,7 +155,8 @@ async fn no_request_fails_during_the_rotation_of_both_keys() -> Result<()> {
     let builder = with_keys("a", "c").env("DRAIN_MS", DRAIN_MS).env("KEY_CACHE_MS", "1000");
     let mut cluster = builder.api(APIS).worker(2).scheduler(1).gateway(1).start().await?;
     let receiver = Receiver::start(|_| Reply::ok()).await?;
-    let (live, idle) = (live(&cluster).await?, idle(&cluster).await?);
+    // One account sends no request until the rotation is complete.
+    let (live, idle) = (live(&cluster).await?, Merchant::new(&cluster).await?);
     let shop = Shop::new(&cluster, &[]).await?;
     let card = shop.saved_card(CARD).await?;
     let endpoint = shop.merchant.api.post(ENDPOINTS, json!({"url": receiver.url(PATH)})).await?;

@@ -7,7 +7,6 @@ mod replays;
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicU64, Ordering},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result};
@@ -17,7 +16,7 @@ use reqwest::Method;
 use sha2::{Digest, Sha256};
 use testkit::{Client, Cluster, Response};
 
-use crate::support::{Merchant, ORIGIN};
+use crate::support::{Merchant, ORIGIN, unix_time};
 
 /// Each run has new keys, so a counter gives unique nonces.
 static NONCES: AtomicU64 = AtomicU64::new(1);
@@ -53,7 +52,7 @@ impl Signed {
             body: None,
             headers: BTreeMap::new(),
             covered: ["@method", "@path", "@query"].map(str::to_owned).to_vec(),
-            created: now()?,
+            created: unix_time()?,
             key_id: merchant.account.secret_key_id.clone(),
             nonce: format!("nonce-{}", NONCES.fetch_add(1, Ordering::Relaxed)),
             secret: merchant.account.signing_secret.clone().context("live accounts have a signing secret")?,
@@ -109,11 +108,6 @@ impl Signed {
 
 fn digest(body: &str) -> String {
     format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(body.as_bytes())))
-}
-
-#[expect(clippy::disallowed_methods, reason = "a signature says when it was made, by the merchant's clock")]
-fn now() -> Result<i64> {
-    Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?)
 }
 
 /// The number of stored customers, to assert that rejected requests have no effect.

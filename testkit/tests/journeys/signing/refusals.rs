@@ -3,8 +3,8 @@
 use anyhow::{Context, Result};
 use reqwest::Method;
 
-use super::{Signed, customers, digest, live, now};
-use crate::support::{Browser, Merchant, cluster, created, invalid, merchant, not_found, ok, refused};
+use super::{Signed, customers, digest, live};
+use crate::support::{Browser, Merchant, cluster, created, invalid, merchant, not_found, ok, refused, unix_time};
 
 const ADA: &str = r#"{"email":"ada@example.com"}"#;
 
@@ -43,7 +43,7 @@ async fn valid_signatures_are_accepted() -> Result<()> {
     // The tolerance is 300 seconds either way; 10 seconds are for transport.
     for offset in [-290, 290] {
         let mut early = customer(&merchant)?;
-        early.created = now()? + offset;
+        early.created = unix_time()? + offset;
         created(&early.sign().send(&merchant.api).await?);
     }
     Ok(())
@@ -129,7 +129,7 @@ async fn incomplete_or_stale_signatures_are_rejected() -> Result<()> {
     refused(&twice.sign().send(&merchant.api).await?, 401, "authentication_failed");
     for offset in [-310, 310, -86_400] {
         let mut old = customer(&merchant)?;
-        old.created = now()? + offset;
+        old.created = unix_time()? + offset;
         refused(&old.sign().send(&merchant.api).await?, 401, "authentication_failed");
     }
     for nonce in [String::new(), "n".repeat(129)] {

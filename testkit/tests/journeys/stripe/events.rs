@@ -1,6 +1,6 @@
 //! Events of Stripe: verified, repeatable, in any order, and never more than the cause of a look-up.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -10,12 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::{Shop, shop};
-use crate::support::{concurrently, conflict, created, eventually, id, ok};
-
-#[expect(clippy::disallowed_methods, reason = "a signature says when it was made, by Stripe's clock")]
-fn now() -> Result<i64> {
-    Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?)
-}
+use crate::support::{concurrently, conflict, created, eventually, id, ok, unix_time};
 
 /// Posts an event with this signature and returns the status.
 async fn post(shop: &Shop<'_>, signature: &str, body: &str) -> Result<u16> {
@@ -180,7 +175,7 @@ async fn what_stripe_did_not_sign_is_refused() -> Result<()> {
     let shop = shop().await?;
     let (_, intent) = settled(&shop, 600).await?;
     let body = json!({"data": {"object": {"id": intent, "object": "payment_intent"}}}).to_string();
-    let now = now()?;
+    let now = unix_time()?;
     let secret = &shop.keys.webhook_secret;
     for signature in ["", "t=1,v1=00", &sign("whsec_other", now, &body), &sign(secret, now - 400, &body)] {
         assert_eq!(post(&shop, signature, &body).await?, 422, "{signature}");
@@ -210,7 +205,7 @@ async fn post_part(endpoint: &str, signature: &str, length: &str, sent: usize) -
 #[tokio::test]
 async fn no_body_is_read_without_a_recent_signature_for_a_connected_account() -> Result<()> {
     let shop = shop().await?;
-    let (recent, other) = (format!("t={},v1=00", now()?), format!("{}0", shop.endpoint));
+    let (recent, other) = (format!("t={},v1=00", unix_time()?), format!("{}0", shop.endpoint));
     for (endpoint, signature) in [(&shop.endpoint, ""), (&shop.endpoint, "t=1,v1=00"), (&other, recent.as_str())] {
         let response = post_part(endpoint, signature, "Content-Length: 1000", 0).await?;
         assert!(response.starts_with("HTTP/1.1 422 "), "{endpoint} {signature}: {response}");
@@ -224,7 +219,7 @@ async fn few_long_events_of_an_account_are_read_at_once_and_no_others_wait_for_t
     let event = |length: usize| json!({"data": {"object": {"id": "po_1", "description": "x".repeat(length)}}});
     let deliver = async |to: &Shop<'_>, length| to.stripe.deliver(&to.keys, &to.endpoint, &[event(length)]).await;
     assert_eq!(deliver(&one, 400 * 1024).await?, [200], "a long one");
-    let (signature, refused) = (format!("t={},v1=00", now()?), Notify::new());
+    let (signature, refused) = (format!("t={},v1=00", unix_time()?), Notify::new());
     let stalling = concurrently(40, async |_| {
         let response = post_part(&one.endpoint, &signature, "Content-Length: 400000", 70_000).await?;
         if response.starts_with("HTTP/1.1 503 ") {

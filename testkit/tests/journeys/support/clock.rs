@@ -1,10 +1,18 @@
 //! The test clock of an account. Times are strings as the API prints them, so they compare in chronological order.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use testkit::Response;
 
 use super::{Merchant, eventually, ok, uuid};
+
+/// The current time in seconds, as signatures of merchants and of Stripe contain it.
+#[expect(clippy::disallowed_methods, reason = "a signature contains the time of the clock of its creator")]
+pub(crate) fn unix_time() -> Result<i64> {
+    Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?)
+}
 
 const CLOCK: &str = "/v1/test_clock";
 

@@ -27,6 +27,7 @@ use tokio::sync::OnceCell;
 
 pub(crate) use books::{Books, api_id, uuid};
 pub(crate) use browser::{Browser, ORIGIN};
+pub(crate) use clock::unix_time;
 pub(crate) use copies::{copies, copies_with_ids};
 pub(crate) use dump::{RedisMonitor, dump};
 pub(crate) use lease::Lease;
@@ -36,10 +37,10 @@ pub(crate) use merchant::{Merchant, id};
 pub(crate) use metrics::metric;
 pub(crate) use payer::{Payer, redirect_payment_id};
 pub(crate) use receiver::Receiver;
-pub(crate) use responses::{accepted, conflict, created, error_text, ids, invalid, not_found, ok, refused};
+pub(crate) use responses::{accepted, conflict, created, error_text, ids, invalid, is_replay, not_found, ok, refused};
 pub(crate) use shop::{Cardholder, Shop};
 pub(crate) use testkit::eventually;
-pub(crate) use waiting::{concurrently, failpoint_hits, race};
+pub(crate) use waiting::{concurrently, failpoint_hits, jitter, race};
 
 /// The cluster shared by all tests without faults. It stops with the test process.
 pub(crate) async fn cluster() -> Result<&'static Cluster> {

@@ -71,6 +71,11 @@ pub(crate) fn conflict(response: &Response) {
     refused(response, 409, "conflict");
 }
 
+/// Whether it repeats the response to an earlier request.
+pub(crate) fn is_replay(response: &Response) -> bool {
+    response.header("idempotent-replayed") == Some("true")
+}
+
 /// The ids on a page, in its order. Checks `hasMore` and `nextCursor`.
 #[track_caller]
 pub(crate) fn ids(page: &Response) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use futures_util::future::try_join_all;
@@ -16,6 +17,12 @@ pub(crate) async fn failpoint_hits(log: &Path, point: &str, times: usize) -> Res
         Ok(Some(()))
     })
     .await
+}
+
+/// A pseudo-random delay, the same in each run.
+pub(crate) fn jitter(round: usize, salt: usize, below_ms: usize) -> Duration {
+    let mixed = (round * 7919 + salt * 104_729).wrapping_mul(2_654_435_761) >> 7;
+    Duration::from_millis((mixed % below_ms) as u64)
 }
 
 /// Runs both concurrently. Rounds 0 and 1 run them in sequence, so that both results of the race occur on any machine.
