@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _, phc::PasswordHash};
-use foundation::crypto::{Secret, random_hex};
+use foundation::crypto::Secret;
 use foundation::error::{Error, Result};
 use foundation::turns::Turns;
 use tokio::task::spawn_blocking;
@@ -18,8 +18,10 @@ static COMPUTATIONS: LazyLock<Turns> =
     LazyLock::new(|| Turns::new(AT_ONCE, Duration::from_secs(5), "too many passwords are being checked"));
 const AT_ONCE: usize = 4;
 
-/// Verified if there is no such user, so that the response takes as long as for one that exists.
-static OF_NOBODY: LazyLock<String> = LazyLock::new(|| compute(&random_hex(16)).unwrap_or_default());
+/// Verified if there is no such user, so that this takes as long as for one that exists. No password is known to have this
+/// hash, which was chosen at random. It is not computed when it is first needed, because that attempt would take longer.
+const OF_NOBODY: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$OxfO0xYE9G9D/xZ4XQU2Zw$gvo83r7gDC20NFjLmD09NNdO1sbHs8kxx/2cyntlxkA";
 
 /// The hash of a new password.
 ///
@@ -42,7 +44,7 @@ pub(super) async fn verify(password: Secret<String>, hash: Option<String>) -> Re
     }
     blocking(move || {
         let exists = hash.is_some();
-        let hash = hash.unwrap_or_else(|| OF_NOBODY.clone());
+        let hash = hash.unwrap_or_else(|| OF_NOBODY.to_owned());
         let parsed =
             PasswordHash::new(&hash).map_err(|error| Error::internal(format!("a password's hash: {error}")))?;
         let is_right = Argon2::default().verify_password(password.expose().as_bytes(), &parsed).is_ok();
@@ -56,8 +58,10 @@ fn compute(password: &str) -> Result<String> {
     Ok(hash.map_err(|error| Error::internal(format!("a password's hash: {error}")))?.to_string())
 }
 
+/// Computes a hash once, for as many clients at once as is planned for.
 async fn blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let turn = COMPUTATIONS.take().await?;
+    metrics::counter!("password_computations_total").increment(1);
     let computing = spawn_blocking(move || {
         // Held to the end of the computation, although the client may be gone.
         let _turn = turn;
@@ -86,6 +90,9 @@ mod tests {
             assert_eq!(verify(secret(text), Some(stored.clone())).await?, is_right, "{text}");
         }
         assert!(!verify(secret("correct horse"), None).await?);
+        let shape = |hash: &str| hash.split('$').map(str::len).collect::<Vec<_>>();
+        assert_eq!(shape(OF_NOBODY), shape(&stored), "it takes as much to verify");
+        assert_eq!(OF_NOBODY.split('$').nth(3), stored.split('$').nth(3), "with the same parameters");
         Ok(())
     }
 

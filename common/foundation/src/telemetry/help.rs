@@ -34,6 +34,7 @@ const METRICS: &[(&str, &str)] = &[
     ("invoices_collection_attempts_total", "Attempts to collect invoices, by outcome."),
     ("mails_oldest_due_age_seconds", "How long the oldest due e-mail to a customer has been due."),
     ("mails_total", "Attempts to send e-mails, by kind and outcome."),
+    ("password_computations_total", "Passwords of the portal's users that were hashed or checked."),
     ("payments_amount_mismatches_last_hour", "Charges detected in the last hour whose amount differs from the requested one."),
     ("payments_amount_mismatches_total", "Charges whose amount differs from the requested one."),
     ("payments_background_operations_oldest_age_seconds", "Age of the oldest unfinished background operation, by state."),
