@@ -7,9 +7,10 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::{AppendHeaders, Html, IntoResponse as _, Redirect, Response};
-use domain::accounts::key_names;
+use domain::accounts::find_key;
 use domain::users::{self, Begun, Outcome};
 use foundation::crypto::{Secret, sha256};
+use foundation::error::Error;
 use foundation::id::KeyId;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -429,11 +430,14 @@ async fn confirmation(app: &App, task: &Task, consequence: &'static str) -> Resu
     Ok(page(work, action.page, text(action.label), &content))
 }
 
-/// The name of the key with this id, if it is one and has a name.
+/// The name of the account's key with this id.
 async fn named_key(app: &App, work: &Work, id: &str) -> Result<Value, Failure> {
-    let Ok(key) = id.parse::<KeyId>() else { return Ok(Value::Null) };
-    let named = key_names(app.api.pool(), work.user.merchant_id, &[key]).await.map_err(Failure::internal)?;
-    Ok(json!({"name": named.first().map(|(_, name)| name)}))
+    let key: KeyId = id.parse().map_err(|_| Failure::NotFound)?;
+    match find_key(app.api.pool(), work.caller.account_id, key).await {
+        Ok(key) => Ok(json!({"name": key.name})),
+        Err(Error::NotFound(_)) => Err(Failure::NotFound),
+        Err(error) => Err(Failure::internal(error)),
+    }
 }
 
 async fn creation(

@@ -237,6 +237,15 @@ pub async fn newest(db: &PgPool, account: AccountId, limit: i64) -> Result<Vec<K
     Ok(rows.fetch_all(db).await?)
 }
 
+/// The key of an account, unless it is one as which a user acts.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown key.
+pub async fn find(db: &PgPool, account: AccountId, key: KeyId) -> Result<KeyRow> {
+    let row = select_keys!("id = $1 AND account_id = $2", key.uuid(), account.uuid());
+    row.fetch_optional(db).await?.ok_or_else(|| Error::no_such("key", key))
+}
+
 /// The names of these keys of a merchant, without those that have none.
 ///
 /// # Errors
