@@ -50,8 +50,17 @@ impl Exchange {
     }
 
     pub(super) fn get(url: &str, path: &str, key: &str, expected: &'static str) -> Self {
+        Self::get_as(url, path, &format!("Authorization: Bearer {key}"), expected)
+    }
+
+    /// A page of the portal, in a session.
+    pub(super) fn page(url: &str, path: &str, cookie: &str, expected: &'static str) -> Self {
+        Self::get_as(url, path, &format!("Cookie: {cookie}"), expected)
+    }
+
+    fn get_as(url: &str, path: &str, header: &str, expected: &'static str) -> Self {
         let address = url.trim_start_matches("http://").to_owned();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{header}\r\n\r\n");
         Self { address, request: request.into_bytes(), expected }
     }
 
@@ -72,14 +81,16 @@ impl Exchange {
 
 /// The message as text once it is complete according to its `Content-Length`.
 fn complete_message(buffer: &[u8]) -> Result<Option<&str>> {
-    let text = std::str::from_utf8(buffer).context("the message is not UTF-8")?;
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return Ok(None) };
+    let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
+    let head = std::str::from_utf8(&buffer[..end]).context("the head is not UTF-8")?;
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(": ")?;
         name.eq_ignore_ascii_case("content-length").then_some(value)
     });
     let length: usize = length.context("the message has no Content-Length")?.parse()?;
-    Ok((body.len() >= length).then_some(text))
+    // What has arrived of the body may end within a character.
+    let is_complete = buffer.len() - (end + 4) >= length;
+    is_complete.then(|| std::str::from_utf8(buffer).context("the message is not UTF-8")).transpose()
 }
 
 /// Runs `clients` for `duration`.

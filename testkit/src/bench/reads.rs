@@ -18,7 +18,7 @@ use super::{
     report::{Goal, Report, Row},
     usage,
 };
-use crate::{Account, Cluster, TempDir};
+use crate::{Account, Client, Cluster, PortalUser, TempDir};
 
 const FEW: i64 = 10_000;
 const MANY: i64 = 1_000_000;
@@ -26,6 +26,8 @@ const MANY: i64 = 1_000_000;
 const SMALL_MERCHANT_PAYMENTS: i64 = 100;
 const CLIENTS: usize = 8;
 const WARM_UP: Duration = Duration::from_millis(300);
+/// Between two pages of the portal.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How often memory is read.
 const SAMPLING: Duration = Duration::from_millis(200);
 /// The highest allowed ratio of a read's cost with many rows to its cost with few.
@@ -42,7 +44,8 @@ struct Cost {
 /// Runs the loads, prints a table and returns the report.
 pub(super) async fn run(seconds: u64) -> Result<Report> {
     let directory = TempDir::new()?;
-    let cluster = Cluster::builder().api(1).own_postgres().env("RUST_LOG", "warn").env("KEY_CACHE_MS", "1000");
+    let cluster =
+        Cluster::builder().api(1).portal(1).own_postgres().env("RUST_LOG", "warn").env("KEY_CACHE_MS", "1000");
     let mut cluster = cluster.start().await?;
     let large = Merchant::create(&cluster).await?;
     let small = Merchant::create(&cluster).await?;
@@ -82,11 +85,12 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     Ok(Report { rows, details, ..Report::default() })
 }
 
-/// An account with a webhook endpoint.
+/// An account with a webhook endpoint and a user.
 struct Merchant {
     account: Account,
     id: Uuid,
     endpoint: (Uuid, String),
+    user: PortalUser,
 }
 
 impl Merchant {
@@ -96,7 +100,8 @@ impl Merchant {
             cluster.client(&account)?.post("/v1/webhook_endpoints", json!({"url": "http://127.0.0.1:9/"})).await?;
         ensure!(response.status == 201, "cannot create an endpoint: {}", response.body);
         let name = response.body["id"].as_str().context("no id")?.to_owned();
-        Ok(Self { id: uuid(&account.id)?, endpoint: (uuid(&name)?, name), account })
+        let user = cluster.portal_user(&account, "viewer").await?;
+        Ok(Self { id: uuid(&account.id)?, endpoint: (uuid(&name)?, name), account, user })
     }
 
     /// Inserts payments, a tenth of them with a refund and a hundredth of one customer or by one card, and as many deliveries, a tenth of them failed.
@@ -119,7 +124,9 @@ impl Merchant {
              SELECT new_ulid(created_at), account_id, id, 100, 'succeeded', created_at, created_at FROM p WHERE has_refunds";
         let deliveries = "WITH e AS (
                  INSERT INTO events (id, account_id, type, payload, created_at)
-                 SELECT new_ulid(at), $1, 'payment.captured', repeat('x', 600), at
+                 SELECT new_ulid(at), $1, 'payment.captured', json_build_object('timestamp', at, 'data', json_build_object(
+                     'object', json_build_object('capture', true, 'currency', 'USD', 'amount', 1250, 'amountCaptured', 1250,
+                         'description', repeat('x', 400))))::text, at
                  FROM (SELECT now() - n * interval '10 milliseconds' AS at
                      FROM generate_series($2::bigint / 10, ($2 + $3) / 10 - 1) n) made
                  RETURNING id, account_id, created_at)
@@ -182,9 +189,30 @@ impl Merchant {
         let mut costs = Vec::new();
         for (what, path, expected) in reads.into_iter().chain(filtered).chain([own_id]) {
             let read = Exchange::get(&cluster.api_url(0), &path, &self.account.secret_key, expected);
-            costs.push((what, cost(cluster, &read, seconds).await.with_context(|| path)?));
+            costs.push((what, cost(cluster, &read, seconds, CLIENTS, Duration::ZERO).await.with_context(|| path)?));
         }
+        let home = self.home(cluster, db).await?;
+        // A user opens a limited number of pages per second.
+        costs.push(("Home of the portal", cost(cluster, &home, seconds, 1, PAUSE).await.context("Home")?));
         Ok(costs)
+    }
+
+    /// The first page of the portal, once its figures are added up.
+    async fn home(&self, cluster: &Cluster, db: &mut PgConnection) -> Result<Exchange> {
+        let (url, cookie) = (cluster.portal_url(0), format!("{0}{0}", self.id.simple()));
+        let session = "INSERT INTO user_sessions (cookie_hash, user_id, created_at, last_used_at)
+                       SELECT sha256(convert_to($2, 'UTF8')), id, now(), now() FROM users WHERE email = $1
+                       ON CONFLICT (cookie_hash) DO NOTHING";
+        sqlx::query(session).bind(&self.user.email).bind(&cookie).execute(db).await.context("a session")?;
+        let cookie = format!("__Host-session={cookie}");
+        let browser = Client::new(&url)?.header("cookie", &cookie)?;
+        loop {
+            let page = browser.get("/test").await?;
+            ensure!(page.status == 200, "Home: {}", page.status);
+            if !String::from_utf8_lossy(&page.bytes).contains("are being added up") {
+                return Ok(Exchange::page(&url, "/test", &cookie, "<h1>Home</h1>"));
+            }
+        }
     }
 
     /// The memory of api in MiB, before it sends all payments as CSV, and the most meanwhile.
@@ -207,12 +235,13 @@ impl Merchant {
     }
 }
 
-async fn cost(cluster: &mut Cluster, read: &Exchange, seconds: u64) -> Result<Cost> {
+async fn cost(cluster: &mut Cluster, read: &Exchange, seconds: u64, clients: usize, pause: Duration) -> Result<Cost> {
+    let run = async |duration: Duration| load::closed_loop_with(clients, duration, read, pause, |_, _| {}).await;
     // Long enough for every connection to have cached its plans.
-    load::closed_loop(CLIENTS, WARM_UP, read).await?;
+    run(WARM_UP).await?;
     let measured_processes = measured_processes(cluster);
     let before: f64 = usage::cpu_seconds(&measured_processes).values().sum();
-    let measurement = load::closed_loop(CLIENTS, Duration::from_millis((seconds * 400).max(500)), read).await?;
+    let measurement = run(Duration::from_millis((seconds * 400).max(500))).await?;
     let used = usage::cpu_seconds(&measured_processes).values().sum::<f64>() - before;
     Ok(Cost {
         per_second: measurement.per_second,
