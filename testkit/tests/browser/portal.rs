@@ -1,9 +1,9 @@
 //! The portal, as a merchant's people use it.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use testkit::PortalUser;
-use testkit::browser::{Device, Frame, browse};
+use testkit::browser::{Device, Frame, Tab, browse};
 
 use crate::support::{Provider, Shop, address, assert_accessible, cluster};
 
@@ -15,11 +15,91 @@ async fn sign_in(page: &Frame<'_>, user: &PortalUser) -> Result<()> {
     page.shows("h1", "Home").await
 }
 
+/// The lists, the resources of /v1, and whether there is a page on which one is created.
+const LISTS: [(&str, &str, bool); 13] = [
+    ("payments", "payments", false),
+    ("refunds", "refunds", false),
+    ("customers", "customers", true),
+    ("cards", "payment_methods", false),
+    ("invoices", "invoices", true),
+    ("recurring-invoices", "recurring_invoices", true),
+    ("subscriptions", "subscriptions", true),
+    ("payment-links", "payment_links", true),
+    ("plans", "plans", true),
+    ("disputes", "disputes", false),
+    ("events", "events", false),
+    ("webhooks", "webhook_endpoints", true),
+    ("deliveries", "webhook_deliveries", false),
+];
+
+/// Fails if the page is wider than the window of a phone, in dark mode. It is not loaded again.
+async fn assert_fits(tab: &Tab, page: &Frame<'_>, what: &str) -> Result<()> {
+    tab.emulate_media("screen", &[("prefers-color-scheme", "dark")]).await?;
+    tab.resize(Device::Phone).await?;
+    let wide = "document.documentElement.scrollWidth <= 390 ? [] : [...document.querySelectorAll('body *')] \
+                .filter(e => e.getBoundingClientRect().right > 390.5).map(e => e.outerHTML.slice(0, 99))";
+    let wide = page.value(wide).await?;
+    ensure!(wide == json!([]), "{what} is too wide: {wide}");
+    Ok(())
+}
+
+/// Creates an object for each list that can have one at once. Texts have a word that does not fit on a line of a phone.
+async fn fill(shop: &Shop) -> Result<()> {
+    let word = "Donaudampfschifffahrtsgesellschaftskapitaensmuetzen";
+    let payment = json!({"amount": 4_200, "currency": "USD", "paymentToken": "tok_ok", "description": word});
+    let payment = shop.create("/v1/payments", payment).await?;
+    let refund = format!("/v1/payments/{}/refund", payment["id"].as_str().context("an id")?);
+    shop.create(&refund, json!({"amount": 100})).await?;
+    let customer = json!({"email": format!("{word}@shop.example"), "name": word});
+    let customer = shop.create("/v1/customers", customer).await?["id"].clone();
+    shop.create("/v1/payment_methods", json!({"customerId": customer, "paymentToken": "tok_ok"})).await?;
+    let plan = json!({"name": word, "amount": 800, "currency": "USD", "interval": "month"});
+    let plan = shop.create("/v1/plans", plan).await?["id"].clone();
+    let items = json!([{"description": word, "quantity": 1, "unitAmount": 900}]);
+    for (path, body) in [
+        ("/v1/invoices", json!({"customerId": customer, "currency": "USD", "description": word, "items": items})),
+        ("/v1/subscriptions", json!({"customerId": customer, "planId": plan, "startAt": "2090-01-01"})),
+        (
+            "/v1/recurring_invoices",
+            json!({"customerId": customer, "name": word, "cadence": {"unit": "monthly"}, "startDate": "2090-01-15",
+                "template": {"currency": "USD", "items": items}}),
+        ),
+        ("/v1/webhook_endpoints", json!({"url": format!("http://127.0.0.1:9/{word}")})),
+    ] {
+        shop.create(path, body).await?;
+    }
+    Ok(())
+}
+
+/// The lists, what is in them, and the pages on which something is created, confirmed or signed in.
+async fn assert_the_other_pages_fit(shop: &Shop, tab: &Tab, url: &str) -> Result<()> {
+    let customer = shop.get("/v1/customers?limit=1").await?["data"][0]["id"].clone();
+    let customer = customer.as_str().context("an id")?;
+    let mut paths = vec![format!("/test/customers/{customer}/erase")];
+    for (page, resource, has_creation) in LISTS {
+        paths.push(format!("/test/{page}"));
+        if has_creation {
+            paths.push(format!("/test/{page}/new"));
+        }
+        let filter = if page == "cards" { format!("&customerId={customer}") } else { String::new() };
+        let listed = shop.get(&format!("/v1/{resource}?limit=1{filter}")).await?;
+        paths.extend(listed["data"][0]["id"].as_str().map(|id| format!("/test/{page}/{id}")));
+    }
+    // A sign-in does not end the session.
+    paths.push("/sign-in".to_owned());
+    ensure!(paths.len() >= 30, "{paths:?}");
+    for path in paths {
+        tab.open(&format!("{url}{path}")).await?;
+        assert_fits(tab, &tab.top(), &path).await?;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn every_page_is_accessible() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let link = shop.create("/v1/payment_links", json!({"amount": 4_200, "currency": "USD"})).await?;
-    shop.create("/v1/payments", json!({"amount": 4_200, "currency": "USD", "paymentToken": "tok_ok"})).await?;
+    fill(&shop).await?;
     let link = link["id"].as_str().context("an id")?.to_owned();
     let (url, user) = (cluster().await?.portal_url(0), cluster().await?.portal_user(&shop.account, "owner").await?);
     browse(Device::Desktop, async |browser| {
@@ -37,6 +117,7 @@ async fn every_page_is_accessible() -> Result<()> {
         page.click(".once button[data-copy]").await?;
         page.shows(".once button", "Copied").await?;
         assert_accessible(&tab, &page, "portal-key").await?;
+        assert_fits(&tab, &page, "a new key").await?;
         for (path, title) in [
             ("", "Home"),
             ("/developers", "Developers"),
@@ -54,18 +135,78 @@ async fn every_page_is_accessible() -> Result<()> {
             tab.open(&format!("{url}/test{path}")).await?;
             page.shows("h1", title).await?;
             assert_accessible(&tab, &page, &format!("portal{}", path.replace('/', "-"))).await?;
+            assert_fits(&tab, &page, path).await?;
         }
         tab.open(&format!("{url}/test/payment-links/{link}")).await?;
         page.shows("h1", "USD 42.00").await?;
         let width = page.value("document.querySelector('.qr').getBoundingClientRect().width").await?;
         assert!(width.as_f64().is_some_and(|width| width >= 80.0), "{width}");
-        assert_accessible(&tab, &page, "portal-link").await
+        assert_accessible(&tab, &page, "portal-link").await?;
+        assert_the_other_pages_fit(&shop, &tab, &url).await
     })
     .await
 }
 
+/// Opens a page and goes to its content, by keyboard.
+async fn open_content(tab: &Tab, address: &str) -> Result<()> {
+    tab.open(address).await?;
+    tab.press("Tab").await?;
+    ensure!(tab.top().value("document.activeElement.className").await? == "skip", "the first link skips the menu");
+    tab.press("Enter").await?;
+    tab.top().wait("location.hash === '#content'").await
+}
+
+/// Presses Tab until an element has the focus, which must be visible.
+async fn focus(tab: &Tab, selector: &str) -> Result<()> {
+    let page = tab.top();
+    for _ in 0..30 {
+        tab.press("Tab").await?;
+        if page.value(&format!("document.activeElement.matches({})", json!(selector))).await? == true {
+            let outline = page.value("getComputedStyle(document.activeElement).outlineStyle").await?;
+            ensure!(outline != "none", "{selector} does not show its focus");
+            return Ok(());
+        }
+    }
+    bail!("{selector} is not reached by 30 times Tab")
+}
+
+/// Enters what a form asks for, each in its field, by keyboard.
+async fn fill_in(tab: &Tab, fields: &[(&str, &str)]) -> Result<()> {
+    for (name, text) in fields {
+        focus(tab, &format!("main input[name='{name}']")).await?;
+        tab.type_text(text).await?;
+    }
+    Ok(())
+}
+
+/// A refund, a payment link and an invoice, without a mouse.
+async fn work_by_keyboard(tab: &Tab, url: &str, payment: &str) -> Result<()> {
+    let page = tab.top();
+    tab.resize(Device::Desktop).await?;
+    open_content(tab, &format!("{url}/test/payments/{payment}")).await?;
+    fill_in(tab, &[("amount", "1.00"), ("reason", "Late")]).await?;
+    tab.press("Enter").await?;
+    page.shows("[role=status]", "Done").await?;
+    page.shows("dd", "USD 1.00").await?;
+    open_content(tab, &format!("{url}/test/payment-links/new")).await?;
+    fill_in(tab, &[("amount", "5.00"), ("currency", "USD"), ("description", "Tea")]).await?;
+    focus(tab, "form[action='/test/payment-links/new'] button").await?;
+    tab.press("Space").await?;
+    page.shows("[role=status]", "Done").await?;
+    page.shows("h1", "USD 5.00").await?;
+    open_content(tab, &format!("{url}/test/invoices/new")).await?;
+    fill_in(tab, &[("customerId", "ada@example.com"), ("amount", "7.00"), ("currency", "USD")]).await?;
+    tab.press("Enter").await?;
+    page.shows("[role=status]", "Done").await?;
+    page.shows("h1", "USD 7.00").await?;
+    // The timeline has the user's address by now.
+    tab.open(&format!("{url}/test/payments/{payment}")).await?;
+    page.shows(".timeline", "@").await?;
+    assert_fits(tab, &page, "a refunded payment").await
+}
+
 #[tokio::test]
-async fn signing_in_and_finding_a_payment() -> Result<()> {
+async fn signing_in_finding_a_payment_and_working_by_keyboard() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let payment =
         shop.create("/v1/payments", json!({"amount": 4_200, "currency": "USD", "paymentToken": "tok_ok"})).await?;
@@ -99,6 +240,7 @@ async fn signing_in_and_finding_a_payment() -> Result<()> {
         page.click(&format!("td a[href$='{payment}']")).await?;
         page.shows("h1", "USD 42.00").await?;
         assert_accessible(&tab, &page, "payment").await?;
+        work_by_keyboard(&tab, &url, &payment).await?;
         tab.open(&format!("{url}/test/payments/{payment}x")).await?;
         page.shows("h1", "Not found").await?;
         assert_accessible(&tab, &page, "unknown").await?;

@@ -372,7 +372,7 @@ async fn of_two_changes_at_the_same_time_the_second_is_refused() -> Result<()> {
 }
 
 /// The version that a form has.
-fn version(page: &Page) -> Result<&str> {
+pub(super) fn version(page: &Page) -> Result<&str> {
     let rest = page.html.split("name=\"version\" value=\"").nth(1).with_context(|| page.html.clone())?;
     rest.split('"').next().context("a version")
 }

@@ -1,47 +1,37 @@
-//! Every form that an owner sees: who may send it, and that it never reaches another merchant.
+//! Every form of the portal: who may send it, that it never reaches another merchant, and that what it changes is in the log.
 
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use testkit::receiver::Reply;
+use testkit::PortalUser;
 
-use super::Visitor;
-use crate::invoices::draft;
-use crate::support::{Merchant, Receiver, created, eventually, id, merchant, ok, payment};
+use super::acting::version;
+use super::busy::{Addresses, Busy, MARKUP, Roles, actions, parts};
+use super::logo::{BLUE, file};
+use super::team::code;
+use super::{Page, Visitor, user};
+use crate::support::{Merchant, merchant, ok};
 
-/// Pages with forms that belong to no object.
-const PAGES: [&str; 12] = [
-    "customers/new",
-    "invoices/new",
-    "recurring-invoices/new",
-    "subscriptions/new",
-    "payment-links/new",
-    "plans/new",
-    "webhooks/new",
-    "clock",
-    "keys",
-    "settings",
-    "team",
-    "security",
-];
+/// The page and the name of each action.
+type Actions = BTreeSet<(String, String)>;
 
-/// The lists of /v1 with the pages of their objects.
-const LISTS: [(&str, &str); 10] = [
-    ("payments", "payments"),
-    ("customers", "customers"),
-    ("invoices", "invoices"),
-    ("recurring_invoices", "recurring-invoices"),
-    ("subscriptions", "subscriptions"),
-    ("payment_links", "payment-links"),
-    ("plans", "plans"),
-    ("webhook_endpoints", "webhooks"),
-    ("webhook_deliveries", "deliveries"),
-    ("refunds", "refunds"),
+/// The lists of /v1 with what forms can change.
+const CHANGED: [&str; 10] = [
+    "payments",
+    "customers",
+    "invoices",
+    "recurring_invoices",
+    "subscriptions",
+    "payment_links",
+    "plans",
+    "webhook_endpoints",
+    "webhook_deliveries",
+    "refunds",
 ];
 
 /// What an owner enters, wherever there is such a field.
-const ENTERED: [(&str, &str); 24] = [
+const ENTERED: [(&str, &str); 27] = [
     ("confirm", "yes"),
     ("amount", "1.00"),
     ("currency", "USD"),
@@ -54,115 +44,36 @@ const ENTERED: [(&str, &str); 24] = [
     ("interval", "month"),
     ("collectAt", "2031-01-01T10:00"),
     ("url", "https://eve.example/hook"),
-    ("status", "disabled"),
+    ("status", "enabled"),
     ("role", "viewer"),
     ("kind", "secret"),
     ("to", "2031-01-01T10:00"),
     ("timezone", "UTC"),
+    ("language", "German"),
     ("current", "not the password"),
     ("password", "another long password"),
     ("code", "123456"),
     ("secret", "JBSWY3DPEHPK3PXP"),
     ("cadence.unit", "monthly"),
     ("template.currency", "USD"),
+    ("template.items.0.description", "Rent"),
+    ("template.items.0.unitAmount", "5.00"),
     ("template.paymentTerms", "net_7"),
 ];
 
-/// A merchant with an object for each form.
-async fn busy(receiver: &Receiver) -> Result<Merchant> {
-    let merchant = merchant().await?;
-    created(&merchant.api.post("/v1/payments", payment(5_000, "tok_ok")).await?);
-    merchant.hold(3_000).await?;
-    let customer = merchant.customer().await?;
-    created(&merchant.save_card(&customer, "tok_ok").await?);
-    let plan = json!({"name": "Gold", "amount": 800, "currency": "USD", "interval": "month"});
-    let plan = id(created(&merchant.api.post("/v1/plans", plan).await?))?;
-    let template = json!({"currency": "USD", "paymentTerms": "net_7",
-        "items": [{"description": "Rent", "quantity": 1, "unitAmount": 500}]});
-    let invoice = json!({"customerId": customer, "currency": "USD", "amount": 500});
-    let scheduled = created(&merchant.api.post("/v1/invoices", invoice.clone()).await?)["id"].clone();
-    for (path, body) in [
-        ("/v1/invoices", invoice),
-        ("/v1/payment_links", json!({"amount": 900, "currency": "USD"})),
-        ("/v1/subscriptions", json!({"customerId": customer, "planId": plan})),
-        (
-            "/v1/recurring_invoices",
-            json!({"customerId": customer, "cadence": {"unit": "monthly"}, "template": template}),
-        ),
-        (
-            "/v1/recurring_invoices",
-            json!({"customerId": customer, "cadence": {"unit": "weekly"}, "template": template}),
-        ),
-        ("/v1/webhook_endpoints", json!({"url": receiver.url("/hook")})),
-    ] {
-        created(&merchant.api.post(path, body).await?);
-    }
-    draft(&merchant, &customer, "net_7").await?;
-    let scheduled = format!("/v1/invoices/{}/schedule", scheduled.as_str().context("an id")?);
-    ok(&merchant.api.post(&scheduled, json!({"collectAt": "2031-01-01T10:00:00Z"})).await?);
-    for (list, action) in [("recurring_invoices", "pause"), ("webhook_endpoints", "test")] {
-        let first = ok(&merchant.api.get(&format!("/v1/{list}")).await?)["data"][0]["id"].clone();
-        let path = format!("/v1/{list}/{}/{action}", first.as_str().context("an id")?);
-        assert!(merchant.api.post(&path, json!({})).await?.status < 300, "{path}");
-    }
-    let is_delivered = async || {
-        let found = merchant.api.get("/v1/webhook_deliveries?status=succeeded").await?;
-        Ok((ok(&found)["data"].as_array().is_some_and(|rows| !rows.is_empty())).then_some(()))
-    };
-    eventually("a delivery succeeded", is_delivered).await?;
-    Ok(merchant)
-}
-
-/// The addresses of all forms that this user sees.
-async fn forms(visitor: &Visitor, merchant: &Merchant) -> Result<BTreeSet<String>> {
-    let mut pages: Vec<String> = PAGES.iter().map(|page| format!("/test/{page}")).collect();
-    for (list, page) in LISTS {
-        for row in ok(&merchant.api.get(&format!("/v1/{list}?limit=100")).await?)["data"].as_array().context("rows")? {
-            pages.push(format!("/test/{page}/{}", id(row)?));
-        }
-    }
-    let customer = id(&merchant.api.get("/v1/customers").await?.body["data"][0])?;
-    for card in merchant.api.get(&format!("/v1/payment_methods?customerId={customer}")).await?.body["data"]
-        .as_array()
-        .context("cards")?
-    {
-        pages.push(format!("/test/cards/{}", id(card)?));
-    }
-    let mut found = BTreeSet::new();
-    for page in pages {
-        let html = visitor.open(&page).await?.html;
-        let actions = html.split("action=\"").skip(1).filter_map(|rest| rest.split('"').next());
-        found.extend(actions.filter(|address| address.starts_with("/test/")).map(str::to_owned));
-    }
-    Ok(found.into_iter().filter(|address| address.rsplit('/').next() != address.split('/').nth(2)).collect())
-}
-
-/// The page and the name of a form.
-fn parts(address: &str) -> (&str, &str) {
-    let mut parts = address.split('/').skip(2);
-    let page = parts.next().unwrap_or_default();
-    (page, parts.last().unwrap_or_default())
-}
-
-/// Who may send it.
-fn allowed(address: &str) -> &'static [&'static str] {
-    match parts(address) {
-        ("security", _) => &["viewer", "support", "developer", "owner"],
-        ("customers", "erase") => &["support", "owner"],
-        ("keys" | "webhooks" | "deliveries" | "clock", _) => &["developer", "owner"],
-        ("settings" | "team", _) => &["owner"],
-        _ => &["support", "developer", "owner"],
-    }
+/// A nonce of the user's own: the beginning of the cookie, and a number.
+fn nonce(cookie: &str, number: usize) -> Result<String> {
+    Ok(format!("{}{number:04x}", cookie.get(..28).context("a cookie")?))
 }
 
 /// Everything of a merchant that forms can change.
-async fn state(merchant: &Merchant, owner: &Visitor) -> Result<Vec<Value>> {
-    let mut state = Vec::new();
-    for (list, _) in LISTS {
+async fn state(busy: &Busy, owner: &Visitor) -> Result<Vec<Value>> {
+    let (merchant, mut state) = (&busy.merchant, Vec::new());
+    for list in CHANGED {
         state.push(merchant.api.get(&format!("/v1/{list}?limit=100")).await?.body.clone());
     }
-    let customer = id(&merchant.api.get("/v1/customers").await?.body["data"][0])?;
-    state.push(merchant.api.get(&format!("/v1/payment_methods?customerId={customer}")).await?.body.clone());
+    let cards = format!("/v1/payment_methods?customerId={}", busy.customer);
+    state.push(merchant.api.get(&cards).await?.body.clone());
     for page in ["keys", "team", "settings", "security"] {
         // Without what each opening has of its own: nonces, and the secret that is offered for a second factor.
         let html = owner.open(&format!("/test/{page}")).await?.html;
@@ -173,37 +84,192 @@ async fn state(merchant: &Merchant, owner: &Visitor) -> Result<Vec<Value>> {
 }
 
 #[tokio::test]
-async fn every_form_is_for_its_roles_and_its_merchant_only() -> Result<()> {
-    let receiver = Receiver::start(|_| Reply::status(200)).await?;
-    let (merchant, other) = (busy(&receiver).await?, merchant().await?);
-    let mut owner = Visitor::signed_in(&merchant, "owner").await?;
+async fn every_form_is_for_its_roles_and_its_merchant_only_and_is_logged() -> Result<()> {
+    let busy = Busy::new().await?;
+    let user = user(&busy.merchant, "owner").await?;
+    // A session that can be ended, and a colleague who can be removed.
+    Visitor::new().await?.with_session(&user).await?;
+    let mut owner = Visitor::new().await?.with_session(&user).await?;
+    super::user(&busy.merchant, "viewer").await?;
     let invited = [("email", "bob@shop.example"), ("role", "viewer")];
     owner.act("/test/team", "/test/team/new", &invited).await?;
-    // A session that can be ended, and a colleague who can be removed.
-    Visitor::signed_in(&merchant, "viewer").await?;
-    let forms = forms(&owner, &merchant).await?;
-    let kinds: BTreeSet<_> = forms.iter().map(|address| parts(address)).collect();
-    assert!(kinds.len() >= 38, "only {} forms were found: {kinds:?}", kinds.len());
+    owner.act("/test/keys", "/test/keys/new", &[("kind", "secret"), ("name", MARKUP)]).await?;
+    let settings = [("name", "Ada's"), ("timezone", "UTC"), ("supportContact", MARKUP), ("address", MARKUP)];
+    owner.act("/test/settings", "/test/settings/save", &settings).await?;
 
+    let (actions, addresses) = (actions()?, busy.addresses(&owner).await?);
+    let kinds: BTreeSet<_> = addresses.forms.iter().map(|address| parts(address)).collect();
+    let unseen: Vec<_> =
+        actions.iter().filter(|(page, name)| !kinds.contains(&(page.as_str(), name.as_str()))).collect();
+    let of_factor = ["recovery-codes", "remove-factor"].map(|name| ("security".to_owned(), name.to_owned()));
+    assert_eq!(unseen, of_factor.iter().collect::<Vec<_>>(), "every form is on a page, once there is a factor");
+
+    each_role_does_what_is_documented(&busy.merchant, &owner, &actions).await?;
+    no_other_merchant_reaches_anything(&busy, &owner, &addresses).await?;
+    every_change_is_logged(&busy, owner, &user, (&actions, &addresses.forms)).await
+}
+
+/// Without a nonce, a form is refused once it is known that the role includes it.
+async fn each_role_does_what_is_documented(merchant: &Merchant, owner: &Visitor, actions: &Actions) -> Result<()> {
+    let (roles, form) = (Roles::read()?, [("confirm", "yes")]);
+    let mut addresses = Vec::new();
+    for (page, name) in actions {
+        let mut existing = Vec::new();
+        for address in [format!("/test/{page}/{name}"), format!("/test/{page}/unknown/{name}")] {
+            match owner.post(&address, &owner.url, &form).await?.status {
+                404 => {}
+                422 => existing.push(address),
+                status => panic!("{address}: {status}"),
+            }
+        }
+        let [address] = &existing[..] else { panic!("{page}/{name}: {existing:?}") };
+        assert_eq!(owner.post(address, "https://evil.example", &form).await?.status, 403, "{address}");
+        addresses.push(((page.as_str(), name.as_str()), address.clone()));
+    }
     for role in ["viewer", "support", "developer", "owner"] {
-        let visitor = Visitor::signed_in(&merchant, role).await?;
-        for address in &forms {
-            // Without a nonce, it is refused once it is known that the role includes it.
-            let page = visitor.post(address, &visitor.url, &[("confirm", "yes")]).await?;
-            let expected = if allowed(address).contains(&role) { 422 } else { 403 };
+        let visitor = Visitor::signed_in(merchant, role).await?;
+        for (action, address) in &addresses {
+            let page = visitor.post(address, &visitor.url, &form).await?;
+            let expected = if roles.include(role, *action)? { 422 } else { 403 };
             assert_eq!(page.status, expected, "{role} {address}: {}", page.html);
         }
     }
+    Ok(())
+}
 
-    let before = state(&merchant, &owner).await?;
-    let foreign = Visitor::signed_in(&other, "owner").await?;
-    let of_objects = forms.iter().filter(|address| address.split('/').count() == 5);
-    for (number, address) in of_objects.enumerate() {
-        let nonce = format!("{}{number:04x}", &foreign.cookie[..28]);
+/// Neither with its ids in addresses nor in forms.
+async fn no_other_merchant_reaches_anything(busy: &Busy, owner: &Visitor, addresses: &Addresses) -> Result<()> {
+    let other = merchant().await?;
+    let (before, foreign) = (state(busy, owner).await?, Visitor::signed_in(&other, "owner").await?);
+    let of_objects: Vec<_> = addresses.forms.iter().filter(|address| address.split('/').count() == 5).collect();
+    for address in addresses.objects.iter().chain(of_objects.iter().copied()) {
+        assert_eq!(foreign.open(address).await?.status, 404, "{address}");
+    }
+    for (number, address) in of_objects.into_iter().enumerate() {
+        let nonce = nonce(&foreign.cookie, number)?;
         let page = foreign.send(address, &nonce, &ENTERED).await?;
         assert_eq!(page.status, 404, "{address}: {}", page.html);
         assert_eq!(foreign.send(address, &nonce, &ENTERED).await?.status, 404, "{address} again");
     }
-    assert_eq!(state(&merchant, &owner).await?, before);
+    let refunds = busy.merchant.api.get("/v1/refunds").await?;
+    let sold = ok(&refunds)["data"][0]["paymentId"].as_str().context("a payment")?.to_owned();
+    for (page, filter, id) in [
+        ("payments", "customerId", &busy.customer),
+        ("cards", "customerId", &busy.customer),
+        ("invoices", "customerId", &busy.customer),
+        ("recurring-invoices", "customerId", &busy.customer),
+        ("subscriptions", "planId", &busy.plan),
+        ("refunds", "paymentId", &sold),
+    ] {
+        let list = foreign.open(&format!("/test/{page}?{filter}={id}")).await?;
+        assert!(!list.html.contains("<tbody>"), "{page}: {}", list.html);
+    }
+    let own = other.customer().await?;
+    for (number, (page, customer)) in [
+        ("invoices", &busy.customer),
+        ("recurring-invoices", &busy.customer),
+        ("subscriptions", &busy.customer),
+        ("subscriptions", &own),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let form = [&[("customerId", customer.as_str()), ("planId", busy.plan.as_str())][..], &ENTERED].concat();
+        let address = format!("/test/{page}/new");
+        let refused = foreign.send(&address, &nonce(&foreign.cookie, 0x1000 + number)?, &form).await?;
+        assert_eq!(refused.status, 422, "{page}: {}", refused.html);
+        let made = other.api.get(&format!("/v1/{}", page.replace('-', "_"))).await?;
+        assert_eq!(ok(&made)["data"], json!([]), "{page}");
+    }
+    assert_eq!(state(busy, owner).await?, before);
+    Ok(())
+}
+
+/// What is entered in a form of the owner, whose password is `current`.
+async fn entered(
+    (busy, owner): (&Busy, &Visitor),
+    address: &str,
+    current: &str,
+) -> Result<Vec<(&'static str, String)>> {
+    let later = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC' + interval '3 minutes', 'YYYY-MM-DD\"T\"HH24:MI')";
+    let mut own = vec![
+        ("customerId", busy.customer.clone()),
+        ("planId", busy.plan.clone()),
+        ("url", busy.receiver.url("/hook")),
+        ("current", current.to_owned()),
+    ];
+    match parts(address) {
+        ("plans" | "invoices" | "payment-links", "save") => {
+            let object = owner.open(address.strip_suffix("/save").unwrap_or_default()).await?;
+            own.push(("version", version(&object)?.to_owned()));
+        }
+        ("security", "factor") => {
+            let page = owner.open("/test/security").await?;
+            let secret = page.text_after("Secret: <code>")?;
+            own.extend([("code", code(secret, 0)?), ("secret", secret.to_owned())]);
+        }
+        ("clock", _) => own.push(("to", sqlx::query_scalar(later).fetch_one(&busy.merchant.books.db).await?)),
+        _ => {}
+    }
+    own.extend(ENTERED.map(|(name, value)| (name, value.to_owned())));
+    Ok(own)
+}
+
+/// Each action is done once, those that end something last. The newest object that has the form is the one to be changed,
+/// except that one payment is captured and another one voided.
+async fn every_change_is_logged(
+    busy: &Busy,
+    mut owner: Visitor,
+    user: &PortalUser,
+    (actions, forms): (&Actions, &BTreeSet<String>),
+) -> Result<()> {
+    let mut ordered: Vec<_> = actions.iter().map(|(page, name)| (page.as_str(), name.as_str())).collect();
+    ordered.sort_by_key(|(_, name)| match *name {
+        "advance" => 2,
+        "cancel" | "erase" | "remove" | "revoke" => 1,
+        _ => 0,
+    });
+    let (first, mut current) = (owner.cookie.clone(), user.password.clone());
+    let (mut nonces, mut problems) = (Vec::new(), Vec::new());
+    for (number, (page, name)) in ordered.into_iter().enumerate() {
+        let mut seen = forms.iter().filter(|address| parts(address) == (page, name));
+        let seen = if name == "capture" { seen.next() } else { seen.next_back() };
+        let address = seen.cloned().unwrap_or_else(|| format!("/test/{page}/{name}"));
+        let nonce = nonce(&first, number)?;
+        let done: Page = if (page, name) == ("settings", "logo") {
+            owner.send_file(&address, &nonce, ("logo", &file(BLUE)?)).await?
+        } else {
+            let form = entered((busy, &owner), &address, &current).await?;
+            let form: Vec<_> = form.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            owner.send(&address, &nonce, &form).await?
+        };
+        if !(done.status == 303 && done.location().ends_with(&nonce)) {
+            problems.push(format!("{address}: {} {:?}", done.status, done.text_after("role=\"alert\">").ok()));
+        }
+        if let Some(cookie) = done.cookie() {
+            cookie.clone_into(&mut owner.cookie);
+        }
+        if (page, name) == ("security", "password") {
+            current = "another long password".to_owned();
+        }
+        nonces.push(nonce);
+    }
+    assert!(problems.is_empty(), "{problems:#?}");
+    let done = "SELECT a.action, coalesce(a.object, '') FROM user_actions a JOIN users u ON u.id = a.user_id
+                WHERE a.nonce = ANY ($1) AND u.email = $2";
+    let done = sqlx::query_as(done).bind(&nonces).bind(&user.email);
+    let done: Vec<(String, String)> = done.fetch_all(&busy.merchant.books.db).await?;
+    assert_eq!(done.len(), actions.len());
+    let log = owner.open("/test/activity").await?.html;
+    for (action, object) in done {
+        let words = action.replace(['_', '.'], " ");
+        let (initial, rest) = words.split_at(1);
+        let who_and_what = format!("<td>{}</td><td>{}{rest}</td>", user.email, initial.to_uppercase());
+        let is_it = |row: &str| {
+            let parts = [who_and_what.as_str(), object.as_str(), "<time"];
+            parts.iter().all(|part| row.contains(part)) && (row.contains("Done") || row.contains("Requested"))
+        };
+        assert!(log.split("<tr>").any(is_it), "{who_and_what} {object} in {log}");
+    }
     Ok(())
 }

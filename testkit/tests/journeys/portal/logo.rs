@@ -14,12 +14,12 @@ const REMOVE: &str = "/test/settings/remove-logo";
 /// A PNG of 40 × 20 pixels, half of which are transparent, with a comment.
 const HALF_TRANSPARENT: &str = "iVBORw0KGgoAAAANSUhEUgAAACgAAAAUCAYAAAD/Rn+7AAAAE3RFWHRDb21tZW50AHNlY3JldCBub3RlsSbYRQAAAC5JREFUeNrtzjENAAAIwDCkIAXpOAMTXKRL9jc6ay6P6wABAQEBAQEBAQEBPwMXEj9Qnk7+UZAAAAAASUVORK5CYII=";
 /// Another one, of 30 × 10 pixels.
-const BLUE: &str =
+pub(super) const BLUE: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAB4AAAAKCAIAAAAsFXl4AAAAF0lEQVR42mMQcDhAI8QwavSo0aNGk4IA3ak+0LmJ3HYAAAAASUVORK5CYII=";
 /// A PNG of 69 bytes that declares 50,000 × 50,000 pixels.
 const BOMB: &str = "iVBORw0KGgoAAAANSUhEUgAAw1AAAMNQCAIAAADEzaqdAAAADElEQVR42mNgoD0AAABkAAG4me+ZAAAAAElFTkSuQmCC";
 
-fn file(text: &str) -> Result<Vec<u8>> {
+pub(super) fn file(text: &str) -> Result<Vec<u8>> {
     Ok(STANDARD.decode(text)?)
 }
 

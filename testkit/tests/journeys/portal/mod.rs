@@ -1,10 +1,12 @@
 //! The portal without a browser: sign-in, sessions, pages, and what no one may see.
 
 mod acting;
+mod busy;
 mod developers;
 mod forms;
 mod home;
 mod logo;
+mod processes;
 mod reading;
 mod requests;
 mod settings;
@@ -71,24 +73,26 @@ struct Visitor {
 
 impl Visitor {
     async fn new() -> Result<Self> {
-        let client = reqwest::Client::builder().redirect(Policy::none()).build()?;
-        Ok(Self {
-            client,
-            url: cluster().await?.portal_url(0),
-            cookie: String::new(),
-            awaiting: String::new(),
-            device: String::new(),
-            asked: String::new(),
-        })
+        Self::at(cluster().await?.portal_url(0))
+    }
+
+    /// At the portal with this address.
+    fn at(url: String) -> Result<Self> {
+        let client = reqwest::Client::builder().redirect(Policy::none()).user_agent(busy::MARKUP).build()?;
+        let (cookie, awaiting, device, asked) = Default::default();
+        Ok(Self { client, url, cookie, awaiting, device, asked })
     }
 
     /// The browser of a new user of the merchant.
     async fn signed_in(merchant: &Merchant, role: &str) -> Result<Self> {
-        let user = user(merchant, role).await?;
-        let mut visitor = Self::new().await?;
-        let page = visitor.sign_in(&user.email, &user.password).await?;
-        visitor.cookie = page.cookie().with_context(|| page.html.clone())?.to_owned();
-        Ok(visitor)
+        Self::new().await?.with_session(&user(merchant, role).await?).await
+    }
+
+    /// The same browser, in which this user has signed in.
+    async fn with_session(mut self, user: &PortalUser) -> Result<Self> {
+        let page = self.sign_in(&user.email, &user.password).await?;
+        page.cookie().with_context(|| page.html.clone())?.clone_into(&mut self.cookie);
+        Ok(self)
     }
 
     async fn open(&self, path: &str) -> Result<Page> {

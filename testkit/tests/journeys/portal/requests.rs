@@ -1,7 +1,10 @@
 //! The log of requests that merchants see, and what operators see of the requests for pages.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use testkit::ProcessKind;
+use tokio::time::timeout;
 
 use super::Visitor;
 use crate::support::{cluster, created, eventually, merchant, metric, sale};
@@ -21,7 +24,8 @@ async fn requests_are_found_by_their_id_also_refused_ones() -> Result<()> {
         let page = visitor.open("/test/requests").await?;
         Ok(ids.iter().all(|id| page.html.contains(&format!("/test/requests/{id}"))).then_some(page))
     };
-    let page = eventually("both requests are in the log", is_shown).await?;
+    let shown = eventually("both requests are in the log", is_shown);
+    let page = timeout(Duration::from_secs(30), shown).await.context("within 30 s")??;
     assert!(!page.html.contains("ada@shop.example"), "{}", page.html);
     assert!(!page.html.contains("/v1/events"), "pages are no requests: {}", page.html);
     assert!(page.html.contains("GET /v1/customers/{id}<"), "{}", page.html);

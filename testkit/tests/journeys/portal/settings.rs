@@ -68,6 +68,7 @@ async fn customers_see_the_address_the_tax_number_and_the_color() -> Result<()> 
             ("address", "Ring 1\r\n1010 Wien"),
             ("taxNumber", "ATU12345678"),
             ("color", color),
+            ("supportContact", "help@ada.example"),
         ]
     };
     let page = owner.act(SETTINGS, "/test/settings/save", &look("#FFD400")).await?;
@@ -75,7 +76,10 @@ async fn customers_see_the_address_the_tax_number_and_the_color() -> Result<()> 
     let link = serde_json::json!({"amount": 500, "currency": "EUR", "description": "Tea"});
     let link = created(&merchant.api.post("/v1/payment_links", link).await?).clone();
     let payer = Payer::for_object(&link, &cluster().await?.api_url(0))?;
-    payer.open().await?.assert_shows(200, &["Ring 1", "1010 Wien", "ATU12345678", "--on-accent: #000000"]);
+    payer
+        .open()
+        .await?
+        .assert_shows(200, &["Ring 1", "1010 Wien", "ATU12345678", "--on-accent: #000000", "help@ada.example"]);
     for (color, expected) in [("yellow", "must be a colour"), ("#ffd40", "must be a colour")] {
         let page = owner.act(SETTINGS, "/test/settings/save", &look(color)).await?;
         assert!(page.html.contains(expected), "{}", page.html);

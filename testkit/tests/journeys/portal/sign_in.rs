@@ -1,6 +1,7 @@
 //! Who gets in, and for how long.
 
 use anyhow::{Context, Result};
+use reqwest::header::COOKIE;
 
 use super::Visitor;
 use crate::support::{cluster, merchant};
@@ -91,21 +92,29 @@ async fn passwords_cannot_be_guessed() -> Result<()> {
 }
 
 #[tokio::test]
-async fn forms_of_other_sites_are_refused() -> Result<()> {
+async fn forms_of_other_sites_are_refused_and_no_site_shows_a_page() -> Result<()> {
     let merchant = merchant().await?;
     let visitor = Visitor::signed_in(&merchant, "owner").await?;
     for origin in ["https://evil.example", "null", ""] {
         let page = visitor.post("/sign-out", origin, &[]).await?;
         assert_eq!((page.status, page.cookie()), (403, None), "{origin}");
     }
-    let page = visitor.open("/test").await?;
-    assert_eq!(page.status, 200, "the session goes on");
-    let policy = page.headers["content-security-policy"].to_str()?;
-    assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
-    for (name, value) in
-        [("x-frame-options", "DENY"), ("cache-control", "no-store"), ("x-content-type-options", "nosniff")]
-    {
-        assert_eq!(page.headers[name], value);
+    // As programs send it, and no browser.
+    let without_origin = visitor.client.post(format!("{}/sign-out", visitor.url)).header(COOKIE, visitor.cookies());
+    assert_eq!(without_origin.send().await?.status(), 403);
+    assert_eq!(visitor.open("/test").await?.status, 200, "the session goes on");
+    for path in ["/test", "/test/payments.csv", "/test/nothing", "/live", "/nothing", "/sign-in", "/assets/portal.js"] {
+        let page = visitor.open(path).await?;
+        let policy = page.headers["content-security-policy"].to_str()?;
+        assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
+        for (name, value) in [("x-frame-options", "DENY"), ("x-content-type-options", "nosniff")] {
+            assert_eq!(page.headers[name], value, "{path}");
+        }
+        assert!(
+            path.starts_with("/assets/") || page.headers["cache-control"] == "no-store",
+            "{path}: {:?}",
+            page.headers
+        );
     }
     Ok(())
 }
