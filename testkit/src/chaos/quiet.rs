@@ -32,7 +32,7 @@ pub(super) async fn wait_until_quiet(system: &mut System, timeout: Duration) -> 
         process.wait_until_ready().await?;
     }
     for shop in system.shops.iter().filter(|shop| matches!(shop.kind, ShopKind::Mock(_))) {
-        system.cluster.ctl(&["mock", "set", &shop.account.id, "--latency-ms", "50", "--lose-answer", "0"]).await?;
+        system.cluster.ctl(&["mock", "set", &shop.account.id, "--latency-ms", "50", "--lose-responses", "0"]).await?;
     }
     loop {
         let unfinished = unfinished(&system.db).await?;

@@ -209,7 +209,7 @@ impl<'a> FaultInjector<'a> {
             GatewayDelay => gateway::set_mode(system, Mode::Delay(Duration::from_secs(12))),
             GatewayFail => gateway::set_mode(system, Mode::Fail),
             GatewayDrip => gateway::set_mode(system, Mode::Drip),
-            MockLose => return Ok(mock.configure(system, step.target, &["--lose-answer", "8"]).await),
+            MockLose => return Ok(mock.configure(system, step.target, &["--lose-responses", "8"]).await),
             // The mock records a charge after half of its latency: the worker has timed out and inquired by then, but
             // does not yet treat the charge as not found.
             MockDelay => return Ok(mock.configure(system, step.target, &["--latency-ms", "36000"]).await),

@@ -2,7 +2,6 @@
 
 mod challenges;
 mod connecting;
-mod delayed_refunds;
 mod faults;
 mod keys;
 mod pages;

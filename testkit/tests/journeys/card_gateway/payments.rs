@@ -1,11 +1,11 @@
-//! Payments, captures, voids, refunds, saved cards and collections at the card gateway.
+//! Payments, saved cards and collections at the card gateway. The simulation has captures, voids and refunds.
 
 use anyhow::Result;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{APPROVES, CHALLENGED, DECLINED, INSUFFICIENT, shop};
-use crate::support::{accepted, concurrently, conflict, created, eventually, id, ok};
+use super::{APPROVES, DECLINED, INSUFFICIENT, shop};
+use crate::support::{accepted, created, eventually, id, ok};
 
 #[tokio::test]
 async fn a_payment_does_not_reveal_its_provider() -> Result<()> {
@@ -43,49 +43,6 @@ async fn a_payment_does_not_reveal_its_provider() -> Result<()> {
 }
 
 #[tokio::test]
-async fn authorizations_are_captured_voided_and_refunded() -> Result<()> {
-    let shop = shop().await?;
-    let hold = async || {
-        let body =
-            json!({"amount": 900, "currency": "USD", "capture": false, "paymentToken": shop.token(APPROVES).await?});
-        let response = shop.pay_with(body).await?;
-        assert_eq!(created(&response)["status"], "authorized");
-        id(&response.body)
-    };
-    let captured = hold().await?;
-    let response = shop.merchant.capture(&captured, Some(400)).await?;
-    assert_eq!(
-        (&ok(&response)["status"], &response.body["amountCaptured"]),
-        (&json!("pending_settlement"), &json!(400))
-    );
-    conflict(&shop.merchant.capture(&captured, Some(1)).await?);
-    accepted(&shop.merchant.refund(&captured, None).await?);
-    shop.merchant.wait_for_status(&captured, "refunded").await?;
-    let voided = hold().await?;
-    assert_eq!(ok(&shop.merchant.void(&voided).await?)["status"], "cancelled");
-    assert_eq!(
-        shop.records().await?,
-        "authorize 900 approved, capture 400 approved, refund 400 approved, authorize 900 approved, void 900 approved"
-    );
-    Ok(())
-}
-
-/// Refunds carry no reference at the gateway, so they are sent in sequence.
-#[tokio::test]
-async fn concurrent_refunds_are_processed_one_at_a_time() -> Result<()> {
-    let shop = shop().await?;
-    let payment = id(created(&shop.pay(APPROVES, 3_000).await?))?;
-    let responses = concurrently(32, |_| shop.merchant.refund(&payment, Some(100))).await?;
-    let accepted_count = responses.iter().filter(|response| response.status == 202).count();
-    assert_eq!(accepted_count, 30, "the remaining amount limits the refunds");
-    let refunded = shop.merchant.wait_for_status(&payment, "refunded").await?;
-    assert_eq!(refunded["amountRefunded"], 3_000);
-    let records = shop.records().await?;
-    assert_eq!(records.matches("refund 100 approved").count(), 30, "{records}");
-    Ok(())
-}
-
-#[tokio::test]
 async fn saved_cards_can_be_charged_repeatedly() -> Result<()> {
     let shop = shop().await?;
     let (customer, card) = shop.saved_card(APPROVES).await?;
@@ -102,11 +59,6 @@ async fn saved_cards_can_be_charged_repeatedly() -> Result<()> {
     Ok(())
 }
 
-async fn collected(shop: &crate::support::Shop, number: &str) -> Result<(Value, Value)> {
-    let (customer, _) = shop.saved_card(number).await?;
-    collected_from(shop, &customer).await
-}
-
 /// The invoice and its first attempt, after a collection from a customer with a saved card.
 pub(super) async fn collected_from(shop: &crate::support::Shop, customer: &str) -> Result<(Value, Value)> {
     let invoice = json!({"customerId": customer, "currency": "USD", "amount": 700});
@@ -121,31 +73,6 @@ pub(super) async fn collected_from(shop: &crate::support::Shop, customer: &str) 
     let attempts = attempts.await?;
     let invoice = shop.merchant.api.get(&format!("/v1/invoices/{invoice}")).await?.body;
     Ok((invoice, attempts["data"][0].clone()))
-}
-
-#[tokio::test]
-async fn invoices_are_collected_with_saved_cards() -> Result<()> {
-    let shop = shop().await?;
-    let (invoice, attempt) = collected(&shop, APPROVES).await?;
-    assert_eq!((&invoice["status"], &attempt["status"]), (&json!("paid"), &json!("succeeded")));
-    let (invoice, attempt) = collected(&shop, INSUFFICIENT).await?;
-    assert_eq!((&invoice["status"], &attempt["declineCode"]), (&json!("scheduled"), &json!("insufficient_funds")));
-    assert!(invoice["nextAttemptAt"].is_string(), "a soft decline is tried again: {invoice}");
-    Ok(())
-}
-
-/// In a collection there is no cardholder who could answer a challenge.
-#[tokio::test]
-async fn a_challenge_in_a_collection_is_a_hard_decline() -> Result<()> {
-    let shop = shop().await?;
-    let (invoice, attempt) = collected(&shop, CHALLENGED).await?;
-    assert_eq!(
-        (&attempt["status"], &attempt["declineCode"], &attempt["declineType"]),
-        (&json!("failed"), &json!("authentication_required"), &json!("hard"))
-    );
-    assert_eq!((&invoice["status"], &invoice["nextAttemptAt"]), (&json!("scheduled"), &Value::Null));
-    assert_eq!(shop.records().await?, "", "the gateway must have no transaction");
-    Ok(())
 }
 
 /// The gateway settles at the end of its account's day; the payment settles by the test clock.

@@ -100,7 +100,7 @@ async fn instead_of_a_detached_card_the_default_card_is_charged() -> Result<()> 
 async fn a_default_changed_during_a_hard_decline_is_charged_at_once() -> Result<()> {
     let merchant = merchant().await?;
     merchant.mock(cluster().await?, &["--latency-ms", "100"]).await?;
-    for round in 0..30_u64 {
+    for round in 0..15_u64 {
         let (customer, _) = customer_with(&merchant, "tok_lost").await?;
         let another = id(created(&merchant.save_card(&customer, "tok_ok").await?))?;
         let invoice_id = invoice(&merchant, &customer, 500).await?;
@@ -108,7 +108,7 @@ async fn a_default_changed_during_a_hard_decline_is_charged_at_once() -> Result<
         let change = async {
             eventually("the attempt", async || Ok((!attempts(&merchant, &invoice_id).await?.is_empty()).then_some(())))
                 .await?;
-            tokio::time::sleep(std::time::Duration::from_millis(round * 5)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(round * 10)).await;
             merchant.api.send(reqwest::Method::POST, &format!("/v1/payment_methods/{another}/default"), None).await
         };
         let (response, _) = tokio::try_join!(change, super::run(&merchant))?;

@@ -7,7 +7,6 @@ mod outcomes;
 mod races;
 mod runs;
 mod schedule;
-mod storm;
 
 use anyhow::Result;
 use serde_json::{Value, json};

@@ -14,7 +14,6 @@ mod replays;
 mod retries;
 mod retry_after;
 mod rotation;
-mod storm;
 mod tests_of_endpoints;
 mod unsigned;
 

@@ -71,54 +71,39 @@ async fn disputed_money_that_no_inquiry_records_is_a_difference_once() -> Result
 }
 
 #[tokio::test]
-async fn disputed_money_that_the_provider_lacks_is_recorded() -> Result<()> {
+async fn disputed_money_that_the_provider_lacks_or_has_in_another_amount_is_recorded() -> Result<()> {
     let setup = Setup::at_the_mock().await?;
-    let payments = decided(&setup, &[(100, LOST), (101, WON), (102, LOST)]).await?;
+    let payments = decided(&setup, &[(100, LOST), (101, WON), (102, LOST), (103, LOST), (104, WON)]).await?;
     for change in [
         "DELETE FROM mock.disputes
          WHERE amount = 100 AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)",
         "UPDATE mock.disputes SET reinstated_at = NULL
          WHERE amount = 101 AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)",
-    ] {
-        setup.execute(change).await?;
-    }
-    reconcile(&setup).await?;
-    assert_eq!(
-        setup.kinds().await?,
-        ["missing_at_provider dispute_reinstated", "missing_at_provider dispute_withdrawn"]
-    );
-    let rows = setup.listed(&[]).await?;
-    let lost = rows.iter().find(|row| row["kind"] == "dispute_withdrawn").cloned().unwrap_or_default();
-    assert_eq!((&lost["payment"], &lost["ours"]["amount"]), (&payments[0].clone().into(), &100.into()), "{lost}");
-    assert!(lost["ours"]["dispute"].as_str().is_some_and(|dispute| dispute.starts_with("dp_")), "{lost}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn another_amount_of_disputed_money_is_recorded() -> Result<()> {
-    let setup = Setup::at_the_mock().await?;
-    let payments = decided(&setup, &[(100, LOST), (101, WON), (102, LOST)]).await?;
-    for change in [
-        "UPDATE disputes SET amount = amount - 1 WHERE amount = 100 AND account_id = $1",
+        "UPDATE disputes SET amount = 99 WHERE amount = 103 AND account_id = $1",
         "UPDATE mock.disputes SET amount = amount + 1
-         WHERE amount = 101 AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)",
+         WHERE amount = 104 AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)",
     ] {
         setup.execute(change).await?;
     }
     reconcile(&setup).await?;
     let amount = ["amount dispute_reinstated", "amount dispute_withdrawn", "amount dispute_withdrawn"];
-    assert_eq!(setup.kinds().await?, amount);
+    let missing = ["missing_at_provider dispute_reinstated", "missing_at_provider dispute_withdrawn"];
+    assert_eq!(setup.kinds().await?, [&amount[..], &missing].concat());
+    let rows = setup.listed(&[]).await?;
+    let lost = rows.iter().find(|row| row["payment"] == payments[0].as_str()).cloned().unwrap_or_default();
+    assert_eq!((&lost["kind"], &lost["ours"]["amount"]), (&"dispute_withdrawn".into(), &100.into()), "{lost}");
+    assert!(lost["ours"]["dispute"].as_str().is_some_and(|dispute| dispute.starts_with("dp_")), "{lost}");
     let found = "SELECT ours->>'amount' || ' ' || (theirs->>'amount') FROM book_differences
                  WHERE payment_id = $1 ORDER BY entry";
     let db = &setup.merchant().books.db;
-    let sides: Vec<String> = sqlx::query_scalar(found).bind(uuid(&payments[0])?).fetch_all(db).await?;
-    assert_eq!(sides, ["99 100"]);
+    let sides: Vec<String> = sqlx::query_scalar(found).bind(uuid(&payments[3])?).fetch_all(db).await?;
+    assert_eq!(sides, ["99 103"]);
     // A withdrawal that is in no statement that is read is looked up.
-    let long_ago = "UPDATE mock.disputes SET amount = 103, booked_at = booked_at - interval '1 year'
+    let long_ago = "UPDATE mock.disputes SET amount = 106, booked_at = booked_at - interval '1 year'
                     WHERE amount = 102 AND account = (SELECT id FROM provider_accounts WHERE account_id = $1)";
     setup.execute(long_ago).await?;
     reconcile(&setup).await?;
-    assert_eq!(setup.kinds().await?.len(), 4);
+    assert_eq!(setup.kinds().await?.len(), 6);
     Ok(())
 }
 

@@ -2,8 +2,7 @@
 
 use anyhow::Result;
 
-use super::{in_manual_review, own_cluster, scheduler_url};
-use crate::support::{Merchant, cluster, created, eventually, id, merchant, ok, payment, refused, sale, with};
+use crate::support::{cluster, created, id, merchant, payment, refused, sale, with};
 
 #[tokio::test]
 async fn a_lost_response_is_recovered() -> Result<()> {
@@ -47,25 +46,6 @@ async fn a_lost_response_to_saving_a_card_is_recovered() -> Result<()> {
         let saved = merchant.save_card(&customer, "tok_ok").await?;
         assert_eq!(created(&saved)["status"], "active", "class {class}");
     }
-    Ok(())
-}
-
-#[tokio::test]
-async fn an_unrecoverable_lost_response_needs_manual_review() -> Result<()> {
-    let mut cluster = own_cluster().await?;
-    let merchant = Merchant::new(&cluster).await?;
-    merchant.mock(&cluster, &["--class", "C", "--lose-responses", "1"]).await?;
-    let response = merchant.pay_with_key("k", sale(1500)).await?;
-    assert_eq!(created(&response)["status"], "processing", "an unknown outcome is not a failure");
-    let scheduler = scheduler_url(&cluster);
-    eventually("a manual review", async || Ok((in_manual_review(&scheduler).await? == 1.0).then_some(()))).await?;
-
-    cluster.worker(0).restart().await?;
-    cluster.redis.flush_all().await?;
-    assert_eq!(created(&merchant.pay(200).await?)["status"], "pending_settlement", "other payments still work");
-    let payment = merchant.api.get(&format!("/v1/payments/{}", id(&response.body)?)).await?;
-    assert_eq!(ok(&payment)["status"], "processing");
-    assert_eq!(merchant.books.charges().await?, 2, "one charge for each payment");
     Ok(())
 }
 

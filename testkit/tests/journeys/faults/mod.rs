@@ -1,16 +1,13 @@
 //! Faults of processes, servers, networks, clocks and providers: no accepted payment is lost, no card is charged twice,
 //! and all work finishes without an operator.
 
-mod api;
 mod clocks;
 mod differences;
 mod disputed_money;
 mod hanging_commits;
-mod late;
 mod lost_responses;
 mod network;
 mod outages;
-mod pairs;
 mod reconciliation;
 mod redis_outages;
 mod statements;
@@ -22,9 +19,9 @@ mod worker;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use testkit::{Client, Cluster, ProcessKind, TempDir};
+use testkit::{Client, Cluster, ProcessKind};
 
-use crate::support::{Lease, eventually, failpoint_hits};
+use crate::support::{Lease, eventually};
 
 /// A cluster with one process of each kind.
 pub(crate) async fn own_cluster() -> Result<Cluster> {
@@ -35,35 +32,6 @@ pub(crate) async fn own_cluster() -> Result<Cluster> {
 async fn cluster_of_faulty_accounts() -> Result<Arc<Cluster>> {
     static SHARED: Lease = Lease::new();
     SHARED.or_start(Cluster::builder().api(1).worker(1).scheduler(1).gateway(1).start()).await
-}
-
-/// Charges that the worker holds at a failpoint.
-struct HeldCharges(TempDir);
-
-impl HeldCharges {
-    fn release(&self) -> Result<()> {
-        Ok(std::fs::write(self.0.path().join("resume"), "")?)
-    }
-}
-
-/// Charges that a test holds: one of each recovery class.
-const HELD: usize = 3;
-
-/// Restarts the worker so that it holds the next charges at this failpoint.
-async fn hold_charges(cluster: &mut Cluster, point: &str) -> Result<HeldCharges> {
-    let folder = TempDir::new()?;
-    let points = format!("{point}={HELD}*return(hold={})", folder.path().join("resume").display());
-    cluster.worker(0).set_env("FAILPOINTS", &points);
-    cluster.worker(0).restart().await?;
-    // A restart after the fault holds nothing.
-    cluster.worker(0).set_env("FAILPOINTS", "");
-    Ok(HeldCharges(folder))
-}
-
-/// Waits until the worker holds the charges.
-async fn wait_until_held(cluster: &mut Cluster, point: &str) -> Result<()> {
-    let log = cluster.worker(0).log_path().to_owned();
-    failpoint_hits(&log, point, HELD).await
 }
 
 /// The number of operations in manual review, as the scheduler's metric reports it.

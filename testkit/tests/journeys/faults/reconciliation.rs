@@ -1,7 +1,7 @@
 //! Charges at the provider that our books lack or assign to another payment.
 
-use anyhow::{Result, bail};
-use testkit::{Cluster, ProcessKind};
+use anyhow::Result;
+use testkit::ProcessKind;
 
 use crate::support::{Merchant, cluster, created, eventually, id, merchant, metric, sale, uuid};
 
@@ -117,48 +117,4 @@ async fn a_charge_that_pays_another_payment_is_not_reversed() -> Result<()> {
     let reversals = merchant.books.count(reversals).await?;
     assert_eq!(reversals, 0, "a charge that pays a payment must not be reversed");
     Ok(())
-}
-
-#[tokio::test]
-async fn payments_are_accepted_while_redis_is_down() -> Result<()> {
-    let mut cluster = super::own_cluster().await?;
-    let merchant = Merchant::new(&cluster).await?;
-    merchant.pay(1).await?;
-    cluster.redis.kill9()?;
-    let responses = crate::support::concurrently(10, |n| merchant.pay(100 + n as i64)).await?;
-    for response in &responses {
-        assert_eq!(created(response)["status"], "pending_settlement");
-    }
-    merchant.books.audit().await
-}
-
-#[tokio::test]
-async fn without_redis_unpushed_operations_stay_due() -> Result<()> {
-    let mut cluster = Cluster::builder().api(1).scheduler(1).start().await?;
-    let merchant = Merchant::new(&cluster).await?;
-    cluster.redis.kill9()?;
-    let check = async {
-        let due = async || {
-            let query = "SELECT now() FROM operations WHERE account_id = $1 AND next_push_at <= clock_timestamp()";
-            Ok(sqlx::query(query).bind(merchant.books.account).fetch_optional(&merchant.books.db).await?.map(drop))
-        };
-        eventually("an operation that is due", due).await?;
-        let before = sweeps(&cluster).await?;
-        let swept = async || Ok((sweeps(&cluster).await? >= before + 3.0).then_some(()));
-        eventually("three sweeps", swept).await?;
-        let query = "SELECT pushes FROM operations WHERE account_id = $1";
-        let pushes: i32 = sqlx::query_scalar(query).bind(merchant.books.account).fetch_one(&merchant.books.db).await?;
-        assert_eq!(pushes, 0, "a deferred operation would be invisible to polling workers");
-        Ok(())
-    };
-    // No worker claims it, so the client keeps waiting.
-    tokio::select! {
-        response = merchant.pay(100) => bail!("unexpected response: {response:?}"),
-        checked = check => checked,
-    }
-}
-
-/// How often the scheduler has polled for due operations.
-async fn sweeps(cluster: &Cluster) -> Result<f64> {
-    metric(cluster, ProcessKind::Scheduler, "scheduler_ticks_total{tick=\"operations\",outcome=\"ok\"}").await
 }

@@ -99,6 +99,21 @@ async fn work_is_polled_when_the_scheduler_has_no_redis() -> Result<()> {
     merchant.books.audit().await
 }
 
+/// Waits until an operation is due, and asserts that the scheduler, which cannot push it, leaves it due: a deferred one
+/// would be invisible to workers.
+async fn stays_due(cluster: &Cluster, merchant: &Merchant) -> Result<()> {
+    let due = async || Ok((operations(merchant, "next_push_at <= clock_timestamp()").await? > 0).then_some(()));
+    eventually("an operation that is due", due).await?;
+    let ticks = "scheduler_ticks_total{tick=\"operations\",outcome=\"ok\"}";
+    let before = metric(cluster, ProcessKind::Scheduler, ticks).await?;
+    eventually("three sweeps", async || {
+        Ok((metric(cluster, ProcessKind::Scheduler, ticks).await? >= before + 3.0).then_some(()))
+    })
+    .await?;
+    assert_eq!(operations(merchant, "pushes > 0").await?, 0);
+    Ok(())
+}
+
 #[tokio::test]
 async fn without_redis_a_hanging_provider_delays_no_other_account() -> Result<()> {
     const HANGING: [&str; 2] = ["--latency-ms", "9000"];
@@ -116,6 +131,7 @@ async fn without_redis_a_hanging_provider_delays_no_other_account() -> Result<()
             Ok((written == (3, 40)).then_some(()))
         })
         .await?;
+        stays_due(&cluster, &payments).await?;
         let update = "UPDATE operations SET background = true WHERE account_id = $1";
         sqlx::query(update).bind(collections.books.account).execute(&collections.books.db).await?;
         cluster.add(ProcessKind::Worker).await?;

@@ -1,4 +1,5 @@
-//! Redis loses its data, Redis is killed, Postgres crashes: all under load.
+//! Redis loses its data, Redis is killed, Postgres crashes: all under load. Of the rest of what can happen to both, the
+//! simulation has more, but no crash.
 
 use std::time::Duration;
 
@@ -8,10 +9,6 @@ use tokio::time::sleep;
 
 use super::assert_all_ready;
 use crate::support::{Load, Merchant, created, eventually};
-
-async fn cluster_with_own_postgres() -> Result<Cluster> {
-    Cluster::builder().own_postgres().api(1).worker(1).scheduler(1).start().await
-}
 
 /// Crashes Postgres and restarts it after this time.
 async fn crash(cluster: &mut Cluster, downtime: Duration) -> Result<()> {
@@ -23,31 +20,22 @@ async fn crash(cluster: &mut Cluster, downtime: Duration) -> Result<()> {
 
 #[tokio::test]
 async fn losing_redis_and_crashing_postgres_loses_no_payment() -> Result<()> {
-    let mut cluster = cluster_with_own_postgres().await?;
-    let merchant = Merchant::new(&cluster).await?;
+    let mut cluster = Cluster::builder().own_postgres().api(1).worker(1).scheduler(1).start().await?;
+    let [merchant, burst, late] =
+        [Merchant::new(&cluster).await?, Merchant::new(&cluster).await?, Merchant::new(&cluster).await?];
     // Long enough for some charges to be in flight at any time.
     merchant.mock(&cluster, &["--latency-ms", "200"]).await?;
-    let load = Load::new(&merchant, 8, 25);
+    let load = Load::new(&merchant, 8, 12);
     let breaking = async {
         load.wait_for(20).await?;
         cluster.redis.flush_all().await?;
         load.wait_for(60).await?;
         cluster.redis.kill9()?;
         load.wait_for(75).await?;
-        cluster.redis.restart().await?;
-        load.wait_for(110).await?;
-        crash(&mut cluster, Duration::from_secs(1)).await
+        cluster.redis.restart().await
     };
     tokio::try_join!(load.run(), breaking)?;
-    assert_all_ready(&mut cluster).await?;
-    assert_eq!(created(&merchant.pay(1).await?)["status"], "pending_settlement");
-    Ok(())
-}
 
-#[tokio::test]
-async fn responses_during_a_postgres_crash_are_true() -> Result<()> {
-    let mut cluster = cluster_with_own_postgres().await?;
-    let (burst, late) = (Merchant::new(&cluster).await?, Merchant::new(&cluster).await?);
     // Many operations at once and a crash among them, so that some COMMITs get no response.
     let all_at_once = Load::new(&burst, 60, 1);
     let breaking = async {
@@ -61,5 +49,7 @@ async fn responses_during_a_postgres_crash_are_true() -> Result<()> {
     let during_downtime = Load::new(&late, 4, 4);
     tokio::try_join!(during_downtime.run(), crash(&mut cluster, Duration::from_secs(8)))?;
     assert!(during_downtime.had_server_errors(), "some requests must have got a 5xx");
-    assert_all_ready(&mut cluster).await
+    assert_all_ready(&mut cluster).await?;
+    assert_eq!(created(&merchant.pay(1).await?)["status"], "pending_settlement");
+    Ok(())
 }

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::{AUTHORIZED, CANCELLED, CAPTURE_FAILED, CAPTURED, EXPIRED, SETTLED, VOID_FAILED};
 use crate::support::{Merchant, concurrently, eventually, jitter, redundant_cluster, uuid};
 
-const ROUNDS: usize = 80;
+const ROUNDS: usize = 40;
 const AT_ONCE: usize = 20;
 
 /// A new merchant, whose provider takes a while, and its client of another api process. The cluster runs as long as it is held.

@@ -6,7 +6,7 @@ use testkit::{Cluster, Response};
 
 use super::{AUTHORIZED, CANCELLED, CAPTURED, REFUNDED};
 use crate::faults::{in_manual_review, own_cluster, scheduler_url};
-use crate::support::{Merchant, accepted, cluster, conflict, created, eventually, merchant, ok};
+use crate::support::{Merchant, accepted, cluster, conflict, created, eventually, id, merchant, ok};
 
 /// Asserts that a change succeeded, at once or after its outcome was recovered.
 async fn assert_recovered(merchant: &Merchant, payment: &str, response: &Response, status: &str) -> Result<()> {
@@ -75,15 +75,18 @@ async fn an_unrecoverable_lost_response_blocks_other_changes() -> Result<()> {
     wait_for_manual_reviews(&cluster, 1.0).await?;
     assert_eq!(merchant.payment(&sold).await?["status"], "pending_settlement");
 
-    merchant.mock(&cluster, &["--lose-responses", "2"]).await?;
-    let (captured, voided) = tokio::try_join!(merchant.capture(&held, Some(400)), merchant.void(&to_void))?;
+    merchant.mock(&cluster, &["--lose-responses", "3"]).await?;
+    let (captured, voided, charged) =
+        tokio::try_join!(merchant.capture(&held, Some(400)), merchant.void(&to_void), merchant.pay(700))?;
+    assert_eq!(created(&charged)["status"], "processing", "an unknown outcome is not a failure");
+    let charged = id(&charged.body)?;
     for (response, pending) in [(&captured, "capture"), (&voided, "void")] {
         assert_eq!(
             (&ok(response)["status"], &response.body["pendingOperation"]),
             (&"authorized".into(), &pending.into())
         );
     }
-    wait_for_manual_reviews(&cluster, 3.0).await?;
+    wait_for_manual_reviews(&cluster, 4.0).await?;
 
     for time in ["before", "after Redis and the worker lost their state"] {
         assert_blocked(&merchant, &held, "capture").await?;
@@ -101,7 +104,9 @@ async fn an_unrecoverable_lost_response_blocks_other_changes() -> Result<()> {
         cluster.worker(0).restart().await?;
         assert_eq!(created(&merchant.pay(1).await?)["status"], "pending_settlement", "other payments still work");
     }
-    wait_for_manual_reviews(&cluster, 3.0).await?;
+    wait_for_manual_reviews(&cluster, 4.0).await?;
+    assert_eq!(merchant.payment(&charged).await?["status"], "processing");
+    assert_eq!(merchant.books.ledger(&charged).await?.matches("sale 700").count(), 1, "one charge");
     assert_eq!(
         merchant.books.ledger(&held).await?.matches("capture 400").count(),
         1,

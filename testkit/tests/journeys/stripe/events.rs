@@ -36,43 +36,6 @@ async fn dispute_of(shop: &Shop<'_>, payment: &str, status: &str) -> Result<Valu
 }
 
 #[tokio::test]
-async fn a_dispute_of_a_settled_payment_is_found_by_its_event() -> Result<()> {
-    let shop = shop().await?;
-    let (payment, intent) = settled(&shop, 1250).await?;
-    let dispute = shop.stripe.dispute(&shop.keys, &intent, "product_not_received");
-    shop.deliver_events().await?;
-    let opened = dispute_of(&shop, &payment, "needs_response").await?;
-    assert_eq!((&opened["amount"], &opened["reason"]), (&json!(1250), &json!("product_not_received")), "{opened}");
-    assert_eq!(shop.merchant.payment(&payment).await?["amountDisputed"], 1250);
-    conflict(&shop.merchant.refund(&payment, None).await?);
-    shop.stripe.decide(&shop.keys, &dispute, true);
-    shop.deliver_events().await?;
-    dispute_of(&shop, &payment, "won").await?;
-    assert_eq!(shop.merchant.payment(&payment).await?["amountDisputed"], 0);
-    let events: Vec<_> = shop.merchant.books.events(opened["id"].as_str().context("an id")?).await?;
-    let kinds: Vec<_> = events.iter().map(|(kind, _)| kind.as_str()).collect();
-    assert_eq!(kinds, ["dispute.created", "dispute.closed"]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn repeated_events_in_any_order_record_a_dispute_once() -> Result<()> {
-    let shop = shop().await?;
-    let (payment, intent) = settled(&shop, 800).await?;
-    let dispute = shop.stripe.dispute(&shop.keys, &intent, "fraudulent");
-    shop.stripe.decide(&shop.keys, &dispute, false);
-    let events: Vec<_> = shop.stripe.take_events(&shop.keys).into_iter().rev().collect();
-    for _ in 0..3 {
-        let statuses = shop.stripe.deliver(&shop.keys, &shop.endpoint, &events).await?;
-        assert!(statuses.iter().all(|status| *status == 200), "{statuses:?}");
-    }
-    dispute_of(&shop, &payment, "lost").await?;
-    let listed = ok(&shop.merchant.api.get("/v1/disputes").await?)["data"].clone();
-    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
-    Ok(())
-}
-
-#[tokio::test]
 async fn an_event_alone_changes_nothing() -> Result<()> {
     let shop = shop().await?;
     let (payment, intent) = settled(&shop, 500).await?;
@@ -108,18 +71,6 @@ async fn an_event_about_a_cancelled_payment_causes_one_look_up() -> Result<()> {
     }
     shop.deliver_events().await?;
     looked_up(&shop).await
-}
-
-/// An event may be lost, or no endpoint configured: the statement shows the withdrawn money.
-#[tokio::test]
-async fn a_dispute_without_an_event_is_found_by_the_statement() -> Result<()> {
-    let shop = shop().await?;
-    let (payment, intent) = settled(&shop, 900).await?;
-    let _ = shop.stripe.dispute(&shop.keys, &intent, "fraudulent");
-    let due = "UPDATE provider_accounts SET reconcile_at = now() WHERE account_id = $1";
-    sqlx::query(due).bind(shop.merchant.books.account).execute(&shop.merchant.books.db).await?;
-    dispute_of(&shop, &payment, "needs_response").await?;
-    Ok(())
 }
 
 /// Nobody read the statement in time, or Stripe added the line late.

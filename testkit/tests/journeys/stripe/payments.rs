@@ -1,40 +1,11 @@
-//! Payments, captures, voids, refunds and saved cards.
+//! Declines, saved cards and settlements. The simulation has captures, voids and refunds.
 
 use anyhow::Result;
 use serde_json::json;
 use testkit::stripe::CardBehavior;
 
 use super::shop;
-use crate::support::{accepted, conflict, created, id, invalid, ok};
-
-#[tokio::test]
-async fn a_payment_is_authorized_captured_in_part_and_refunded() -> Result<()> {
-    let shop = shop().await?;
-    let merchant = &shop.merchant;
-    let held = created(&shop.pay(CardBehavior::Approve, 1250, json!({"capture": false})).await?).clone();
-    assert_eq!((&held["status"], &held["card"]["last4"]), (&json!("authorized"), &json!("4242")), "{held}");
-    let held = id(&held)?;
-    assert_eq!(ok(&merchant.capture(&held, Some(1000)).await?)["status"], "pending_settlement");
-    accepted(&merchant.refund(&held, Some(400)).await?);
-    let refunded = merchant.wait_for_status(&held, "partially_refunded").await?;
-    assert_eq!(refunded["amountRefunded"], 400);
-    assert_eq!(shop.records(), "1250 succeeded, refund 400 succeeded");
-    assert_eq!(shop.intent(1250)?["amount_received"], 1000);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_void_cancels_an_authorization_and_refunds_a_capture() -> Result<()> {
-    let shop = shop().await?;
-    let merchant = &shop.merchant;
-    let held = id(created(&shop.pay(CardBehavior::Approve, 1000, json!({"capture": false})).await?))?;
-    let sold = shop.sale(2000).await?;
-    for payment in [held, sold] {
-        assert_eq!(ok(&merchant.void(&payment).await?)["status"], "cancelled");
-    }
-    assert_eq!(shop.records(), "1000 canceled, 2000 succeeded, refund 2000 succeeded");
-    Ok(())
-}
+use crate::support::{conflict, created, id, invalid};
 
 #[tokio::test]
 async fn declines_have_the_issuers_reason() -> Result<()> {

@@ -17,34 +17,6 @@ async fn with_faults() -> Result<(Stripe, Cluster)> {
     Ok((stripe, cluster))
 }
 
-#[tokio::test]
-async fn a_lost_response_is_recovered_by_the_same_key() -> Result<()> {
-    let (stripe, cluster) = with_faults().await?;
-    let shop = Shop::new(&stripe, &cluster).await?;
-    let payment = {
-        stripe.lose_responses(2);
-        shop.pay(CardBehavior::Approve, 1250, json!({})).await?
-    };
-    let payment = id(&payment.body)?;
-    shop.merchant.wait_for_status(&payment, "pending_settlement").await?;
-    assert_eq!(shop.records(), "1250 succeeded");
-    Ok(())
-}
-
-#[tokio::test]
-async fn requests_over_a_rate_limit_are_sent_again() -> Result<()> {
-    let (stripe, cluster) = with_faults().await?;
-    let shop = Shop::new(&stripe, &cluster).await?;
-    let payment = shop.sale(1000).await?;
-    stripe.refuse(Some(429));
-    let refund = shop.merchant.refund(&payment, Some(300)).await?;
-    assert_eq!(refund.status, 202, "{refund:?}");
-    stripe.refuse(None);
-    shop.merchant.wait_for_status(&payment, "partially_refunded").await?;
-    assert_eq!(shop.records(), "1000 succeeded, refund 300 succeeded");
-    Ok(())
-}
-
 /// What Stripe refused unread for a day had no effect, so its key is as good as new.
 #[tokio::test]
 async fn after_a_day_of_refusals_an_unknown_outcome_is_sent_again() -> Result<()> {

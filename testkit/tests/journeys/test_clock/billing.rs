@@ -1,8 +1,8 @@
-//! Months of billing in one advance: in order, at the due times, and despite kills.
+//! Months of billing in one advance: in order and at the due times.
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use testkit::{Client, Cluster};
+use testkit::Client;
 
 use crate::support::{Merchant, created, id, merchant, ok};
 
@@ -104,31 +104,5 @@ async fn a_hundred_days_run_in_order_at_their_due_times() -> Result<()> {
     let from = merchant.now().await?;
     let billing = create_billing(&merchant).await?;
     merchant.advance_to(&merchant.later(&from, "100 days").await?).await?;
-    assert_billed(&merchant, &billing, &from).await
-}
-
-#[tokio::test]
-async fn a_hundred_days_survive_kills_and_concurrent_advances() -> Result<()> {
-    let mut cluster = Cluster::builder().api(1).worker(2).scheduler(2).start().await?;
-    let merchant = Merchant::new(&cluster).await?;
-    let from = merchant.now().await?;
-    let billing = create_billing(&merchant).await?;
-    let to = merchant.later(&from, "100 days").await?;
-    let kills = async {
-        for kill in 0..6 {
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-            let process = if kill % 3 == 2 { cluster.scheduler(kill % 2) } else { cluster.worker(kill % 2) };
-            process.kill9()?;
-            process.restart().await?;
-        }
-        anyhow::Ok(())
-    };
-    let (first, second, killed) = tokio::join!(merchant.request_advance(&to), merchant.request_advance(&to), kills);
-    killed?;
-    // The second request joins the first, or is rejected because the advance has ended.
-    for response in [first?, second?] {
-        assert!(matches!(response.status, 200 | 422), "{} {}", response.status, response.body);
-    }
-    assert!(merchant.wait_for_clock().await? >= to);
     assert_billed(&merchant, &billing, &from).await
 }
