@@ -1,79 +1,14 @@
 //! The dates on which invoices are produced, and when these dates start.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::json;
 use sqlx::Row;
 
 use super::{
-    RECURRING, backdate_start, cadence, create_future, current, day, event_types, invoices, make, merchant, period,
-    periods, recurring, set, starting_in_2090, wait_for_invoices,
+    backdate_start, create_future, current, day, invoices, make, merchant, periods, set, starting_in_2090,
+    wait_for_invoices,
 };
-use crate::support::{cluster, eventually, id, invalid, uuid, with, without};
-
-#[tokio::test]
-async fn the_first_date_is_the_first_match_from_the_start() -> Result<()> {
-    let merchant = merchant().await?;
-    let customer = merchant.customer().await?;
-    let on = |unit: &str, day: i32| with(cadence(unit, 1), "dayOfMonth", day);
-    for (cadence, last, start, first) in [
-        (cadence("daily", 36), false, "2090-12-31", "2090-12-31"),
-        (cadence("weekly", 2), false, "2090-12-31", "2090-12-31"),
-        (cadence("monthly", 1), false, "2090-01-31", "2090-01-31"),
-        (on("monthly", 31), false, "2090-02-01", "2090-02-28"),
-        (on("monthly", 30), false, "2092-02-01", "2092-02-29"),
-        (on("monthly", 15), false, "2090-01-16", "2090-02-15"),
-        (cadence("monthly", 1), true, "2090-04-02", "2090-04-30"),
-        (on("yearly", 15), false, "2090-03-20", "2091-03-15"),
-        (cadence("yearly", 1), true, "2092-02-10", "2092-02-29"),
-    ] {
-        let body = with(with(recurring(&customer, cadence), "startDate", start), "lastDayOfMonth", last);
-        let made = make(&merchant, body.clone()).await?;
-        assert_eq!((&made["nextInvoiceDate"], &made["startDate"]), (&json!(first), &json!(start)), "{body}");
-    }
-    Ok(())
-}
-
-#[tokio::test]
-async fn past_start_dates_create_no_backlog() -> Result<()> {
-    let merchant = merchant().await?;
-    let customer = merchant.customer().await?;
-    for (start, next) in [(-10, 4), (-14, 0), (-7, 0), (-1, 6)] {
-        let body = with(recurring(&customer, cadence("weekly", 1)), "startDate", day(&merchant, start).await?);
-        let made = make(&merchant, body).await?;
-        assert_eq!(made["nextInvoiceDate"], day(&merchant, next).await?.as_str(), "from {start} days");
-        if next == 0 {
-            wait_for_invoices(&merchant, &id(&made)?, 1).await?;
-            assert_eq!(periods(&merchant, &id(&made)?).await?, [period(&merchant, 0, 7).await?]);
-        }
-        let after = current(&merchant, &id(&made)?).await?;
-        let expected = if next == 0 { 7 } else { next };
-        assert_eq!(after["nextInvoiceDate"], day(&merchant, expected).await?.as_str());
-    }
-    Ok(())
-}
-
-#[tokio::test]
-async fn end_dates_are_inclusive_and_must_leave_a_date() -> Result<()> {
-    let merchant = merchant().await?;
-    let customer = merchant.customer().await?;
-    let body = starting_in_2090(&customer, cadence("monthly", 1));
-    make(&merchant, with(body.clone(), "endDate", "2090-01-15")).await?;
-    let with_end = |end: Value| with(body.clone(), "endDate", end);
-    invalid(&merchant.api.post(RECURRING, with_end(json!("2090-01-14"))).await?, "endDate");
-    let none_matches = with(with_end(json!("2090-02-14")), "cadence", json!({"unit": "monthly", "dayOfMonth": 14}));
-    make(&merchant, none_matches.clone()).await?;
-    let none_matches = with(none_matches, "endDate", "2090-02-13");
-    invalid(&merchant.api.post(RECURRING, none_matches).await?, "endDate");
-    let passed = with(recurring(&customer, cadence("daily", 1)), "startDate", day(&merchant, -9).await?);
-    let passed = with(passed, "endDate", day(&merchant, -1).await?);
-    invalid(&merchant.api.post(RECURRING, passed).await?, "endDate");
-    // Without a start date it starts today, after the end date.
-    let yesterday = with(recurring(&customer, cadence("daily", 1)), "endDate", day(&merchant, -1).await?);
-    invalid(&merchant.api.post(RECURRING, yesterday).await?, "endDate");
-    let beyond = with(recurring(&customer, cadence("daily", 1)), "startDate", "9999-12-31");
-    invalid(&merchant.api.post(RECURRING, beyond).await?, "startDate");
-    Ok(())
-}
+use crate::support::{cluster, eventually, id, uuid, with, without};
 
 #[tokio::test]
 async fn day_31_returns_after_short_months_and_the_last_date_completes() -> Result<()> {
@@ -102,29 +37,6 @@ async fn day_31_returns_after_short_months_and_the_last_date_completes() -> Resu
     assert!(completed.get("nextInvoiceDate").is_none(), "{completed}");
     let events = merchant.books.events(&made).await?;
     assert_eq!(events, [("recurring_invoice.completed".to_owned(), completed)]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn missed_cycles_are_produced_in_order() -> Result<()> {
-    let merchant = merchant().await?;
-    let made = create_future(&merchant).await?;
-    set(&merchant, &made, "cadence_unit = 'daily', cadence_interval = 3").await?;
-    backdate_start(&merchant, &made, &day(&merchant, -10).await?).await?;
-    let after = wait_for_invoices(&merchant, &made, 4).await?;
-    assert_eq!(
-        (&after["status"], after["nextInvoiceDate"].as_str()),
-        (&json!("active"), Some(&*day(&merchant, 2).await?))
-    );
-    let mut expected = Vec::new();
-    for from in [-10, -7, -4, -1] {
-        expected.push(period(&merchant, from, 3).await?);
-    }
-    assert_eq!(periods(&merchant, &made).await?, expected);
-    assert!(
-        event_types(&merchant, &made).await?.is_empty(),
-        "producing an invoice writes no event of the recurring invoice"
-    );
     Ok(())
 }
 

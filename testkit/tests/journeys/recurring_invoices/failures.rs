@@ -5,7 +5,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    ask, cadence, current, day, event_types, invoices, make, merchant, period, periods, recurring, set, starting_today,
+    ask, cadence, current, day, event_types, invoices, make, merchant, recurring, set, starting_today,
     wait_for_invoices,
 };
 use crate::support::{Merchant, conflict, eventually, id, ok, uuid, with, without};
@@ -78,25 +78,6 @@ async fn the_third_consecutive_failure_parks_until_resumed() -> Result<()> {
         "the failures used no number"
     );
     assert_eq!(event_types(&merchant, &made).await?, ["recurring_invoice.parked", "recurring_invoice.resumed"]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_success_resets_the_failures_and_bills_the_failed_date() -> Result<()> {
-    let merchant = merchant().await?;
-    let conflicting = occupy_next_number(&merchant).await?;
-    let made = starting_today(&merchant, "daily", 5).await?;
-    wait_for_failure(&merchant, &made, 1).await?;
-    set(&merchant, &made, "next_run_at = now()").await?;
-    wait_for_failure(&merchant, &made, 2).await?;
-    release_number(&merchant, conflicting).await?;
-    set(&merchant, &made, "next_run_at = now()").await?;
-    let after = wait_for_invoices(&merchant, &made, 1).await?;
-    assert_eq!(after["nextInvoiceDate"], day(&merchant, 5).await?.as_str());
-    assert_eq!(periods(&merchant, &made).await?, [period(&merchant, 0, 5).await?]);
-    let query = "SELECT failure_count FROM recurring_invoices WHERE id = $1";
-    let failures: i32 = sqlx::query_scalar(query).bind(uuid(&made)?).fetch_one(&merchant.books.db).await?;
-    assert_eq!(failures, 0);
     Ok(())
 }
 

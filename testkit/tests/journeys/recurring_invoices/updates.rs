@@ -1,11 +1,11 @@
 //! Updates and the next date that results from them.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
-    ask, cadence, create_future, current, day, event_types, make, merchant, period, periods, recurring, row,
-    starting_in_2090, starting_today, template, update, wait_for_invoices,
+    ask, cadence, current, day, event_types, make, merchant, row, starting_in_2090, starting_today, template, update,
+    wait_for_invoices,
 };
 use crate::support::{conflict, id, invalid, ok, with};
 
@@ -72,61 +72,6 @@ async fn updates_are_validated_like_creations() -> Result<()> {
     invalid(&update(&merchant, &path, json!({"cadence": {"unit": "weekly"}})).await?, "lastDayOfMonth");
     let weekly = json!({"cadence": {"unit": "weekly"}, "lastDayOfMonth": false});
     assert_eq!(ok(&update(&merchant, &path, weekly).await?)["cadence"], cadence("weekly", 1));
-    Ok(())
-}
-
-#[tokio::test]
-async fn new_cadences_count_from_today() -> Result<()> {
-    let merchant = merchant().await?;
-    let customer = merchant.customer().await?;
-    let body = with(recurring(&customer, cadence("weekly", 2)), "startDate", day(&merchant, -1).await?);
-    let made = id(&make(&merchant, body).await?)?;
-    let changed = update(&merchant, &made, json!({"cadence": cadence("daily", 3)})).await?;
-    assert_eq!(ok(&changed)["nextInvoiceDate"], day(&merchant, 0).await?.as_str(), "the new cadence includes today");
-    assert_eq!(changed.body["startDate"], day(&merchant, -1).await?.as_str(), "the start date is unchanged");
-    let after = wait_for_invoices(&merchant, &made, 1).await?;
-    assert_eq!(after["nextInvoiceDate"], day(&merchant, 3).await?.as_str());
-    assert_eq!(periods(&merchant, &made).await?, [period(&merchant, 0, 3).await?]);
-
-    // A start date in the future remains the reference.
-    let future = create_future(&merchant).await?;
-    let on_the_10th = json!({"cadence": {"unit": "monthly", "dayOfMonth": 10}});
-    assert_eq!(ok(&update(&merchant, &future, on_the_10th).await?)["nextInvoiceDate"], "2090-02-10");
-    let last = json!({"cadence": {"unit": "yearly"}, "lastDayOfMonth": true});
-    assert_eq!(ok(&update(&merchant, &future, last).await?)["nextInvoiceDate"], "2090-01-31");
-    Ok(())
-}
-
-#[tokio::test]
-async fn new_start_dates_create_no_backlog() -> Result<()> {
-    let merchant = merchant().await?;
-    let made = create_future(&merchant).await?;
-    let moved = async |start: String| -> Result<Value> {
-        Ok(ok(&update(&merchant, &made, json!({"startDate": start, "cadence": cadence("weekly", 1)})).await?).clone())
-    };
-    assert_eq!(moved(day(&merchant, 9).await?).await?["nextInvoiceDate"], day(&merchant, 9).await?.as_str());
-    let passed = moved(day(&merchant, -9).await?).await?;
-    assert_eq!(passed["nextInvoiceDate"], day(&merchant, 5).await?.as_str(), "the next matching date, and no backlog");
-    assert_eq!(passed["occurrenceCount"], 0);
-    Ok(())
-}
-
-#[tokio::test]
-async fn billed_days_are_not_billed_again() -> Result<()> {
-    let merchant = merchant().await?;
-    let made = starting_today(&merchant, "daily", 4).await?;
-    wait_for_invoices(&merchant, &made, 1).await?;
-    // Each cadence includes today, which was already billed.
-    for (unit, interval, next) in [("weekly", 1, 7), ("daily", 2, 2), ("weekly", 2, 14), ("daily", 4, 4)] {
-        let changed = update(&merchant, &made, json!({"cadence": cadence(unit, interval)})).await?;
-        assert_eq!(ok(&changed)["nextInvoiceDate"], day(&merchant, next).await?.as_str(), "{unit} {interval}");
-    }
-    // Neither a resume nor a new start date bills today again.
-    ok(&ask(&merchant, &made, "pause").await?);
-    assert_eq!(ok(&ask(&merchant, &made, "resume").await?)["nextInvoiceDate"], day(&merchant, 4).await?.as_str());
-    let moved = update(&merchant, &made, json!({"startDate": day(&merchant, -4).await?})).await?;
-    assert_eq!(ok(&moved)["nextInvoiceDate"], day(&merchant, 4).await?.as_str());
-    assert_eq!(periods(&merchant, &made).await?, [period(&merchant, 0, 4).await?]);
     Ok(())
 }
 

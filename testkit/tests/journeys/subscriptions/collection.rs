@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{
-    SUBSCRIPTIONS, cancel, create_overdue, current, customer_with_card, event_types, invoices, plan, subscription_body,
+    SUBSCRIPTIONS, create_overdue, current, customer_with_card, event_types, invoices, plan, subscription_body,
     wait_until_billed,
 };
 use crate::support::{Merchant, cluster, created, eventually, id, invalid, merchant, ok, with};
@@ -73,33 +73,6 @@ async fn subscriptions_without_a_card_are_past_due_until_one_is_saved() -> Resul
     wait_for_invoices(&merchant, &made, "paid").await?;
     let events = event_types(&merchant, &made).await?;
     assert!(events.iter().any(|kind| kind == "subscription.past_due"), "{events:?}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn attempts_in_flight_finish_after_cancellation_without_retries() -> Result<()> {
-    let merchant = merchant().await?;
-    let customer = merchant.customer().await?;
-    created(&merchant.save_card(&customer, "tok_insufficient").await?);
-    merchant.mock(cluster().await?, &["--latency-ms", "8000"]).await?;
-    let made = create_overdue(&merchant, subscription_body(&customer, &plan(&merchant, "month").await?), 0).await?;
-    let sent = "SELECT count(*) > 0 FROM operations WHERE account_id = $1 AND kind = 'sale' AND state = 'sending'";
-    eventually("an attempt in flight", async || {
-        let sent = sqlx::query_scalar::<_, bool>(sent).bind(merchant.books.account);
-        Ok(sent.fetch_one(&merchant.books.db).await?.then_some(()))
-    })
-    .await?;
-    let response = cancel(&merchant, &made).await?;
-    let cancelled = ok(&response);
-    assert_eq!(invoices(&merchant, &made).await?[0]["status"], "scheduled", "the invoice waits for the outcome");
-    let left = wait_for_invoices(&merchant, &made, "open").await?.remove(0);
-    assert!(left.get("nextAttemptAt").is_none() && left.get("collectAt").is_none(), "{left}");
-    let all_attempts = attempts(&merchant, &left).await?;
-    assert_eq!(all_attempts.len(), 1);
-    assert_eq!(all_attempts[0]["status"], "failed");
-    assert!(all_attempts[0].get("nextAttemptAt").is_none(), "there is no retry: {all_attempts:?}");
-    assert_eq!(&current(&merchant, &made).await?, cancelled);
-    assert_eq!(event_types(&merchant, &made).await?, ["subscription.created", "subscription.cancelled"]);
     Ok(())
 }
 

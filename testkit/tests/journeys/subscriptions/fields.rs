@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{SUBSCRIPTIONS, customer_with_card, event_types, invoices, plan, subscribe, subscription_body};
+use super::{SUBSCRIPTIONS, customer_with_card, invoices, plan, subscribe, subscription_body};
 use crate::support::{Merchant, created, id, invalid, list_all, merchant, not_found, uuid, with, without};
 
 /// A time zone where it is about noon, so that no day ends during a test, and the date there in `days`.
@@ -67,44 +67,6 @@ async fn subscriptions_store_the_sent_fields_and_bill_immediately() -> Result<()
     }
     let events = merchant.books.events(&id(&made)?).await?;
     assert_eq!(events, [("subscription.created".to_owned(), made)], "the event has the returned object");
-    Ok(())
-}
-
-#[tokio::test]
-async fn past_and_future_start_dates_are_kept() -> Result<()> {
-    let merchant = merchant().await?;
-    let (customer, plan) = (customer_with_card(&merchant).await?, plan(&merchant, "week").await?);
-    for (days, next, status) in [(-70, 0, "active"), (-72, 5, "scheduled"), (0, 0, "active"), (1, 1, "scheduled")] {
-        let (zone, start_at) = noon(&merchant, days).await?;
-        let (_, next) = noon(&merchant, next).await?;
-        let sent =
-            with(with(subscription_body(&customer, &plan), "startAt", start_at.clone()), "timezone", zone.clone());
-        let made = subscribe(&merchant, sent).await?;
-        assert_eq!((&made["status"], &made["startAt"]), (&json!(status), &json!(start_at)), "{days}");
-        let first = if status == "active" { "currentPeriodStart" } else { "nextBillingAt" };
-        let query = "SELECT $1::text::timestamptz = $2::text::timestamp AT TIME ZONE $3";
-        let is_correct: bool = sqlx::query_scalar(query)
-            .bind(made[first].as_str())
-            .bind(&next)
-            .bind(&zone)
-            .fetch_one(&merchant.books.db)
-            .await?;
-        assert!(is_correct, "{days}: {made}");
-        let billed = invoices(&merchant, &id(&made)?).await?.len();
-        assert_eq!(billed, usize::from(status == "active"), "no backlog: {made}");
-        assert_eq!(made.get("currentPeriodStart").is_some(), status == "active");
-        assert_eq!(made.get("currentPeriodEnd").is_some(), status == "active");
-        assert_eq!(event_types(&merchant, &id(&made)?).await?, ["subscription.created"]);
-    }
-    for (zone, start_at, first_billing) in [
-        ("America/New_York", "2099-01-31", "2099-01-31T05:00:00.000Z"),
-        ("America/New_York", "2099-07-31", "2099-07-31T04:00:00.000Z"),
-        ("Asia/Kolkata", "2099-01-31", "2099-01-30T18:30:00.000Z"),
-        ("UTC", "2096-02-29", "2096-02-29T00:00:00.000Z"),
-    ] {
-        let sent = with(with(subscription_body(&customer, &plan), "startAt", start_at), "timezone", zone);
-        assert_eq!(subscribe(&merchant, sent).await?["nextBillingAt"], first_billing, "{zone}");
-    }
     Ok(())
 }
 

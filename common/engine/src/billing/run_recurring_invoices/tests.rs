@@ -1,5 +1,6 @@
 //! Which accounts' cycles run, and at what time: cases that cannot be reached over HTTP.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -7,7 +8,7 @@ use futures_util::future::join_all;
 use super::*;
 use crate::tests::{Fixture, at, rent};
 use domain::accounts::Caller;
-use domain::recurring_invoices::Status;
+use domain::recurring_invoices::{RecurringInvoiceChange, Status};
 use foundation::calendar::Unit;
 use foundation::id::AccountId;
 
@@ -128,6 +129,48 @@ async fn concurrent_runs_bill_each_cycle_once() {
     let periods: Vec<_> = fixture.billed(&caller).await.into_iter().map(|(_, period)| period).collect();
     let expected = ["2027-01-10/2027-02-09", "2027-02-10/2027-03-09", "2027-03-10/2027-04-09", "2027-04-10/2027-05-09"];
     assert_eq!(periods, expected);
+}
+
+#[tokio::test]
+async fn interrupted_runs_leave_whole_cycles_and_lose_no_update() {
+    let fixture = Fixture::open().await;
+    let caller = fixture.account(morning()).await;
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        all.push(fixture.monthly(&caller).await);
+    }
+    let later = at("2031-01-20T00:00:00Z");
+    let run = async || {
+        while fixture.run(Scope::AllAccounts(later), 10).await > 0 {}
+    };
+    for pause in 0..30 {
+        // A dropped future stops at any await point, like a killed process.
+        let _ = tokio::time::timeout(Duration::from_millis(pause), run()).await;
+        let partial = "SELECT count(*) FROM recurring_invoices r WHERE occurrence_count <>
+                           (SELECT count(*) FROM invoices i WHERE i.recurring_invoice_id = r.id)";
+        let partial: i64 = sqlx::query_scalar(partial).fetch_one(&*fixture.db).await.expect("counted");
+        assert_eq!(partial, 0, "an invoice without its count, or a count without its invoice");
+    }
+    let rename = all.iter().enumerate().map(|(number, id)| {
+        let change =
+            RecurringInvoiceChange { name: Some(format!("Rent {number}")), ..RecurringInvoiceChange::default() };
+        crate::update_recurring_invoice(&fixture.db, &caller, *id, change, later)
+    });
+    let ((), (), renamed) = tokio::join!(run(), run(), join_all(rename));
+    run().await;
+    for (number, renamed) in renamed.into_iter().enumerate() {
+        renamed.expect("renamed");
+        let stored =
+            recurring_invoices::retrieve(&fixture.db, caller.account_id, all[number]).await.expect("it exists");
+        assert_eq!((stored.name, stored.occurrence_count), (Some(format!("Rent {number}")), 49));
+    }
+    let periods: BTreeSet<_> = fixture.billed(&caller).await.into_iter().map(|(_, period)| period).collect();
+    assert_eq!((periods.len(), periods.first().map(String::as_str)), (49, Some("2027-01-10/2027-02-09")));
+    let numbers: i64 = sqlx::query_scalar("SELECT last - (SELECT count(*) FROM invoices) FROM invoice_numbers")
+        .fetch_one(&*fixture.db)
+        .await
+        .expect("numbers");
+    assert_eq!(numbers, 0, "invoice numbers have no gaps");
 }
 
 #[tokio::test]
