@@ -20,40 +20,11 @@ async fn decide(tab: &Tab, decision: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_payment_is_confirmed_at_the_bank() -> Result<()> {
-    let shop = Shop::new(Provider::Gateway).await?;
-    let link = shop.link(5500).await?;
-    shop.visit(async |browser| {
-        let tab = open(browser, &link).await?;
-        pay(browser, &tab, card(CHALLENGED_CARD)).await?;
-        decide(&tab, "confirm").await?;
-        assert_receipt(&tab, "$55.00").await?;
-        tab.screenshot("paid").await
-    })
-    .await?;
-    shop.assert_paid(&link, 5500).await.map(drop)
-}
-
-#[tokio::test]
-async fn an_invoice_is_confirmed_at_the_bank() -> Result<()> {
-    let shop = Shop::new(Provider::Gateway).await?;
-    let invoice = shop.invoice(json!({"amount": 7100})).await?;
-    shop.visit(async |browser| {
-        let tab = open(browser, &invoice).await?;
-        pay(browser, &tab, card(CHALLENGED_CARD)).await?;
-        decide(&tab, "confirm").await?;
-        assert_receipt(&tab, "$71.00").await
-    })
-    .await?;
-    shop.assert_paid(&invoice, 7100).await.map(drop)
-}
-
-#[tokio::test]
 async fn a_refused_payment_may_be_tried_again() -> Result<()> {
     let shop = Shop::new(Provider::Gateway).await?;
-    let link = shop.link(5600).await?;
+    let invoice = shop.invoice(json!({"amount": 5600})).await?;
     shop.visit(async |browser| {
-        let tab = open(browser, &link).await?;
+        let tab = open(browser, &invoice).await?;
         pay(browser, &tab, card(CHALLENGED_CARD)).await?;
         decide(&tab, "refuse").await?;
         tab.top().shows("[role=alert]", "Nothing was charged").await?;
@@ -64,7 +35,7 @@ async fn a_refused_payment_may_be_tried_again() -> Result<()> {
         assert_receipt(&tab, "$56.00").await
     })
     .await?;
-    shop.assert_paid(&link, 5600).await.map(drop)
+    shop.assert_paid(&invoice, 5600).await.map(drop)
 }
 
 /// The Back button at the bank leads to a page that links to the bank again.

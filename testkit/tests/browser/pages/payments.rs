@@ -71,7 +71,8 @@ async fn an_invoice_with_lines_and_tax() -> Result<()> {
     Ok(())
 }
 
-/// A paid page shows the receipt after a reload and when it is opened again.
+/// A paid page shows the receipt after a reload and when it is opened again. The Back button does not show the card again,
+/// because another person may use the computer next.
 #[tokio::test]
 async fn a_paid_page_stays_paid() -> Result<()> {
     let shop = Shop::new(Provider::Gateway).await?;
@@ -85,6 +86,11 @@ async fn a_paid_page_stays_paid() -> Result<()> {
         let other = open(browser, &link).await?;
         other.top().shows("[role=status]", "Paid on").await?;
         ensure!(other.top().count("form").await? == 0, "a paid page has a form");
+        tab.back().await?;
+        let page = tab.top();
+        page.wait("!location.search").await?;
+        page.shows("[role=status]", "Paid on").await?;
+        ensure!(page.count("input").await? == 0, "the page shows the card inputs again");
         Ok(())
     })
     .await?;

@@ -45,27 +45,6 @@ async fn a_cancelled_link_or_a_voided_invoice() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_expired_link() -> Result<()> {
-    let shop = Shop::new(Provider::Gateway).await?;
-    let link = shop.link(500).await?;
-    shop.visit(async |browser| {
-        let early = open(browser, &link).await?;
-        card("4242424242424242").enter(browser, &early.top()).await?;
-        let next_year = shop.get("/v1/test_clock").await?["now"].as_str().context("a time")?[..4].parse::<u32>()? + 1;
-        shop.create("/v1/test_clock/advance", json!({"to": format!("{next_year}-12-31T00:00:00Z")})).await?;
-        let late = open(browser, &link).await?;
-        assert_message_only(&late, "expired").await?;
-        late.screenshot("expired").await?;
-        early.top().click(BUTTON).await?;
-        assert_message_only(&early, "expired").await
-    })
-    .await?;
-    assert_eq!(shop.current(&link).await?["status"], "expired");
-    assert!(shop.payments().await?.is_empty());
-    Ok(())
-}
-
-#[tokio::test]
 async fn an_unknown_url() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let link = shop.link(500).await?;
