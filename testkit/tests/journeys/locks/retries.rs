@@ -17,13 +17,17 @@ enum AbortAt {
     Commit,
 }
 
-/// SQLSTATE, place, and consecutive aborts.
+/// SQLSTATE, place, and consecutive aborts. Which of them are retried depends on no request, so most have the first only:
+/// also a statement outside of a transaction commits.
 const ABORTS: [(&str, AbortAt, i64); 4] = [
-    ("40P01", AbortAt::Statement, 1),
     ("40P01", AbortAt::Commit, 2),
+    ("40P01", AbortAt::Statement, 1),
     ("40001", AbortAt::Statement, 2),
     ("55P03", AbortAt::Statement, 1),
 ];
+
+/// The requests with all aborts: one in a transaction, one in a batch, and a worker's outcome.
+const WITH_ALL: [&str; 3] = ["invoices.create", "payments.create", "payments.create, the outcome"];
 
 /// The route, and the table whose rows it inserts (`+`) or changes (`~`).
 const REQUESTS: [(&str, &str); 33] = [
@@ -284,17 +288,19 @@ impl Shop {
 async fn transactions_aborted_by_postgres_are_retried() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(1).start().await?;
     let shop = Shop::new(&cluster).await?;
-    let mut failures = Vec::new();
+    let (mut failures, mut tried) = (Vec::new(), 0);
     for (request, table) in REQUESTS {
         let expected = shop.observe(request, None).await?;
         assert!(expected.0 < 400, "{request}: {}", expected.0);
-        for (code, at, times) in ABORTS {
+        let aborts = if WITH_ALL.contains(&request) { &ABORTS[..] } else { &ABORTS[..1] };
+        for (code, at, times) in aborts.iter().copied() {
             let actual = shop.observe(request, Some((table, code, at, times))).await?;
+            tried += 1;
             if actual != expected {
                 failures.push(format!("{request}, {code} {at:?}: {actual:?} instead of {expected:?}"));
             }
         }
     }
-    assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), REQUESTS.len() * ABORTS.len(), failures.join("\n"));
+    assert!(failures.is_empty(), "{} of {tried}:\n{}", failures.len(), failures.join("\n"));
     Ok(())
 }

@@ -4,9 +4,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use testkit::Cluster;
+use uuid::Uuid;
 
-use super::plans::{copy_rows, create_rows, statements};
-use crate::support::Merchant;
+use super::plans::statements;
 
 /// As on the connections of the processes for lists (common/foundation/src/db).
 const SETTINGS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;
@@ -21,7 +21,7 @@ pub(super) fn is_filtered_list(statement: &str) -> bool {
 }
 
 /// The values with which a parameter is tried: of a filter, such that few rows or all match; otherwise the widest.
-fn values(statement: &str, number: usize, kind: &str, account: uuid::Uuid) -> Vec<String> {
+fn values(statement: &str, number: usize, kind: &str, account: Uuid) -> Vec<String> {
     let has = |text: &str| {
         statement.contains(&format!("{text} ${number}")) || statement.contains(&format!("{text} (${number}"))
     };
@@ -30,9 +30,9 @@ fn values(statement: &str, number: usize, kind: &str, account: uuid::Uuid) -> Ve
     } else if has("LIMIT") {
         return vec![LIMIT.to_string()];
     } else if has("id >=") {
-        return vec![format!("'{}'", uuid::Uuid::nil())];
+        return vec![format!("'{}'", Uuid::nil())];
     } else if has("id <") {
-        return vec![format!("'{}'", uuid::Uuid::max())];
+        return vec![format!("'{}'", Uuid::max())];
     }
     match kind {
         "uuid" => vec!["gen_random_uuid()".to_owned()],
@@ -59,21 +59,16 @@ fn read(node: &Value) -> (u64, u64) {
     parts.fold((removed, own("Actual Rows")), |sum, part| (sum.0 + part.0, sum.1.max(part.1)))
 }
 
-#[tokio::test]
-async fn a_filtered_page_reads_only_its_own_rows() -> Result<()> {
-    let cluster = Cluster::builder().api(1).worker(1).start().await?;
-    let large = Merchant::new(&cluster).await?;
-    create_rows(&large).await?;
+/// `account` has many rows, and the tables have statistics.
+pub(super) async fn a_filtered_page_reads_only_its_own_rows(cluster: &Cluster, account: Uuid) -> Result<()> {
     let mut db = PgConnection::connect(cluster.database_url()).await?;
-    copy_rows(&mut db, large.books.account).await?;
-    sqlx::query("ANALYZE").execute(&mut db).await?;
     sqlx::raw_sql(SETTINGS).execute(&mut db).await?;
     let (mut tried, mut bad) = (0, Vec::new());
     for (statement, _) in statements()?.into_iter().filter(|(statement, _)| is_filtered_list(statement)) {
         sqlx::raw_sql(AssertSqlSafe(format!("PREPARE checked AS {statement}"))).execute(&mut db).await?;
         let types = "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = 'checked'";
         let types: Vec<String> = sqlx::query_scalar(types).fetch_one(&mut db).await?;
-        let values = |number: usize| values(&statement, number, &types[number - 1], large.books.account);
+        let values = |number: usize| values(&statement, number, &types[number - 1], account);
         for filter in (1..=types.len()).filter(|number| is_filter(&statement, *number)) {
             let by_due_date = [">=", "<"].iter().any(|sign| statement.contains(&format!("i.due_at {sign} ${filter})")));
             for value in values(filter) {

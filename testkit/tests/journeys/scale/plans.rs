@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use testkit::Cluster;
 
-use super::filters::is_filtered_list;
+use super::filters::{a_filtered_page_reads_only_its_own_rows, is_filtered_list};
+use super::settlements::a_day_reads_only_its_own_rows;
 use crate::support::{Merchant, copies, created, eventually, id};
 
 /// Copies per table.
@@ -45,7 +46,7 @@ const TABLES: [(&str, &str); 19] = [
 ];
 
 /// Creates at least one row of each table.
-pub(super) async fn create_rows(merchant: &Merchant) -> Result<()> {
+async fn create_rows(merchant: &Merchant) -> Result<()> {
     let make = async |path: &str, body: Value| -> Result<String> { id(created(&merchant.api.post(path, body).await?)) };
     make("/v1/webhook_endpoints", json!({"url": "http://127.0.0.1:9/"})).await?;
     let customer = merchant.customer().await?;
@@ -76,7 +77,7 @@ pub(super) async fn create_rows(merchant: &Merchant) -> Result<()> {
         .await
 }
 
-pub(super) async fn copy_rows(db: &mut PgConnection, account: uuid::Uuid) -> Result<()> {
+async fn copy_rows(db: &mut PgConnection, account: uuid::Uuid) -> Result<()> {
     sqlx::query("SET session_replication_role = replica").execute(&mut *db).await?;
     for (table, own) in TABLES {
         let own = if own.is_empty() { String::new() } else { format!(", {own}") };
@@ -247,7 +248,7 @@ fn collect_problems(node: &Value, indexes: &Indexes, problems: &mut Vec<String>)
 pub(super) const DISABLED: [&str; 5] = ["seqscan", "bitmapscan", "hashjoin", "mergejoin", "sort"];
 
 #[tokio::test]
-async fn no_statement_scans_rows_that_it_does_not_need() -> Result<()> {
+async fn no_statement_reads_rows_that_it_does_not_need() -> Result<()> {
     let cluster = Cluster::builder().api(1).worker(1).start().await?;
     let large = Merchant::new(&cluster).await?;
     create_rows(&large).await?;
@@ -261,7 +262,9 @@ async fn no_statement_scans_rows_that_it_does_not_need() -> Result<()> {
     sqlx::query("ANALYZE").execute(&mut db).await?;
     let unneeded = check_plans(&mut db, &all, &unneeded).await.context("with statistics")?;
     ensure!(unneeded.is_empty(), "no plan needs {unneeded:?} to be disabled");
-    Ok(())
+    let account = large.books.account;
+    a_filtered_page_reads_only_its_own_rows(&cluster, account).await.context("filtered lists")?;
+    a_day_reads_only_its_own_rows(&cluster, account).await.context("the settlement of a day")
 }
 
 /// Whether a statement concerns several given rows, as those of every payment do. A plan that is not right by itself
