@@ -183,11 +183,6 @@ impl Receiver {
         self.shared.released.send_replace(true);
     }
 
-    /// Undoes [`Receiver::release`]: replies are held again.
-    pub fn hold(&self) {
-        self.shared.released.send_replace(false);
-    }
-
     /// The number of connections accepted so far.
     #[must_use]
     pub fn connections(&self) -> usize {
