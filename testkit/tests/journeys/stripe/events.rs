@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::{Shop, shop};
-use crate::support::{concurrently, conflict, created, eventually, id, ok, unix_time};
+use crate::support::{concurrently, created, eventually, id, ok, unix_time};
 
 /// Posts an event with this signature and returns the status.
 async fn post(shop: &Shop<'_>, signature: &str, body: &str) -> Result<u16> {
