@@ -31,7 +31,7 @@ use crate::server::{self, ListenerConfig};
 /// set.
 const SECONDS_BUCKETS: &[f64] = &[0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0];
 /// Buckets of the sizes of batches.
-const ITEMS_BUCKETS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
+const ITEMS_BUCKETS: &[f64] = &[1.0, 4.0, 16.0, 64.0];
 /// How long `/readyz` waits for Postgres.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
 

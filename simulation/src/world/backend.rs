@@ -137,10 +137,6 @@ impl Backend {
     /// # Errors
     /// If the connection is broken.
     pub(super) fn waits_for_lock(&self, observer: &mut Self) -> Result<bool> {
-        // On a busy machine most statements take so long because they wait for a processor.
-        if self.is_runnable() {
-            return Ok(false);
-        }
         let blocking = observer.query(&format!("SELECT cardinality(pg_blocking_pids({}))", self.pid()))?;
         Ok(blocking.first().is_some_and(|count| count != "0"))
     }
@@ -178,7 +174,7 @@ impl Backend {
     }
 
     /// Whether its process computes or waits for a processor, and so for no lock.
-    fn is_runnable(&self) -> bool {
+    pub(super) fn is_runnable(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         // The state follows the name of the program, which is in parentheses.
         stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('R'))

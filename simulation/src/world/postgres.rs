@@ -205,7 +205,13 @@ impl PostgresServer {
     /// # Errors
     /// If Postgres fails.
     pub(super) fn waits_for_lock(&self, observer: &mut Backend) -> Result<bool> {
-        self.backend.as_ref().context("a backend")?.1.waits_for_lock(observer)
+        let (_, backend) = self.backend.as_ref().context("a backend")?;
+        // On a busy machine most statements take so long because they wait for a processor. A process that has just been
+        // frozen may still seem to run.
+        if !self.frozen && backend.is_runnable() {
+            return Ok(false);
+        }
+        backend.waits_for_lock(observer)
     }
 
     /// Stops or continues the backend, whose statement waits for a lock.

@@ -260,6 +260,8 @@ async fn an_uploaded_logo_is_on_the_pages_of_payers() -> Result<()> {
     let link = shop.link(4_200).await?;
     let (url, user) = (cluster().await?.portal_url(0), cluster().await?.portal_user(&shop.account, "owner").await?);
     browse(Device::Desktop, async |browser| {
+        // The browser does not record forms with files.
+        browser.trust(&url);
         let tab = browser.tab().await?;
         let page = tab.top();
         tab.open(&url).await?;

@@ -20,7 +20,7 @@ async fn screenshots_are_taken_at_both_sizes() -> Result<()> {
         let tab = browser.tab().await?;
         tab.open(&site.origin()).await?;
         tab.screenshot("fields").await?;
-        for (device, width) in [("desktop", 1280), ("phone", 780)] {
+        for (device, width) in [("desktop", 1280), ("phone", 390)] {
             let name = format!("harness_tests.actions.screenshots_are_taken_at_both_sizes-fields-{device}.png");
             let target = std::env::current_exe()?.ancestors().nth(3).context("a target folder")?.to_path_buf();
             let bytes = std::fs::read(target.join("browser").join(name))?;
