@@ -68,31 +68,35 @@ pub(super) async fn void(stripe: Session<'_>, request: &Request, charge: &str) -
     }
 }
 
-/// Refunds a captured charge whose money is not available yet, unless an earlier request has, whose response was lost: one of
-/// the previous release had the key of a cancellation. Stripe refunds no charge twice in full, so that if such a request
-/// arrives only now, one of both is refused, and the look-up finds the other.
+/// Refunds a captured charge whose money is not available yet. The key is that of a cancellation, as in the previous release,
+/// so that workers of both repeat each other's requests. If a cancellation has used it, because the charge was captured only
+/// then, no refund can, and the refund has a key of its own.
 async fn void_captured(
     stripe: Session<'_>,
     request: &Request,
     charge: &str,
     intent: &PaymentIntent,
 ) -> Result<ProviderResponse, SendError> {
-    if let Found::Response(response) = look_up_refund(stripe, request, charge, None).await? {
-        return Ok(response);
-    }
     if intent.charge().and_then(Charge::transaction).is_some_and(|transaction| transaction.is_available()) {
-        return Ok(ProviderResponse::refused("the charge has settled"));
+        // Unless it was voided before, by a request whose answer was lost.
+        return Ok(match look_up_refund(stripe, request, charge, None).await? {
+            Found::Response(response) => response,
+            Found::Pending | Found::Nothing => ProviderResponse::refused("the charge has settled"),
+        });
     }
     let all = intent.money(intent.amount_received)?;
-    let response = give_back(stripe, request, (charge, all), GiveBack::Void).await?;
-    if !matches!(response, ProviderResponse::Refused { .. }) {
-        return Ok(response);
+    match give_back(stripe, request, &request.reference, (charge, all), GiveBack::Void).await {
+        Err(SendError::KeyUsed(_)) => {}
+        given => return given,
     }
     let after_effect = |error| SendError::Provider(error).after_effect();
-    Ok(match look_up_refund(stripe, request, charge, None).await.map_err(after_effect)? {
-        Found::Response(response) => response,
-        Found::Pending | Found::Nothing => response,
-    })
+    match look_up_refund(stripe, request, charge, None).await.map_err(after_effect)? {
+        Found::Response(response) => Ok(response),
+        Found::Pending | Found::Nothing => {
+            let key = format!("{}-refund", request.reference);
+            give_back(stripe, request, &key, (charge, all), GiveBack::Void).await
+        }
+    }
 }
 
 pub(super) async fn refund(
@@ -101,7 +105,7 @@ pub(super) async fn refund(
     charge: &str,
     money: Money,
 ) -> Result<ProviderResponse, SendError> {
-    give_back(stripe, request, (charge, money), GiveBack::Refund).await
+    give_back(stripe, request, &request.reference, (charge, money), GiveBack::Refund).await
 }
 
 /// What a refund at Stripe is.
@@ -112,10 +116,11 @@ enum GiveBack {
     Void,
 }
 
-/// Refunds so much of a charge.
+/// Refunds so much of a charge, under this idempotency key.
 async fn give_back(
     stripe: Session<'_>,
     request: &Request,
+    key: &str,
     (charge, money): (&str, Money),
     what: GiveBack,
 ) -> Result<ProviderResponse, SendError> {
@@ -126,13 +131,10 @@ async fn give_back(
         .with("payment_intent", charge)
         .with("amount", &amount.to_string())
         .with_metadata(REFERENCE, &request.reference);
-    let mut key = request.reference.clone();
     if what == GiveBack::Void {
         form = form.with_metadata(VOID, "true");
-        // A cancellation of this charge may have been refused under the reference, and Stripe repeats no other request.
-        key.push_str("-refund");
     }
-    match stripe.post::<Refund>("/v1/refunds", &key, form).await? {
+    match stripe.post::<Refund>("/v1/refunds", key, form).await? {
         Reply::Success { object, .. } => Ok(refunded(&object, Some(money))?),
         Reply::Refused(error) => Ok(wire::refused(&error)),
     }

@@ -131,10 +131,10 @@ impl Provider for Stripe {
     fn execute(&self, request: Request) -> BoxFuture<'_, Result<ProviderResponse, ProviderError>> {
         async move {
             match self.send(&request).await {
-                // Stripe would repeat that response to every repetition of the request.
-                Err(SendError::Failed(reason)) => match self.look_up(request).await {
+                // Stripe would repeat that answer to every repetition of the request.
+                Err(SendError::Failed(reason) | SendError::KeyUsed(reason)) => match self.look_up(request).await {
                     Ok(Found::Response(response)) => Ok(response),
-                    // Whatever the look-up says: the request itself may have had an effect.
+                    // Whatever the look-up says: the request, or an earlier one, may have had an effect.
                     Ok(Found::Pending | Found::Nothing) | Err(_) => Err(ProviderError::Unknown(reason)),
                 },
                 Err(SendError::Provider(error)) => Err(error),

@@ -1,6 +1,7 @@
 //! The adapter passes the adapter contract against a double of Stripe, and has some tests of its own.
 
 mod statement;
+mod voids;
 
 use std::time::Duration;
 
@@ -421,46 +422,6 @@ async fn a_key_that_was_used_with_other_parameters_is_looked_up() {
     assert!(matches!(failed, Err(ProviderError::Unknown(_))), "the search lags: {failed:?}");
     fixture.stripe.advance(double::SEARCH_LAG);
     assert_eq!(charged(fixture.execute(&other).await).0, charge);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_void_whose_answer_was_lost_is_found_after_the_money_is_available() {
-    let fixture = StripeFixture::new().await;
-    let (charge, ..) = charged(fixture.execute(&fixture.sale("op_1", CardBehavior::Approve)).await);
-    let void = request(&fixture, "op_2", Action::Void { charge });
-    fixture.stripe.lose_responses(1);
-    let lost = fixture.adapter.execute(void.clone()).await;
-    assert!(matches!(lost, Err(ProviderError::Unknown(_))), "{lost:?}");
-    fixture.stripe.advance(double::AVAILABLE_AFTER);
-    assert!(matches!(fixture.execute(&void).await, ProviderResponse::Done { .. }));
-}
-
-/// The charge was captured while its void was under way, and the response to the cancellation was lost.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_void_is_a_refund_after_a_refused_cancellation() {
-    let fixture = StripeFixture::new().await;
-    let (charge, ..) = charged(fixture.execute(&fixture.sale("op_1", CardBehavior::Approve)).await);
-    let refused = fixture.post(&format!("/v1/payment_intents/{charge}/cancel"), "op_2", Form::new()).await;
-    assert!(matches!(refused, Reply::Refused(_)), "{refused:?}");
-    let void = request(&fixture, "op_2", Action::Void { charge });
-    let response = fixture.execute(&void).await;
-    assert!(matches!(response, ProviderResponse::Done { .. }), "{response:?}");
-    assert_eq!(fixture.execute(&void).await, response, "again");
-    assert_eq!(fixture.stripe.objects(&fixture.keys, "refund").len(), 1);
-}
-
-/// It refunded under the key of a cancellation.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_void_of_the_previous_release_is_not_repeated() {
-    let fixture = StripeFixture::new().await;
-    let (charge, ..) = charged(fixture.execute(&fixture.sale("op_1", CardBehavior::Approve)).await);
-    let form = Form::new().with("payment_intent", &charge).with("amount", "1250").with_metadata("reference", "op_2");
-    let refunded = fixture.post("/v1/refunds", "op_2", form.with_metadata("void", "true")).await;
-    let Reply::Success { object, .. } = refunded else { panic!("{refunded:?}") };
-    let response = fixture.execute(&request(&fixture, "op_2", Action::Void { charge })).await;
-    let ProviderResponse::Done { provider_ref } = response else { panic!("{response:?}") };
-    assert_eq!(object["id"], provider_ref);
-    assert_eq!(fixture.stripe.objects(&fixture.keys, "refund").len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -37,13 +37,15 @@ pub(super) enum SendError {
     Provider(ProviderError),
     /// An error of Stripe's, which it will repeat for this request and its idempotency key: the outcome is unknown.
     Failed(String),
+    /// The idempotency key was used with other parameters, and that request may have had an effect; this one had none.
+    KeyUsed(String),
 }
 
 impl SendError {
     /// The error of a request that follows one that had an effect: whatever it is, the outcome is unknown.
     pub(super) fn after_effect(self) -> ProviderError {
         ProviderError::Unknown(match self {
-            Self::Failed(reason) => reason,
+            Self::Failed(reason) | Self::KeyUsed(reason) => reason,
             Self::Provider(error) => error.to_string(),
         })
     }
@@ -59,7 +61,7 @@ impl From<SendError> for ProviderError {
     fn from(error: SendError) -> Self {
         match error {
             SendError::Provider(error) => error,
-            SendError::Failed(reason) => Self::Unknown(reason),
+            SendError::Failed(reason) | SendError::KeyUsed(reason) => Self::Unknown(reason),
         }
     }
 }
@@ -131,7 +133,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// [`ProviderError::NotProcessed`] if it did not arrive or was rejected unread; [`ProviderError::Unknown`] or
-    /// [`SendError::Failed`] if it may have had an effect.
+    /// [`SendError::Failed`] if it may have had an effect; [`SendError::KeyUsed`] if only an earlier one may have.
     pub(super) async fn post<T: DeserializeOwned>(
         self,
         path: &str,
@@ -216,9 +218,8 @@ fn read<T: DeserializeOwned>(response: Result<HttpResponse, egress::NoResponse>)
         // Too many requests: rejected unread.
         429 => Err(ProviderError::unavailable(reason()).into()),
         400 | 402 | 404 => match error {
-            // The idempotency key was used with other parameters, as before a change of our URL, and that request may have
-            // had an effect.
-            Ok(error) if error.kind == "idempotency_error" => Err(SendError::Failed(error.reason())),
+            // As after a change of our URL.
+            Ok(error) if error.kind == "idempotency_error" => Err(SendError::KeyUsed(error.reason())),
             Ok(error) => Ok(Reply::Refused(Box::new(error))),
             Err(_) => Err(ProviderError::Unknown(reason()).into()),
         },
