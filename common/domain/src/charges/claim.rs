@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::accounts::{AccountTime, Mode};
 use crate::operations::{LEASE, Origin, REQUEST_LIFETIME, STOPPED_AFTER, Subject};
-use crate::payments::{NewPayment, Payment, Status};
+use crate::payments::{Payment, Status};
 use foundation::crypto::Secret;
 use foundation::db::column;
 use foundation::error::{Error, Result};
@@ -16,7 +16,7 @@ use foundation::id::{
     RefundId,
 };
 use foundation::money::{Currency, Money};
-use foundation::own_data::{ExternalId, Metadata, OwnData};
+use foundation::own_data::{ExternalId, Metadata};
 use foundation::public_url;
 use foundation::time::Timestamp;
 use providers::{Action, OperationKind, PROVIDER_TIMEOUT, Payer, ProviderKind, Request, Source};
@@ -72,11 +72,12 @@ impl Claimed {
     }
 }
 
-/// A claimed row, before it is converted to a request.
+/// A claimed row, before it is converted to a request. No column may fail to be decoded: all rows of the statement are
+/// claimed by then, and would be leased to nobody. What another release may write differently is text here.
 pub(super) struct ClaimedRow {
     id: OperationId,
     account_id: AccountId,
-    mode: Mode,
+    mode: String,
     payment_id: Option<PaymentId>,
     payment_method_id: Option<PaymentMethodId>,
     refund_id: Option<RefundId>,
@@ -85,7 +86,6 @@ pub(super) struct ClaimedRow {
     kind: OperationKind,
     reference: String,
     amount: Option<i64>,
-    /// Another release may know more currencies: one that this build cannot parse must not fail other rows.
     currency: Option<String>,
     upstream_token: Option<String>,
     card_ref: Option<String>,
@@ -131,19 +131,23 @@ pub(super) struct ClaimedRow {
     p_action_token: Option<String>,
     p_challenge_url: Option<String>,
     p_description: Option<String>,
-    p_metadata: Option<Metadata>,
+    p_metadata: Option<String>,
     p_external_id: Option<ExternalId>,
 }
 
-/// What the claim and the read select of `claimed`: operations, each with what else the statement knows of it. Of the
-/// payment, only what may differ from [`Payment::processing`] while it awaits an outcome.
+/// What the claim and the read select of `claimed`: the columns of operations, listed because a later one could have the name
+/// of a computed one, and what else the statement knows of each. Of the payment, only what may differ while it awaits an
+/// outcome.
 macro_rules! select_claimed {
-    ($claimed:literal, $($arg:expr),* $(,)?) => {
+    ($claimed:literal, $computed:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
             ClaimedRow,
-            $claimed + r#"
+            $claimed + r#" o.id, o.account_id, o.payment_id, o.payment_method_id, o.refund_id, o.provider_account_id, o.kind,
+               o.reference, o.amount, o.currency, o.card_ref, o.target_ref, o.reply_to, o.request_id, o.payer_address,
+               o.action_token, o.fence, o.not_found, o.background, o.by_system, o.not_processed, o.created_at,
+               o.first_sent_at, "# + $computed + r#"
            SELECT o.id AS "id!: OperationId", o.account_id AS "account_id!: AccountId",
-               (SELECT a.mode FROM accounts a WHERE a.id = o.account_id) AS "mode!: Mode",
+               (SELECT a.mode::text FROM accounts a WHERE a.id = o.account_id) AS "mode!",
                o.payment_id AS "payment_id?: PaymentId", o.payment_method_id AS "payment_method_id?: PaymentMethodId",
                o.refund_id AS "refund_id?: RefundId", o.provider_account_id AS "provider_account_id!: ProviderAccountId",
                o.provider AS "provider!", o.kind AS "kind!", o.reference AS "reference!", o.amount AS "amount?",
@@ -164,7 +168,7 @@ macro_rules! select_claimed {
                p.amount_surcharge AS "p_amount_surcharge?", p.amount_tax AS "p_amount_tax?", p.amount_tip AS "p_amount_tip?",
                p.card_brand AS "p_card_brand?", p.card_last4 AS "p_card_last4?", p.card_exp_month AS "p_card_exp_month?",
                p.card_exp_year AS "p_card_exp_year?", p.inquiry_at AS "p_inquiry_at?", p.action_token AS "p_action_token?",
-               p.challenge_url AS "p_challenge_url?", p.description AS "p_description?", p.metadata AS "p_metadata?: Metadata",
+               p.challenge_url AS "p_challenge_url?", p.description AS "p_description?", p.metadata::text AS "p_metadata?",
                p.external_id AS "p_external_id?: ExternalId"
            FROM claimed o
            LEFT JOIN LATERAL (
@@ -177,26 +181,32 @@ macro_rules! select_claimed {
 }
 
 impl ClaimedRow {
-    /// The payment that it charges. The operation has its account, provider account and currency.
-    fn take_payment(&mut self, currency: Currency) -> Option<Payment> {
-        let new = NewPayment {
-            id: self.payment_id?,
-            account_id: self.account_id,
-            provider_account_id: self.provider_account_id,
-            money: Money { minor: self.p_amount_requested?, currency },
-            capture: self.p_capture?,
-            customer_id: self.p_customer_id,
-            payment_method: None,
-            invoice_id: self.p_invoice_id,
-            payment_link_id: self.p_payment_link_id,
-            parts: None,
-            description: self.p_description.take(),
-            own: OwnData { metadata: self.p_metadata.take(), external_id: self.p_external_id.take() },
+    /// The payment that it charges, which has the operation's account, provider account and currency. `None` also if this
+    /// release cannot read its metadata: then a transaction writes the outcome.
+    fn take_payment(&mut self, mode: Mode, currency: Currency) -> Option<Payment> {
+        let metadata = match self.p_metadata.take() {
+            Some(text) => Some(Metadata::from_json(&text)?),
+            None => None,
         };
         Some(Payment {
+            id: self.payment_id?,
+            account_id: self.account_id,
+            mode,
+            provider_account_id: self.provider_account_id,
+            customer_id: self.p_customer_id,
             payment_method_id: self.p_payment_method_id,
+            invoice_id: self.p_invoice_id,
+            payment_link_id: self.p_payment_link_id,
             status: self.p_status?,
+            settled: false,
+            capture: self.p_capture?,
+            currency,
+            amount_requested: self.p_amount_requested?,
             amount: self.p_amount?,
+            amount_captured: 0,
+            amount_refunded: 0,
+            amount_refund_pending: 0,
+            amount_disputed: 0,
             amount_base: self.p_amount_base,
             amount_surcharge: self.p_amount_surcharge,
             amount_tax: self.p_amount_tax,
@@ -205,11 +215,23 @@ impl ClaimedRow {
             card_last4: self.p_card_last4.take(),
             card_exp_month: self.p_card_exp_month,
             card_exp_year: self.p_card_exp_year,
+            decline_code: None,
+            decline_type: None,
+            provider_ref: None,
+            created_at: self.p_created_at?,
+            captured_at: None,
             inquiry_at: self.p_inquiry_at,
+            inquiry_requests: 0,
+            pending_operation: None,
+            has_refunds: false,
             action_token: self.p_action_token.take(),
             challenge_url: self.p_challenge_url.take(),
+            failure_code: None,
+            charge_return: None,
+            description: self.p_description.take(),
+            metadata,
+            external_id: self.p_external_id.take(),
             version: self.p_version?,
-            ..Payment::processing(new, self.mode, self.p_created_at?)
         })
     }
 
@@ -226,7 +248,9 @@ impl ClaimedRow {
             }
             None => None,
         };
-        let payment = money.and_then(|(_, currency)| self.take_payment(currency));
+        let mode = Mode::ALL.into_iter().find(|mode| mode.name() == self.mode);
+        let mode = mode.ok_or_else(|| Error::internal(format!("the account of {} has an unknown mode", self.id)))?;
+        let payment = money.and_then(|(_, currency)| self.take_payment(mode, currency));
         let action = action(self.kind, money, self.upstream_token, self.card_ref, self.target_ref)
             .ok_or_else(|| Error::internal(format!("{} lacks a column that its kind requires", self.id)))?;
         let request = Request {
@@ -242,7 +266,7 @@ impl ClaimedRow {
         Ok(Claimed {
             id: self.id,
             account_id: self.account_id,
-            mode: self.mode,
+            mode,
             time: AccountTime::new(self.account_id, self.has_clock),
             provider_account_id: self.provider_account_id,
             provider: self.provider,
@@ -318,7 +342,8 @@ pub(super) async fn claim_rows(
                    last_sent_at = CASE WHEN c.sent_before OR c.is_stopped THEN o.last_sent_at ELSE clock_timestamp() END
                FROM candidate c
                WHERE o.id = c.id
-               RETURNING o.*, o.upstream_token AS token, c.provider, c.sent_before, c.last_request_expired, c.is_stopped,
+               RETURNING"#,
+        r#"o.upstream_token AS token, c.provider, c.sent_before, c.last_request_expired, c.is_stopped,
                    clock_timestamp() + make_interval(secs => $5) AS valid_until, account_now(o.account_id, $4) AS account_time,
                    EXISTS (SELECT 1 FROM provider_breakers b WHERE b.provider_account_id = o.provider_account_id) AS has_breaker)"#,
         &column(ids, |id| id.uuid()),
@@ -344,8 +369,8 @@ pub(super) async fn claim_rows(
 /// Database errors only.
 pub async fn read(db: &PgPool, id: OperationId, now: Timestamp) -> Result<Claimed> {
     select_claimed!(
-        r#"WITH claimed AS (
-               SELECT o.*, CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS token, p.provider,
+        "WITH claimed AS (SELECT",
+        r#"CASE WHEN o.card_ref IS NULL THEN coalesce(o.upstream_token, '') END AS token, p.provider,
                    true AS sent_before, true AS last_request_expired, false AS is_stopped,
                    clock_timestamp() AS valid_until, account_now(o.account_id, $2) AS account_time, false AS has_breaker
                FROM operations o JOIN provider_accounts p ON p.id = o.provider_account_id WHERE o.id = $1)"#,

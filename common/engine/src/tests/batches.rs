@@ -225,6 +225,17 @@ async fn a_claim_returns_the_payment_that_it_charges_while_it_awaits_an_outcome(
 }
 
 #[tokio::test]
+async fn claims_of_a_batch_succeed_although_a_payment_of_one_cannot_be_read() {
+    let shop = Shop::open().await;
+    let (batches, (unreadable, one), (_, other)) = (shop.batches(), shop.begin().await, shop.begin().await);
+    // As another release may write it.
+    shop.write("UPDATE payments SET metadata = '{\"order\": 1042}' WHERE id = $1", unreadable.uuid()).await;
+    let (one, other) = tokio::join!(batches.claim(one), batches.claim(other));
+    let (one, other) = (one.expect("claimed").expect("not held"), other.expect("claimed").expect("not held"));
+    assert!(one.payment.is_none() && other.payment.is_some());
+}
+
+#[tokio::test]
 async fn refunds_of_a_payment_are_claimed_one_after_the_other_without_rejecting_a_batch() {
     let shop = Shop::open().await;
     let (payment, sale) = shop.begin().await;
