@@ -114,6 +114,8 @@ fn options(url: &Secret<String>, name: &str) -> Result<PgConnectOptions, sqlx::E
             // Payments are refused while an earlier charge for the same invoice or link has not been returned. Without
             // this setting, as in the previous version, they are not.
             ("unified_payments.one_charge", "on"),
+            // The `lock_timeout` of statements that others wait for, and that have another way if they cannot have a lock.
+            ("unified_payments.brief_lock_timeout", "1s"),
             // Every statement is designed for index scans at any table size. Otherwise a plan made for a small table
             // would scan it and stay cached while the table grows. Disabled plan nodes get immense costs, which would
             // trigger JIT, so that is off too.

@@ -68,8 +68,8 @@ impl Batches {
     }
 
     /// Writes an outcome. Returns `false` if another transaction has locked the payment or its invoice or changed it since
-    /// it was read, the payment no longer awaits an outcome, or the invoice is no longer being collected; then nothing
-    /// was written.
+    /// it was read, the payment no longer awaits an outcome, the invoice is no longer being collected, or another lock cannot
+    /// be had soon; then nothing was written.
     ///
     /// # Errors
     /// Database errors. After a lost connection it may have been written.
@@ -82,12 +82,11 @@ impl Batches {
     }
 }
 
-/// Executes claims or outcomes with one statement that commits by itself, and both in one transaction. After an error
-/// nothing was written, unless the connection was lost: the response to COMMIT then covers all items, and each caller does
-/// what it does if its own statement has no response.
+/// Executes claims and outcomes. After an error nothing was written, unless the connection was lost: the response to COMMIT
+/// then covers all items, and each caller does what it does if its own statement has no response.
 ///
-/// Outcomes are first, because only they may wait for a lock: after a claim the transaction waits for nothing but the commit.
-/// An operation that is in both parts has ended when the claims follow.
+/// If a lock cannot be had soon, none of the outcomes is written, and the claims are made without them: each outcome then
+/// takes its locks in a transaction of its own, where no other waits for it.
 async fn execute(connection: &mut PgConnection, db: Db, items: &[Item], now: Timestamp) -> sqlx::Result<Vec<Done>> {
     let (mut ids, mut charges, mut payments) = (Vec::new(), Vec::new(), HashSet::new());
     for item in items {
@@ -98,31 +97,52 @@ async fn execute(connection: &mut PgConnection, db: Db, items: &[Item], now: Tim
             Item::End(_) => {}
         }
     }
-    let is_transaction = !ids.is_empty() && !charges.is_empty();
-    let (written, rows) = if is_transaction {
-        // If it is dropped, the rollback precedes the next statement of the connection.
-        let mut tx = connection.begin().await?;
-        let written = finish_charges(&mut tx, &charges).await?;
-        let rows = claim_rows(&mut tx, &ids, &kinds_claimed_with_outcomes(), now).await?;
-        tx.commit().await?;
-        (written, rows)
-    } else if charges.is_empty() {
-        (Written::default(), claim_rows(connection, &ids, &OperationKind::ALL, now).await?)
-    } else {
-        (finish_charges(connection, &charges).await?, Vec::new())
+    let executed = write_and_claim(&mut *connection, &charges, &ids, now).await;
+    let (written, rows) = match executed {
+        Err(error) if !charges.is_empty() && db::is_conflict(&error) => {
+            tracing::warn!(outcomes = charges.len(), %error, "a batch of outcomes could not have its locks; each continues in a transaction");
+            write_and_claim(connection, &[], &ids, now).await?
+        }
+        executed => executed?,
     };
     db.wake(queues::WEBHOOKS, written.endpoints);
+    let is_mixed = !ids.is_empty() && !charges.is_empty();
     let (mut rows, mut written) = (rows.into_iter(), written.payments.into_iter().collect::<HashSet<_>>());
     let done = items.iter().map(|item| match item {
         Item::Claim(_) => {
             let row = rows.next().flatten();
-            Done { may_be_claimed_alone: is_transaction && row.is_none(), row, is_written: false }
+            Done { may_be_claimed_alone: is_mixed && row.is_none(), row, is_written: false }
         }
         Item::End(charge) => {
             Done { row: None, may_be_claimed_alone: false, is_written: written.remove(&charge.payment.id.uuid()) }
         }
     });
     Ok(done.collect())
+}
+
+/// Executes outcomes or claims with one statement that commits by itself, and both in one transaction.
+///
+/// Outcomes are first, because only they may wait for a lock: a claim that has been made waits for nothing but the commit.
+/// An operation that is in both parts has ended when the claims are made.
+async fn write_and_claim(
+    connection: &mut PgConnection,
+    charges: &[&EndedCharge],
+    ids: &[OperationId],
+    now: Timestamp,
+) -> sqlx::Result<(Written, Vec<Option<ClaimedRow>>)> {
+    Ok(match (charges.is_empty(), ids.is_empty()) {
+        (true, true) => (Written::default(), Vec::new()),
+        (true, false) => (Written::default(), claim_rows(connection, ids, &OperationKind::ALL, now).await?),
+        (false, true) => (finish_charges(connection, charges, true).await?, Vec::new()),
+        (false, false) => {
+            // If it is dropped, the rollback precedes the next statement of the connection.
+            let mut tx = connection.begin().await?;
+            let written = finish_charges(&mut tx, charges, true).await?;
+            let rows = claim_rows(&mut tx, ids, &kinds_claimed_with_outcomes(), now).await?;
+            tx.commit().await?;
+            (written, rows)
+        }
+    })
 }
 
 /// Without those that may wait for a concurrent claim of the same payment (`operations_one_in_flight`): the transaction

@@ -91,9 +91,15 @@ pub struct Written {
 /// Only the outcome of its one charge moves a payment out of `processing` and `requires_action`, so the row lock and
 /// the status are guard enough.
 ///
+/// Other locks, such as that of a webhook endpoint that is being changed, are waited for: if `waits_briefly`, for a second.
+///
 /// # Errors
 /// The database's; then nothing was written.
-pub async fn finish_charges(db: &mut PgConnection, charges: &[&EndedCharge]) -> sqlx::Result<Written> {
+pub async fn finish_charges(
+    db: &mut PgConnection,
+    charges: &[&EndedCharge],
+    waits_briefly: bool,
+) -> sqlx::Result<Written> {
     let failure_codes =
         column(charges, |charge| charge.payment.failure_code.filter(|_| charge.payment.status == Status::Failed));
     let events: Vec<_> =
@@ -101,7 +107,8 @@ pub async fn finish_charges(db: &mut PgConnection, charges: &[&EndedCharge]) -> 
     sqlx::query_as!(
         Written,
         r#"WITH charge AS MATERIALIZED (
-               SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::payment_status[], $4::bigint[], $5::bigint[], $6::text[],
+               SELECT c.* FROM set_config('lock_timeout', CASE WHEN $28 THEN current_setting('unified_payments.brief_lock_timeout', true) END, true),
+                   unnest($1::uuid[], $2::uuid[], $3::payment_status[], $4::bigint[], $5::bigint[], $6::text[],
                    $7::text[], $8::int2[], $9::int2[], $10::text[], $11::decline_type[], $12::text[], $13::timestamptz[],
                    $14::timestamptz[], $15::uuid[], $16::operation_state[], $17::text[], $18::text[], $19::text[], $20::uuid[], $26::bigint[], $27::bigint[])
                AS c (account_id, id, status, amount, amount_captured, card_brand, card_last4, card_exp_month, card_exp_year,
@@ -176,6 +183,7 @@ pub async fn finish_charges(db: &mut PgConnection, charges: &[&EndedCharge]) -> 
         &column(&events, |(_, event)| event.at) as &[Timestamp],
         &column(charges, |charge| charge.payment.version),
         &column(charges, |charge| charge.invoice.map(|(_, version)| version)) as _,
+        waits_briefly,
     )
     .fetch_one(db)
     .await

@@ -1,5 +1,7 @@
 //! Statements that execute several items: each item gets the result that it would get alone.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{Shop, at, payment_of, token};
@@ -315,4 +317,31 @@ async fn an_outcome_that_is_rejected_does_not_fail_the_claims_and_outcomes_of_it
     assert!(first.expect("written") && claimed.expect("no error").is_some());
     assert!(second.is_err_and(|error| error.to_string().contains("payments_provider_ref")));
     assert_eq!(shop.count("operations WHERE fence = 1 AND lease_until > clock_timestamp()").await, 2);
+}
+
+#[tokio::test]
+async fn an_outcome_that_waits_for_a_lock_holds_up_no_claim() {
+    let shop = Shop::open().await;
+    let batches = shop.batches();
+    let (locked, with_claim) = shop.ended(&batches, "with a claim").await;
+    let (_, beside) = shop.ended(&batches, "beside it").await;
+    let (other, alone) = shop.ended(&batches, "alone").await;
+    let (_, next) = shop.begin().await;
+    let mut locking = shop.db.begin().await.expect("a transaction");
+    let lock = "SELECT FROM operations WHERE id = ANY ($1) FOR UPDATE";
+    sqlx::query(lock).bind(vec![locked.uuid(), other.uuid()]).execute(&mut *locking).await.expect("locked");
+    let (with_claim, beside, claimed) = without_long_wait(async {
+        tokio::join!(batches.write(with_claim), batches.write(beside), batches.claim(next))
+    })
+    .await;
+    assert!(claimed.expect("no error").is_some());
+    // Their workers continue with a transaction.
+    assert_eq!([with_claim, beside].map(|written| written.expect("no error")), [false, false]);
+    assert!(!without_long_wait(batches.write(alone)).await.expect("no error"));
+    assert_eq!(shop.count("payments WHERE provider_ref IS NOT NULL").await, 0);
+}
+
+/// Less than the `lock_timeout` of the connections.
+async fn without_long_wait<T>(waiting: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(8), waiting).await.expect("it waits for the lock")
 }

@@ -105,7 +105,7 @@ pub async fn write_outcome(
     now: Timestamp,
 ) -> Result<()> {
     let ended = EndedCharge::new(operation, payment.clone(), response, now)?;
-    let written = charges::finish_charges(tx, &[&ended]).await?;
+    let written = charges::finish_charges(tx, &[&ended], false).await?;
     if written.payments.is_empty() {
         return Err(Error::internal(format!("{operation}: {} awaits no outcome although it is locked", payment.id)));
     }
