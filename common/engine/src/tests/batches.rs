@@ -178,20 +178,34 @@ async fn refused_payments_by_saved_card_do_not_fail_the_others() {
 }
 
 #[tokio::test]
-async fn an_invoice_that_cannot_be_read_stays_due_and_does_not_stop_the_collection_of_others() {
+async fn invoices_that_cannot_be_read_stay_due_and_do_not_stop_the_collection_of_others() {
     let shop = Shop::open().await;
     shop.saved_card().await;
-    for _ in 0..2 {
+    for _ in 0..4 {
         shop.subscribed(Interval::Year, "2026-01-02", "2026-01-01T00:00:00Z").await;
     }
-    assert_eq!(shop.run("2026-01-02T00:00:00Z").await, 2);
-    let unreadable = "UPDATE invoices SET metadata = '{\"order\": 1042}'
-                      WHERE id = (SELECT id FROM invoices WHERE account_id = $1 ORDER BY id LIMIT 1)";
-    shop.write(unreadable, shop.caller.account_id.uuid()).await;
-    let scope = Scope::AllAccounts(at("2026-01-02T09:00:00Z"));
-    let run = collect_due_invoices(&shop.db, scope, 10, &Origin::default()).await.expect("a run");
-    assert_eq!((run.due, run.begun.len(), run.unsent), (2, 1, 0));
-    assert_eq!(shop.count("invoices WHERE next_attempt_at IS NOT NULL").await, 1, "it stays due");
+    assert_eq!(shop.run("2026-01-02T00:00:00Z").await, 4);
+    let change = async |set: &str| {
+        let some = "(SELECT id FROM invoices WHERE account_id = $1 ORDER BY id LIMIT 2)";
+        shop.write(&format!("UPDATE invoices SET {set} WHERE id IN {some}"), shop.caller.account_id.uuid()).await;
+    };
+    change("metadata = '{\"order\": 1042}'").await;
+    change("next_attempt_at = next_attempt_at - interval '1 second'").await;
+    let collect = async |now: &str| {
+        let run = collect_due_invoices(&shop.db, Scope::AllAccounts(at(now)), 2, &Origin::default()).await;
+        let run = run.expect("a run");
+        (run.due, run.begun.len(), run.unsent)
+    };
+    assert_eq!(collect("2026-01-02T09:00:00Z").await, (2, 0, 0), "a batch of them only");
+    assert_eq!(collect("2026-01-02T09:00:00Z").await, (2, 2, 0), "the others");
+    assert_eq!(collect("2026-01-02T09:09:59Z").await, (0, 0, 0));
+    assert_eq!(collect("2026-01-02T09:10:00Z").await, (2, 0, 0), "another release may read them");
+
+    // Without a card, more of an invoice is read.
+    shop.write("UPDATE customers SET default_payment_method_id = NULL WHERE id = $1", shop.customer.uuid()).await;
+    change("metadata = NULL, items = '[1]'").await;
+    assert_eq!(collect("2026-01-02T10:00:00Z").await, (2, 0, 0));
+    assert_eq!(collect("2026-01-02T10:00:00Z").await, (0, 0, 0));
 }
 
 #[tokio::test]
