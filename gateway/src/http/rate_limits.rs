@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foundation::crypto::{Pepper, hex};
-use foundation::network::client_network;
+use foundation::network::{client_network, client_site};
 use foundation::rate_limits::{Acquisition, Bucket, RateLimits as Buckets};
 
 use super::form::Form;
@@ -30,6 +30,11 @@ const MAX_KNOWN: usize = 10_000;
 /// How long they are known after their last use, to about `RENEWED_EVERY`.
 const KNOWN_FOR: Duration = Duration::from_secs(24 * 3600);
 const RENEWED_EVERY: Duration = Duration::from_secs(3600);
+/// Questions per second to Redis, and their burst, about what a network has sent that one client may have as a whole, and
+/// about all. Keys and addresses can be invented, so each has no limit of its own. The burst lets a merchant ask although
+/// somebody guesses from the same network.
+const QUESTIONS: (u32, u32) = (10, 100);
+const ALL_QUESTIONS: (u32, u32) = (100, 1_000);
 
 /// The configured rates.
 #[derive(Clone, Copy, Debug)]
@@ -49,15 +54,28 @@ pub struct RateLimits {
     pepper: Pepper,
     /// Hashes of user names with keys that were accepted when last used, and of the addresses that sent accepted keys.
     known: Mutex<HashMap<[u8; 32], Known>>,
-    /// How often Redis is queried for one that this process does not know.
+    /// How often Redis is queried for those that this process does not know.
     questions: Buckets,
 }
 
 /// A key or an address that is known.
+#[derive(Clone, Copy)]
 struct Known {
-    since: Instant,
-    /// Whether the other processes can learn it.
-    is_shared: bool,
+    until: Instant,
+    /// From when on its next use is told to the other processes.
+    renew_from: Instant,
+}
+
+impl Known {
+    /// It was accepted just now, and the other processes can learn that if it `is_shared`.
+    fn accepted(now: Instant, is_shared: bool) -> Self {
+        Self { until: now + KNOWN_FOR, renew_from: if is_shared { now + RENEWED_EVERY } else { now } }
+    }
+
+    /// Another process has accepted it, up to `KNOWN_FOR` ago: without a use of its own, this one asks again.
+    fn accepted_elsewhere(now: Instant) -> Self {
+        Self { until: now + RENEWED_EVERY, renew_from: now }
+    }
 }
 
 /// An authentication attempt in progress.
@@ -96,7 +114,7 @@ impl RateLimits {
         if !self.is_known(&hash) {
             needed = self.address_buckets(address);
             if let Err(refused) = self.acquire(&needed).await {
-                if !self.is_known_elsewhere(hash).await {
+                if !self.is_known_elsewhere(hash, address).await {
                     return Err(refused.failure);
                 }
                 needed.clear();
@@ -121,7 +139,7 @@ impl RateLimits {
         let mut needed = self.buckets_left(&attempt);
         if let Err(refused) = self.acquire(&needed).await {
             if let Some(key) = attempt.key
-                && self.is_known_elsewhere(key).await
+                && self.is_known_elsewhere(key, attempt.address).await
             {
                 return Ok(attempt);
             }
@@ -158,35 +176,40 @@ impl RateLimits {
     }
 
     fn is_known(&self, hash: &[u8; 32]) -> bool {
-        self.lock_known().get(hash).is_some_and(|known| known.since.elapsed() < KNOWN_FOR)
+        self.lock_known().get(hash).is_some_and(|known| known.until > Instant::now())
     }
 
-    /// Whether another process has accepted it. Redis is queried once a second, whatever is sent.
-    async fn is_known_elsewhere(&self, hash: [u8; 32]) -> bool {
-        let question = [Bucket::per_second(mark(&hash), 1, 1)];
-        let may_ask = matches!(self.questions.acquire(&question).await, Acquisition::Allowed { .. });
-        let is_known = may_ask && self.buckets.is_marked(&mark(&hash)).await;
+    /// Whether another process has accepted it.
+    async fn is_known_elsewhere(&self, hash: [u8; 32], address: IpAddr) -> bool {
+        let is_known = self.may_ask(address).await && self.buckets.is_marked(&mark(&hash)).await;
         if is_known {
-            self.insert_known(hash, true);
+            self.insert_known(hash, Known::accepted_elsewhere(Instant::now()));
         }
         is_known
     }
 
+    async fn may_ask(&self, address: IpAddr) -> bool {
+        let network = client_site(address).unwrap_or_else(|| client_network(address));
+        let of_network = Bucket::per_second(network.to_string(), QUESTIONS.0, QUESTIONS.1);
+        let of_all = Bucket::per_second("all".to_owned(), ALL_QUESTIONS.0, ALL_QUESTIONS.1);
+        matches!(self.questions.acquire(&[of_network, of_all]).await, Acquisition::Allowed { .. })
+    }
+
     /// Keeps a key or an address that was accepted known, to all processes.
     async fn renew(&self, hash: [u8; 32]) {
-        let is_recent = |known: &Known| known.is_shared && known.since.elapsed() < RENEWED_EVERY;
-        if !self.lock_known().get(&hash).is_some_and(is_recent) {
+        let now = Instant::now();
+        if !self.lock_known().get(&hash).is_some_and(|known| known.renew_from > now) {
             let is_shared = self.buckets.mark(&mark(&hash), KNOWN_FOR).await;
-            self.insert_known(hash, is_shared);
+            self.insert_known(hash, Known::accepted(now, is_shared));
         }
     }
 
-    fn insert_known(&self, hash: [u8; 32], is_shared: bool) {
+    fn insert_known(&self, hash: [u8; 32], new: Known) {
         let mut known = self.lock_known();
         if known.len() >= MAX_KNOWN {
             known.clear();
         }
-        known.insert(hash, Known { since: Instant::now(), is_shared });
+        known.insert(hash, new);
     }
 
     /// The buckets of which a failed attempt must have a token and has none yet; that of the user name is the last.
@@ -233,4 +256,46 @@ fn mark(hash: &[u8; 32]) -> String {
 struct LimitExceeded {
     by: usize,
     failure: Failure,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::limits::refilled;
+
+    fn limits() -> RateLimits {
+        let rates = Rates { browsers: 1, failures: 1, user_failures: 1 };
+        let pepper = Pepper::from_hex(&"00".repeat(32)).expect("a pepper");
+        RateLimits::new(None, Duration::from_secs(1), rates, pepper)
+    }
+
+    /// How many questions are allowed, one from each of these addresses.
+    async fn allowed(limits: &RateLimits, addresses: impl Iterator<Item = String>) -> usize {
+        let mut allowed = 0;
+        for address in addresses {
+            allowed += usize::from(limits.may_ask(address.parse().expect("an address")).await);
+        }
+        allowed
+    }
+
+    #[tokio::test]
+    async fn redis_is_asked_a_limited_number_of_questions_by_a_network_and_by_all() {
+        let (limits, began) = (limits(), Instant::now());
+        let of_each = |asked: usize| (100..=100 + 10 * refilled(began.elapsed())).contains(&asked);
+        let asked = allowed(&limits, (0..1_000).map(|_| "192.0.2.7".to_owned())).await;
+        assert!(of_each(asked), "one address: {asked}");
+        let asked = allowed(&limits, (0..1_000).map(|subnet| format!("2001:db8:1:{subnet:x}::1"))).await;
+        assert!(of_each(asked), "subnets of one customer: {asked}");
+        let asked = allowed(&limits, (0..5_000).map(|site| format!("2001:db8:{:x}::1", site + 2))).await;
+        assert!((700..=1_000 + 100 * refilled(began.elapsed())).contains(&asked), "many networks: {asked}");
+    }
+
+    #[test]
+    fn what_another_process_has_accepted_is_not_known_for_a_whole_day_anew() {
+        let now = Instant::now();
+        let (own, learned) = (Known::accepted(now, true), Known::accepted_elsewhere(now));
+        assert_eq!((own.until - now, learned.until - now), (KNOWN_FOR, RENEWED_EVERY));
+        assert_eq!((own.renew_from - now, learned.renew_from - now), (RENEWED_EVERY, Duration::ZERO));
+        assert_eq!(Known::accepted(now, false).renew_from, now, "it could not be told");
+    }
 }
