@@ -288,6 +288,11 @@ pub fn is_read_only(error: &sqlx::Error) -> bool {
     error.as_database_error().and_then(|e| e.code()).is_some_and(|code| code == "25006")
 }
 
+/// Whether the connection has ended: it is lost, or Postgres closed it because a transaction was idle (25P03).
+fn ends_connection(error: &sqlx::Error) -> bool {
+    lost_connection(error) || error.as_database_error().and_then(|e| e.code()).is_some_and(|code| code == "25P03")
+}
+
 /// Whether the server or the connection failed, so that the result of a COMMIT in flight is unknown.
 pub fn lost_connection(error: &sqlx::Error) -> bool {
     if let Some(e) = error.as_database_error() {

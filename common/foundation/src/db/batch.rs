@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::timeout;
 
-use super::lost_connection;
+use super::ends_connection;
 
 #[cfg(test)]
 mod tests;
@@ -79,7 +79,7 @@ impl<I: Send + Sync + 'static, O: Send + 'static> Batcher<I, O> {
     ///
     /// # Errors
     /// The database's. After [`sqlx::Error::PoolTimedOut`] the item was not executed, because no connection could be
-    /// had. After any other [`lost_connection`] it may have been executed.
+    /// had. After any other [`lost_connection`](super::lost_connection) it may have been executed.
     pub async fn call(&self, item: I) -> sqlx::Result<O> {
         let (caller, result) = oneshot::channel();
         if self.calls.send((item, caller)).await.is_err() {
@@ -151,7 +151,7 @@ where
         }
         Err(error) => error,
     };
-    if lost_connection(&error) {
+    if ends_connection(&error) {
         // The response to an abandoned statement may still arrive.
         drop(connection.detach());
         return respond(callers, || Err(aborted(&error.to_string())));
@@ -167,7 +167,7 @@ where
                 .await
                 .and_then(|mut outputs| outputs.pop().ok_or(sqlx::Error::RowNotFound)),
         };
-        let is_lost = result.as_ref().is_err_and(lost_connection);
+        let is_lost = result.as_ref().is_err_and(ends_connection);
         let _ = caller.send(result);
         if is_lost {
             drop(connection.detach());

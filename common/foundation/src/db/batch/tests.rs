@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{pause, sleep};
 
+use super::super::lost_connection;
 use super::*;
 
 /// Records the batches that a batcher executes. Each waits for a permit.
@@ -213,6 +214,22 @@ async fn no_call_is_executed_twice_after_a_lost_connection() {
         assert!(matches!(result, Err(sqlx::Error::Io(_))), "every call is ambiguous: {result:?}");
     }
     assert_eq!(executions.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn no_call_is_executed_on_a_connection_that_postgres_closes() {
+    let (_database, pool) = pool().await;
+    let executions = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&executions);
+    let batcher: Batcher<i32, bool> = Batcher::start("test", pool.clone(), move |db, _: &[i32]| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        let idle = "DO $$ BEGIN RAISE EXCEPTION 'as after idle_in_transaction_session_timeout' USING ERRCODE = '25P03'; END $$";
+        Box::pin(sqlx::query_scalar(idle).fetch_all(db))
+    });
+    for result in call_all(&batcher, 1..=3).await {
+        assert!(matches!(result, Err(sqlx::Error::Io(_))), "every call is ambiguous: {result:?}");
+    }
+    assert_eq!((executions.load(Ordering::Relaxed), pool.size()), (1, 0));
 }
 
 #[tokio::test]
