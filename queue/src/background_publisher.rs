@@ -12,8 +12,8 @@ use uuid::Uuid;
 use crate::pusher::Pusher;
 use crate::{Queue, Wake};
 
-/// Wake-ups beyond this are dropped and counted; the sweep hands out their rows. Replies are dropped too; who waits for
-/// them polls.
+/// Wake-ups and replies beyond this are dropped and counted. The sweep hands out the rows of the wake-ups; who waits for a
+/// reply polls.
 const CAPACITY: usize = 10_000;
 /// Wake-ups and replies sent in one round trip.
 const BATCH: usize = 500;
@@ -47,7 +47,9 @@ impl BackgroundPublisher {
     }
 
     pub(crate) fn post_reply(&self, channel: String, id: Uuid) {
-        let _ = self.posts.try_send(Post::Reply(channel, id));
+        if self.posts.try_send(Post::Reply(channel, id)).is_err() {
+            metrics::counter!("queue_replies_dropped_total").increment(1);
+        }
     }
 
     pub(crate) async fn flush(&self) {

@@ -22,9 +22,10 @@ pub const CLOCKS: Queue = Queue::new("clocks");
 /// Every queue, for metrics.
 pub const ALL: [Queue; 6] = [MONEY, COLLECTIONS, INQUIRIES, RECONCILIATIONS, WEBHOOKS, CLOCKS];
 
-/// Registers the counters of failed and dropped wake-ups at zero, in a process that pushes them.
+/// Registers the counters of failed and dropped wake-ups and replies at zero, in a process that pushes them.
 pub fn register_posts_metrics() {
     metrics::counter!("queue_posts_failed_total").increment(0);
+    metrics::counter!("queue_replies_dropped_total").increment(0);
     for queue in ALL {
         metrics::counter!("queue_posts_dropped_total", "queue" => queue.name()).increment(0);
     }

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::host_name::HostName;
-use crate::rig::{Rig, TIMEOUT, eventually};
+use crate::rig::{Rig, TIMEOUT, eventually, metrics};
 
 /// Listens, and waits until the first subscription is established.
 async fn listening(rig: &Rig) -> Replies {
@@ -107,4 +107,16 @@ async fn subscriptions_survive_a_stall() {
     notified(&mut waiter).await;
     rig.publisher.reply("here", Uuid::from_u128(1)).await.unwrap();
     notified(&mut waiter).await;
+}
+
+#[tokio::test]
+async fn dropped_replies_are_counted() {
+    let (recorder, rig) = (metrics(), Rig::start().await);
+    // The task that sends them runs only while this one waits.
+    for id in 0..10_005 {
+        rig.publisher.post_reply("nobody".to_owned(), Uuid::from_u128(id));
+    }
+    let rendered = recorder.render();
+    let dropped = rendered.lines().find(|line| line.starts_with("queue_replies_dropped_total "));
+    assert_eq!(dropped, Some("queue_replies_dropped_total 5"));
 }

@@ -70,6 +70,7 @@ const METRICS: &[(&str, &str)] = &[
     ("queue_reclaimed_total", "Entries taken over from an unresponsive consumer."),
     ("queue_reconnects_total", "Reconnects of the reading connection."),
     ("queue_redelivery_limit_exceeded_total", "Entries taken over for the fifth time or more."),
+    ("queue_replies_dropped_total", "Replies to waiting requests not sent because the queue was full."),
     ("queue_wait_seconds", "Time from push to read, by the Redis clock."),
     ("queue_waiting", "Entries not read yet."),
     ("rate_limits_unshared_total", "Rate limit checks that Redis could not perform."),
