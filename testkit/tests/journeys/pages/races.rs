@@ -9,7 +9,9 @@ use testkit::Cluster;
 use tokio::time::sleep;
 
 use super::{INVOICES, LINKS, current, event_types, ledgers, link_at, wait_for_status};
-use crate::support::{Merchant, Payer, concurrently, created, id, jitter, race, redirect_payment_id, redundant_cluster};
+use crate::support::{
+    Merchant, Payer, concurrently, created, id, jitter, race, redirect_payment_id, redundant_cluster,
+};
 
 const ROUNDS: usize = 40;
 const CONCURRENCY: usize = 20;
