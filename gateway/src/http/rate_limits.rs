@@ -198,7 +198,7 @@ impl RateLimits {
     /// Keeps a key or an address that was accepted known, to all processes.
     async fn renew(&self, hash: [u8; 32]) {
         let now = Instant::now();
-        if !self.lock_known().get(&hash).is_some_and(|known| known.renew_from > now) {
+        if self.lock_known().get(&hash).is_none_or(|known| known.renew_from <= now) {
             let is_shared = self.buckets.mark(&mark(&hash), KNOWN_FOR).await;
             self.insert_known(hash, Known::accepted(now, is_shared));
         }
