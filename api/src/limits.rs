@@ -80,8 +80,17 @@ impl Limits {
 
     /// Acquires a token for a payment page, or for a browser route before its key is looked up.
     pub(crate) async fn acquire_page(&self, address: IpAddr) -> RateLimitDecision {
+        self.acquire_at_page_rate("page", address).await
+    }
+
+    /// Acquires a token for a logo. E-mails show them too, which must use up nothing of what pages need.
+    pub(crate) async fn acquire_logo(&self, address: IpAddr) -> RateLimitDecision {
+        self.acquire_at_page_rate("logo", address).await
+    }
+
+    async fn acquire_at_page_rate(&self, name: &str, address: IpAddr) -> RateLimitDecision {
         let rate = Rate { per_second: self.config.page, burst: self.config.page.saturating_mul(PAGES_BURST) };
-        let buckets = Bucket::of_address("page", address, rate.per_second, rate.burst);
+        let buckets = Bucket::of_address(name, address, rate.per_second, rate.burst);
         decision(Policy::Address, rate, self.buckets.acquire(&buckets).await)
     }
 

@@ -153,7 +153,7 @@ async fn page_of_document(app: &App, address: PageAddress<'_>, reader: Reader) -
 async fn with_logo(app: &App, page: &PayPage, sheet: Sheet) -> Result<Sheet, ErrorPage> {
     let payee = &page.payee;
     let Some(logo) = &payee.logo else { return Ok(sheet) };
-    let png = accounts::logo(&*app.db, payee.account_id, logo.sha256()).await?;
+    let png = accounts::logo(&*app.db, logo.id).await?;
     Ok(Sheet { logo: png.map(|png| Picture { png, text: payee.name.clone() }), ..sheet })
 }
 

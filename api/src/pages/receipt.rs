@@ -52,7 +52,7 @@ pub(super) fn receipt(reader: Reader, page: &PayPage, token: &str) -> Markup {
 pub(super) fn logo(payee: &Payee) -> Markup {
     html! {
         @if let Some(logo) = &payee.logo {
-            img.logo src={ "../../" (logo.path(payee.account_id)) } width=(logo.width) height=(logo.height) alt=(payee.name);
+            img.logo src={ "../../" (logo.path()) } width=(logo.width) height=(logo.height) alt=(payee.name);
         }
     }
 }

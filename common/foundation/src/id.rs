@@ -122,6 +122,8 @@ ids! {
     AccountId = "acct_", "account";
     /// An account at a provider, which settles the money.
     ProviderAccountId = "pacct_", "provider account";
+    /// The logo of an account.
+    LogoId = "lgo_", "logo";
     /// The public part of an API key.
     KeyId = "key_", "key";
     /// A customer.

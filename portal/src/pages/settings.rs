@@ -84,7 +84,7 @@ async fn present_logo(app: &App, work: &Work) -> Result<Option<Logo>, Failure> {
 pub(crate) async fn logo(State(app): State<App>, user: User, Path(mode): Path<String>) -> Result<Response, Failure> {
     let work = Work::begin(&app, user, &mode).await?;
     let logo = present_logo(&app, &work).await?.ok_or(Failure::NotFound)?;
-    let png = accounts::logo(app.api.pool(), work.caller.account_id, logo.sha256()).await.map_err(Failure::internal)?;
+    let png = accounts::logo(app.api.pool(), logo.id).await.map_err(Failure::internal)?;
     Ok(([(CONTENT_TYPE, "image/png")], png.ok_or(Failure::NotFound)?).into_response())
 }
 

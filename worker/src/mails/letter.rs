@@ -119,7 +119,7 @@ fn of_payee(texts: &Texts, payee: &Payee) -> Letter {
         payee: line(&payee.name),
         logo: payee.logo.as_ref().map(|logo| {
             let (width, height) = logo.within(LOGO.0, LOGO.1);
-            (public_url::of(format_args!("/{}", logo.path(payee.account_id))), width, height)
+            (public_url::of(format_args!("/{}", logo.path())), width, height)
         }),
         notice: (payee.mode == Mode::Test).then(|| texts.test_mode()),
         paragraphs: vec![],

@@ -2,9 +2,8 @@
 
 use sqlx::{PgConnection, PgExecutor};
 
-use foundation::crypto::{hex, sha256};
 use foundation::error::Result;
-use foundation::id::AccountId;
+use foundation::id::{AccountId, LogoId};
 use foundation::time::Timestamp;
 
 /// A logo as it is stored: a PNG that this service has encoded, so that nothing of an uploaded file is in it but what it shows.
@@ -20,7 +19,8 @@ pub struct Picture {
 /// The present logo of an account, without its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logo {
-    pub(super) sha256: Vec<u8>,
+    /// Of this picture: another one has another id.
+    pub id: LogoId,
     /// In pixels.
     pub width: i32,
     /// In pixels.
@@ -28,14 +28,10 @@ pub struct Logo {
 }
 
 impl Logo {
-    /// The hash of its bytes.
-    pub fn sha256(&self) -> &[u8] {
-        &self.sha256
-    }
-
-    /// The path of its URL, without a slash at the beginning. What is at this path never changes.
-    pub fn path(&self, account: AccountId) -> String {
-        format!("logos/{account}/{}.png", hex(&self.sha256))
+    /// The path of its URL, without a slash at the beginning. What is at this path never changes, until it is gone. It does
+    /// not name the account, whose id is known to its merchant and its provider only.
+    pub fn path(&self) -> String {
+        format!("logos/{}.png", self.id)
     }
 
     /// Its width and height where it has this much room: not enlarged, and in the same proportion unless it is only a line.
@@ -45,14 +41,12 @@ impl Logo {
     }
 }
 
-/// The bytes of an account's logo, if it is still the one with this hash.
+/// The bytes of the logo with this id, if it was neither replaced nor removed.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn logo(db: impl PgExecutor<'_>, account: AccountId, sha256: &[u8]) -> Result<Option<Vec<u8>>> {
-    let png =
-        sqlx::query_scalar!("SELECT png FROM logos WHERE account_id = $1 AND sha256 = $2", account.uuid(), sha256,);
-    Ok(png.fetch_optional(db).await?)
+pub async fn logo(db: impl PgExecutor<'_>, id: LogoId) -> Result<Option<Vec<u8>>> {
+    Ok(sqlx::query_scalar!("SELECT png FROM logos WHERE id = $1", id.uuid()).fetch_optional(db).await?)
 }
 
 /// Gives an account this logo, instead of the one that it may have.
@@ -61,12 +55,12 @@ pub async fn logo(db: impl PgExecutor<'_>, account: AccountId, sha256: &[u8]) ->
 /// Database errors only.
 pub async fn set_logo(tx: &mut PgConnection, now: Timestamp, account: AccountId, picture: &Picture) -> Result<()> {
     sqlx::query!(
-        "INSERT INTO logos (account_id, png, sha256, width, height, created_at) VALUES ($1, $2, $3, $4, $5, $6)
-         ON CONFLICT (account_id) DO UPDATE SET png = excluded.png, sha256 = excluded.sha256, width = excluded.width,
+        "INSERT INTO logos (id, account_id, png, width, height, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (account_id) DO UPDATE SET id = excluded.id, png = excluded.png, width = excluded.width,
              height = excluded.height, created_at = excluded.created_at",
+        LogoId::new(now).uuid(),
         account.uuid(),
         &picture.png[..],
-        &sha256(&picture.png)[..],
         picture.width,
         picture.height,
         now,
@@ -87,6 +81,8 @@ pub async fn remove_logo(tx: &mut PgConnection, account: AccountId) -> Result<()
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     #[test]
@@ -98,7 +94,7 @@ mod tests {
             ((1, 200), (180, 48), (1, 48)),
             ((600, 1), (180, 48), (180, 1)),
         ] {
-            let logo = Logo { sha256: vec![], width: size.0, height: size.1 };
+            let logo = Logo { id: LogoId::from_uuid(Uuid::nil()), width: size.0, height: size.1 };
             assert_eq!(logo.within(room.0, room.1), shown, "{size:?}");
         }
     }

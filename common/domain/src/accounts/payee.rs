@@ -50,7 +50,7 @@ pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
     let row = sqlx::query!(
         r#"SELECT a.name, a.support_contact, a.address, a.tax_number, a.color, a.mode, a.timezone, a.provider_account_id,
                   a.modifiers, p.provider, p.unsupported, p.field_key,
-                  l.sha256 AS "logo_sha256?", l.width AS "logo_width?", l.height AS "logo_height?"
+                  l.id AS "logo_id?", l.width AS "logo_width?", l.height AS "logo_height?"
            FROM accounts a JOIN provider_accounts p ON p.id = a.provider_account_id
            LEFT JOIN logos l ON l.account_id = a.id WHERE a.id = $1"#,
         account.uuid(),
@@ -63,8 +63,8 @@ pub async fn payee(db: &mut PgConnection, account: AccountId) -> Result<Payee> {
     let supports = |operation| is_supported(row.provider, &row.unsupported, operation);
     let (accepts_payments, saves_cards) =
         (supports(Permission::PaymentsCreate), supports(Permission::PaymentMethodsCreate));
-    let logo = match (row.logo_sha256, row.logo_width, row.logo_height) {
-        (Some(sha256), Some(width), Some(height)) => Some(Logo { sha256, width, height }),
+    let logo = match (row.logo_id, row.logo_width, row.logo_height) {
+        (Some(id), Some(width), Some(height)) => Some(Logo { id, width, height }),
         (_, _, _) => None,
     };
     Ok(Payee {

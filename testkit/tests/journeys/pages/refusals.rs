@@ -86,6 +86,11 @@ async fn pages_are_rate_limited_by_address_with_retry_after() -> Result<()> {
             page.response.header("retry-after").is_some() && page.response.header("content-security-policy").is_some()
         );
     }
+    // Logos have a limit of their own.
+    let statuses = concurrently(30, async |_| Ok(payer.at("/logos/nothing.png").response().await?.status)).await?;
+    let limited = statuses.iter().filter(|status| **status == 429).count();
+    assert!((20..=25).contains(&limited), "{limited} of 30 were limited");
+    assert!(statuses.iter().all(|status| [404, 429].contains(status)), "{statuses:?}");
     // Requests with an API key are not affected.
     assert_eq!(current(&merchant, &made).await?["status"], "open");
     Ok(())

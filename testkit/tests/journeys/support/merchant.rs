@@ -36,8 +36,8 @@ impl Merchant {
 
     /// Gives the account a logo.
     pub(crate) async fn set_logo(&self) -> Result<()> {
-        let set = "INSERT INTO logos (account_id, png, sha256, width, height, created_at)
-                   SELECT $1, png, sha256(png), 40, 20, now() FROM decode($2, 'base64') AS png";
+        let set = "INSERT INTO logos (id, account_id, png, width, height, created_at)
+                   VALUES (gen_random_uuid(), $1, decode($2, 'base64'), 40, 20, now())";
         sqlx::query(set).bind(self.books.account).bind(LOGO).execute(&self.books.db).await?;
         Ok(())
     }
