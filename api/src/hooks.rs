@@ -1,6 +1,7 @@
 //! Events that providers send. An event makes a look-up due, and is acknowledged when that is committed. So events may be
 //! repeated, lost or in any order.
 
+use std::net::IpAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use domain::{accounts, charges, payments};
 use foundation::body::Reading;
 use foundation::error::Error;
 use foundation::id::{AccountId, ProviderAccountId};
-use foundation::turns::{SharedTurns, Turn, Turns};
+use foundation::network::client_network;
+use foundation::turns::{SharedTurns, Turns};
 use providers::stripe;
 
 use crate::app::App;
@@ -27,15 +29,34 @@ use crate::retry;
 /// Stripe's largest events are smaller.
 const MAX_EVENT: usize = 512 * 1024;
 /// Events read at once that are longer than the bodies of other requests: they need more memory than is planned for a
-/// connection. A client that knows the URL of an account's events can send some slowly, so each account has a share only.
-static LONG_EVENTS: LazyLock<SharedTurns<AccountId>> =
-    LazyLock::new(|| SharedTurns::new(Turns::new(AT_ONCE, TURN_TIMEOUT, BUSY), SHARE));
+/// connection.
+static LONG_EVENTS: LazyLock<SharedTurns<Owner>> =
+    LazyLock::new(|| SharedTurns::new(Turns::new(AT_ONCE, TURN_TIMEOUT, BUSY), Owner::share));
 const AT_ONCE: usize = 32;
-const SHARE: usize = 4;
 /// How long a request waits for its turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY: &str = "too many long events are being read; nothing was done, and it is safe to retry";
 const SIGNATURE: &str = "Stripe-Signature";
+
+/// For whom the turn of a long event counts. Whoever knows the URL of an account's events can send some slowly: all of one
+/// client leave others to the account, and all of an account leave others to the other accounts.
+#[derive(PartialEq, Eq, Hash)]
+enum Owner {
+    Network(IpAddr),
+    Account(AccountId),
+}
+
+impl Owner {
+    const OF_NETWORK: usize = 2;
+    const OF_ACCOUNT: usize = 4;
+
+    const fn share(&self) -> usize {
+        match self {
+            Self::Network(_) => Self::OF_NETWORK,
+            Self::Account(_) => Self::OF_ACCOUNT,
+        }
+    }
+}
 
 pub(crate) fn router() -> Router<App> {
     let events =
@@ -63,7 +84,7 @@ async fn stripe(app: &App, account: &str, request: Request) -> ApiResult<StatusC
     let connected = accounts::at_stripe(&app.db, &app.encryption, account).await?;
     let (at_stripe, credentials) = connected.ok_or_else(rejected)?;
     let secret = credentials.webhook_secret.ok_or_else(rejected)?;
-    let body = retry::read_body(&head.extensions, read(body, account)).await?;
+    let body = retry::read_body(&head.extensions, read(body, client_network(address), account)).await?;
     let event = stripe::Event::read(&signature, &body, &secret).ok_or_else(rejected)?;
     app.limits.refund_unverified(address).await;
     let decision = app.limits.acquire_event(account).await;
@@ -74,29 +95,20 @@ async fn stripe(app: &App, account: &str, request: Request) -> ApiResult<StatusC
     Ok(StatusCode::OK)
 }
 
-/// The body of an event, and the turn of a long one, which ends with it.
-struct Read {
-    bytes: Vec<u8>,
-    _turn: Option<Turn>,
-}
-
-impl AsRef<[u8]> for Read {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 /// Reads the body of an event. The turn of a long one is taken when more than [`MAX_BODY`] has arrived, because a length
 /// can be announced without sending anything.
-async fn read(body: Body, account: AccountId) -> ApiResult<Bytes> {
+async fn read(body: Body, network: IpAddr, account: AccountId) -> ApiResult<Bytes> {
     let unread = |error| body::unread(error, MAX_EVENT);
     let mut reading = Reading::begin(body, MAX_EVENT, body::TIMEOUT).map_err(unread)?;
     let turn = match reading.exceeds(MAX_BODY).await.map_err(unread)? {
-        true => Some(LONG_EVENTS.take(account).await?),
+        true => Some(LONG_EVENTS.take([Owner::Network(network), Owner::Account(account)]).await?),
         false => None,
     };
     let bytes = reading.finish().await.map_err(unread)?;
-    Ok(Bytes::from_owner(Read { bytes, _turn: turn }))
+    Ok(match turn {
+        Some(turn) => turn.hold(bytes),
+        None => bytes.into(),
+    })
 }
 
 async fn look_up_soon(app: &App, at_stripe: ProviderAccountId, event: &stripe::Event) -> Result<(), Error> {
@@ -112,6 +124,7 @@ async fn look_up_soon(app: &App, at_stripe: ProviderAccountId, event: &stripe::E
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::net::Ipv6Addr;
 
     use foundation::time::Timestamp;
     use futures_util::stream::{self, StreamExt};
@@ -130,38 +143,59 @@ mod tests {
         AccountId::new(Timestamp::from_millisecond(number).expect("in range"))
     }
 
+    fn network(number: usize) -> IpAddr {
+        Ipv6Addr::from_bits(number as u128).into()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unfinished_events_of_a_client_leave_turns_to_the_account() {
+        let (one, mut unfinished_events) = (account(300), JoinSet::new());
+        for _ in 0..20 {
+            unfinished_events.spawn(read(unfinished(MAX_BODY + 1), network(300), one));
+        }
+        sleep(Duration::from_secs(1)).await;
+        let long = || read(Body::from(vec![b'x'; MAX_EVENT]), network(301), one);
+        assert_eq!(long().await.expect("a turn").len(), MAX_EVENT);
+        let mut read_late = 0;
+        while let Some(read) = unfinished_events.join_next().await {
+            let status = read.expect("no panic").expect_err("no end").status();
+            read_late += usize::from(status == StatusCode::REQUEST_TIMEOUT);
+        }
+        assert_eq!(read_late, Owner::OF_NETWORK);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn unfinished_events_of_some_accounts_keep_no_other_waiting() {
         let (accounts, mut unfinished_events) = ([1, 2, 3, 4, 5, 6].map(account), JoinSet::new());
         // Six accounts have their shares, 24 of the turns, and wait for more. Half the events are too short for a turn.
         for number in 0..70 {
-            unfinished_events.spawn(read(unfinished(MAX_BODY + 1), accounts[number % accounts.len()]));
-            unfinished_events.spawn(read(unfinished(MAX_BODY), accounts[0]));
+            unfinished_events.spawn(read(unfinished(MAX_BODY + 1), network(number), accounts[number % accounts.len()]));
+            unfinished_events.spawn(read(unfinished(MAX_BODY), network(0), accounts[0]));
         }
         sleep(Duration::from_secs(1)).await;
-        let long = read(Body::from(vec![b'x'; MAX_EVENT]), account(100)).await.expect("a turn");
+        let long = read(Body::from(vec![b'x'; MAX_EVENT]), network(100), account(100)).await.expect("a turn");
         assert_eq!(long.len(), MAX_EVENT);
         let mut statuses = Vec::new();
         while let Some(read) = unfinished_events.join_next().await {
             statuses.push(read.expect("no panic").expect_err("no end").status());
         }
         let count = |wanted: StatusCode| statuses.iter().filter(|status| **status == wanted).count();
-        assert_eq!(count(StatusCode::REQUEST_TIMEOUT), 6 * SHARE + 70, "{statuses:?}");
-        assert_eq!(count(StatusCode::SERVICE_UNAVAILABLE), 70 - 6 * SHARE, "{statuses:?}");
+        assert_eq!(count(StatusCode::REQUEST_TIMEOUT), 6 * Owner::OF_ACCOUNT + 70, "{statuses:?}");
+        assert_eq!(count(StatusCode::SERVICE_UNAVAILABLE), 70 - 6 * Owner::OF_ACCOUNT, "{statuses:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_turn_of_a_long_event_ends_with_its_body() {
         let one = account(200);
         let mut events = Vec::new();
-        for _ in 0..SHARE {
-            events.push(read(Body::from(vec![b'x'; MAX_EVENT]), one).await.expect("a turn"));
+        for number in 0..Owner::OF_ACCOUNT {
+            events.push(read(Body::from(vec![b'x'; MAX_EVENT]), network(200 + number), one).await.expect("a turn"));
         }
-        let (copy, long) = (events[0].clone(), || read(Body::from(vec![b'x'; MAX_BODY + 1]), one));
+        let (copy, long) = (events[0].clone(), || read(Body::from(vec![b'x'; MAX_BODY + 1]), network(210), one));
         assert_eq!(long().await.expect_err("no turn").status(), StatusCode::SERVICE_UNAVAILABLE);
         events.clear();
         drop(copy);
         assert_eq!(long().await.expect("a turn").len(), MAX_BODY + 1);
-        assert!(read(Body::from(vec![b'x'; MAX_EVENT + 1]), one).await.is_err());
+        assert!(read(Body::from(vec![b'x'; MAX_EVENT + 1]), network(210), one).await.is_err());
     }
 }

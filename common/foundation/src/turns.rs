@@ -5,6 +5,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::body::Bytes;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -22,6 +23,24 @@ pub struct Turns {
 #[derive(Debug)]
 pub struct Turn {
     _permits: Vec<OwnedSemaphorePermit>,
+}
+
+impl Turn {
+    /// These bytes, which hold the turn: it ends with their last copy.
+    pub fn hold(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+        Bytes::from_owner(Holder { bytes, _turn: self })
+    }
+}
+
+struct Holder<B> {
+    bytes: B,
+    _turn: Turn,
+}
+
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Holder<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
 }
 
 impl Turns {
@@ -53,29 +72,33 @@ impl Turns {
 #[derive(Debug)]
 pub struct SharedTurns<K> {
     all: Turns,
-    share: usize,
+    share: fn(&K) -> usize,
     owners: Mutex<HashMap<K, Arc<Semaphore>>>,
 }
 
 impl<K: Eq + Hash> SharedTurns<K> {
-    /// Of all turns, each owner has up to `share` at once.
-    pub fn new(all: Turns, share: usize) -> Self {
+    /// Of all turns, each owner has up to its `share` at once.
+    pub fn new(all: Turns, share: fn(&K) -> usize) -> Self {
         Self { all, share, owners: Mutex::default() }
     }
 
+    /// A turn that counts for each of these owners.
+    ///
     /// # Errors
     /// [`Error::Busy`] if the turn does not come in time.
-    pub async fn take(&self, owner: K) -> Result<Turn> {
-        let own = self.share_of(owner);
-        // First of the owner's own share: who waits for that takes nothing from the others.
-        self.all.acquire(&[&own, &self.all.free]).await
+    pub async fn take(&self, owners: impl IntoIterator<Item = K>) -> Result<Turn> {
+        let shares: Vec<_> = owners.into_iter().map(|owner| self.share_of(owner)).collect();
+        // First of the owners' shares: who waits for those takes nothing from the others.
+        let semaphores: Vec<_> = shares.iter().chain([&self.all.free]).collect();
+        self.all.acquire(&semaphores).await
     }
 
     fn share_of(&self, owner: K) -> Arc<Semaphore> {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         // A share without a turn in use or a waiting caller is equal to a new one.
         owners.retain(|_, share| Arc::strong_count(share) > 1);
-        Arc::clone(owners.entry(owner).or_insert_with(|| Arc::new(Semaphore::new(self.share))))
+        let share = (self.share)(&owner);
+        Arc::clone(owners.entry(owner).or_insert_with(|| Arc::new(Semaphore::new(share))))
     }
 }
 
@@ -99,18 +122,35 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_owner_has_only_a_share_of_the_turns() -> Result<()> {
-        let turns = SharedTurns::new(turns(3), 2);
-        let (first, _second) = (turns.take("one").await?, turns.take("one").await?);
-        assert!(matches!(turns.take("one").await, Err(Error::Busy(_))), "its share is used up");
-        let third = turns.take("other").await?;
-        assert!(matches!(turns.take("other").await, Err(Error::Busy(_))), "there are no more turns");
+        let turns = SharedTurns::new(turns(3), |_| 2);
+        let (first, _second) = (turns.take(["one"]).await?, turns.take(["one"]).await?);
+        assert!(matches!(turns.take(["one"]).await, Err(Error::Busy(_))), "its share is used up");
+        let third = turns.take(["other"]).await?;
+        assert!(matches!(turns.take(["other"]).await, Err(Error::Busy(_))), "there are no more turns");
         drop(first);
-        let _fourth = turns.take("one").await?;
+        let _fourth = turns.take(["one"]).await?;
         drop(third);
-        turns.take("other").await?;
+        turns.take(["other"]).await?;
         assert_eq!(turns.share_of("third").available_permits(), 2);
         let owners = turns.owners.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(!owners.contains_key("other"), "an owner without a turn is forgotten");
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_counts_for_all_its_owners_until_the_bytes_that_hold_it_are_gone() -> Result<()> {
+        let turns = SharedTurns::new(turns(9), |owner: &&str| owner.len());
+        let held = turns.take(["a", "wide"]).await?.hold("bytes");
+        assert!(matches!(turns.take(["a"]).await, Err(Error::Busy(_))), "a share of one");
+        let _others = (turns.take(["wide"]).await?, turns.take(["b", "wide"]).await?, turns.take(["wide"]).await?);
+        assert!(matches!(turns.take(["c", "wide"]).await, Err(Error::Busy(_))), "a share of four");
+        turns.take(["c"]).await?;
+        let copy = held.clone();
+        drop(held);
+        assert!(matches!(turns.take(["wide"]).await, Err(Error::Busy(_))), "a copy of the bytes is left");
+        assert_eq!(copy, "bytes");
+        drop(copy);
+        turns.take(["a", "wide"]).await?;
         Ok(())
     }
 }
