@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use api::ExpectedVersion;
-use axum::extract::{Path, RawQuery, State};
+use axum::body::Bytes;
+use axum::extract::{self, FromRequest as _, Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::{AppendHeaders, Html, IntoResponse as _, Redirect, Response};
@@ -31,6 +32,7 @@ use crate::notice::Notice;
 use crate::object;
 use crate::own::{self, Done};
 use crate::pages;
+use crate::posted;
 use crate::session::{User, Work, set_session};
 use crate::texts::text;
 
@@ -119,10 +121,10 @@ pub(crate) async fn create(
     State(app): State<App>,
     user: User,
     Path((mode, page)): Path<(String, String)>,
-    entered: Entered,
+    request: extract::Request,
 ) -> Result<Response, Failure> {
     let task = Task::new(&app, user, &mode, (&page, "new"), None).await?;
-    act(app, task, entered).await
+    act(app, task, request).await
 }
 
 /// An action on no particular object.
@@ -130,20 +132,20 @@ pub(crate) async fn on_page(
     State(app): State<App>,
     user: User,
     Path((mode, page, name)): Path<(String, String, String)>,
-    entered: Entered,
+    request: extract::Request,
 ) -> Result<Response, Failure> {
     let task = Task::new(&app, user, &mode, (&page, &name), None).await?;
-    act(app, task, entered).await
+    act(app, task, request).await
 }
 
 pub(crate) async fn on_object(
     State(app): State<App>,
     user: User,
     Path((mode, page, id, name)): Path<(String, String, String, String)>,
-    entered: Entered,
+    request: extract::Request,
 ) -> Result<Response, Failure> {
     let task = Task::new(&app, user, &mode, (&page, &name), Some(id)).await?;
-    act(app, task, entered).await
+    act(app, task, request).await
 }
 
 /// The page on which an action is confirmed.
@@ -157,8 +159,13 @@ pub(crate) async fn confirming(
     confirmation(&app, &task, consequence).await
 }
 
-async fn act(app: App, mut task: Task, mut entered: Entered) -> Result<Response, Failure> {
+/// Reads the form once it is known that the user may do what it asks for, and does it.
+async fn act(app: App, mut task: Task, request: extract::Request) -> Result<Response, Failure> {
     let action = task.action;
+    let (mut entered, file) = match action.has_file() {
+        true => posted::with_file(request, task.work.caller.account_id).await?,
+        false => (Entered::from_request(request, &app).await?, None),
+    };
     let nonce = entered.nonce().ok_or_else(|| Failure::Invalid(text("The form is incomplete.").to_owned()))?.to_owned();
     if action.consequence.is_some() && entered.get("confirm").is_empty() {
         return Ok(Redirect::to(&task.address()).into_response());
@@ -197,7 +204,7 @@ async fn act(app: App, mut task: Task, mut entered: Entered) -> Result<Response,
     #[expect(clippy::disallowed_methods, reason = "what it does is a row before it begins, and /v1 stores the rest")]
     let doing = tokio::spawn({
         let (app, task, nonce) = (app.clone(), task.clone(), nonce.clone());
-        async move { once(&app, &task, nonce, body).await }.instrument(Span::current())
+        async move { once(&app, &task, nonce, (body, file)).await }.instrument(Span::current())
     });
     match doing.await.unwrap_or_else(|error| Err(Failure::unknown(error))) {
         Err(Failure::Unknown) => unknown(&app, &task, Some(&entered)).await,
@@ -255,7 +262,7 @@ async fn follow(
 }
 
 /// Does it, unless another request with this nonce has done so or is doing so.
-async fn once(app: &App, task: &Task, nonce: String, body: Value) -> Result<Done, Failure> {
+async fn once(app: &App, task: &Task, nonce: String, (body, file): (Value, Option<Bytes>)) -> Result<Done, Failure> {
     let Task { work, action, id, .. } = task;
     let content =
         format!("{}/{} {}", id.as_deref().unwrap_or_default(), action.name, own::hashed(app, action, &nonce, &body));
@@ -268,7 +275,7 @@ async fn once(app: &App, task: &Task, nonce: String, body: Value) -> Result<Done
         object: id.clone(),
     };
     match action.request {
-        Request::Own(change) => own::once(app, work, change, id.as_deref(), &body, record).await,
+        Request::Own(change) => own::once(app, work, change, id.as_deref(), (&body, file), record).await,
         Request::Create | Request::Update | Request::Post | Request::PostOnce | Request::Delete | Request::Advance => {
             once_at_v1(app, task, record, body).await.map(Done::from)
         }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use ::texts::Language;
+use axum::body::Bytes;
 use domain::accounts::{self, AccountSettings, KeyKind, Picture};
 use domain::mails;
 use domain::users::{self, Begun, Change, Confirmed, NewPassword, Outcome, Role};
-use foundation::crypto::{Secret, hex};
+use foundation::crypto::{Secret, hex, sha256};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, InvitationId, KeyId, UserId};
 use foundation::web_url::WebOrigin;
@@ -72,9 +73,12 @@ struct Prepared {
     logo: Option<Picture>,
 }
 
-async fn prepare(app: &App, work: &Work, own: Own, body: &Value) -> Result<Prepared> {
+async fn prepare(app: &App, work: &Work, own: Own, body: &Value, file: Option<Bytes>) -> Result<Prepared> {
     if own == Own::SaveLogo {
-        return Ok(Prepared { logo: Some(picture::read(string(body, "logo")).await?), ..Prepared::default() });
+        // Of this field and no other one.
+        let file = file.filter(|file| hex(&sha256(file)) == string(body, "logo")).unwrap_or_default();
+        let logo = picture::read(file, work.caller.account_id).await?;
+        return Ok(Prepared { logo: Some(logo), ..Prepared::default() });
     }
     if !matches!(own, Own::ChangePassword | Own::AddFactor | Own::ReplaceRecoveryCodes | Own::RemoveFactor) {
         return Ok(Prepared::default());
@@ -101,12 +105,17 @@ pub(crate) async fn once(
     work: &Work,
     own: Own,
     id: Option<&str>,
-    body: &Value,
+    (body, file): (&Value, Option<Bytes>),
     record: users::Action,
 ) -> Result<Done, Failure> {
     let (object, db) = (record.object.clone(), app.api.pool());
     let (user, nonce) = (record.user, record.nonce.clone());
-    let prepared = match prepare(app, work, own, body).await {
+    let prepared = match users::find_action(db, user, &nonce).await.map_err(Failure::internal)? {
+        Begun::First(()) => prepare(app, work, own, body, file).await,
+        // Nothing is computed for a form that was sent before.
+        Begun::Again(_) | Begun::Other => Ok(Prepared::default()),
+    };
+    let prepared = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             // The password that is confirmed may be the former one by now.
@@ -142,7 +151,7 @@ fn refused(object: Option<String>, error: Error) -> Result<Outcome, Failure> {
     } else if let Error::Invalid { .. } | Error::Conflict(_) = error {
         Ok(Outcome::refused(object, &error.to_string()))
     } else {
-        Err(Failure::of_password(error))
+        Err(Failure::of_turn(error))
     }
 }
 
@@ -336,4 +345,16 @@ fn origin(text: &str) -> Result<WebOrigin> {
 fn role(body: &Value) -> Result<Role> {
     let named = Role::ALL.into_iter().find(|role| role.name() == string(body, "role"));
     named.ok_or_else(|| Error::invalid("role", "must be owner, developer, support or viewer"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same form may be sent twice, and one of the two may have been in time.
+    #[test]
+    fn what_was_not_tried_in_time_is_not_refused() {
+        assert!(matches!(refused(None, Error::Busy("too much at once")), Err(Failure::Unavailable)));
+        assert!(matches!(refused(None, Error::conflict("the state")), Ok(Outcome { status: 422, .. })));
+    }
 }

@@ -1,17 +1,18 @@
 //! Pictures that users upload: decoded within limits and encoded again, so that nothing of the file is stored but what it shows.
 
 use std::io::Cursor;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use axum::body::Bytes;
 use domain::accounts::Picture;
-use foundation::crypto::unhex;
 use foundation::error::{Error, Result};
+use foundation::id::AccountId;
+use foundation::turns::{SharedTurns, Turns};
 use image::imageops::{self, FilterType};
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder as _, ImageError, ImageFormat, ImageReader, Limits, Rgba, RgbaImage};
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
 use crate::texts::text;
 
@@ -28,25 +29,25 @@ const HEIGHT: u32 = 200;
 pub(crate) const TOO_LONG: &str = "Logo: the file has more than 256 KiB";
 const TOO_LARGE: &str = "Logo: the picture is wider or higher than 2,000 pixels";
 const NOT_A_PICTURE: &str = "Logo: the file is not a PNG or a JPEG, or is damaged";
-const BUSY: &str = "Logo: other pictures are being read; please try again";
 
-/// One picture is read at a time, because that can take 100 MB.
-static TURN: Semaphore = Semaphore::const_new(1);
+/// One picture is read at a time, because that can take 100 MB. One of an account waits for it, so that none keeps the others
+/// waiting.
+static TURNS: LazyLock<SharedTurns<AccountId>> =
+    LazyLock::new(|| SharedTurns::new(Turns::new(1, TURN_TIMEOUT, BUSY), |_| 1));
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+const BUSY: &str = "too many pictures are being read; nothing was done, and it is safe to retry";
 
-/// Reads the file that was entered, in hexadecimal.
+/// Reads the file that was uploaded to an account, and drops it.
 ///
 /// # Errors
-/// [`Error::Invalid`] unless it is a PNG or a JPEG within the limits; [`Error::Conflict`] if too many are being read.
-pub(crate) async fn read(entered: &str) -> Result<Picture> {
-    let file = unhex(entered).ok_or_else(|| refused(NOT_A_PICTURE))?;
+/// [`Error::Invalid`] unless it is a PNG or a JPEG within the limits; [`Error::Busy`] if its turn does not come in time.
+pub(crate) async fn read(file: Bytes, account: AccountId) -> Result<Picture> {
     if file.len() > MAX_FILE {
         return Err(refused(TOO_LONG));
     }
-    let turn = timeout(TURN_TIMEOUT, TURN.acquire()).await.map_err(|_| Error::conflict(text(BUSY)))?;
-    let turn = turn.map_err(|error| Error::internal(error.to_string()))?;
+    let turn = TURNS.take([account]).await?;
     let decoding = spawn_blocking(move || {
-        let _turn = turn;
+        let (_turn, file) = (turn, file);
         decode(&file)
     });
     // Decoders may panic at damaged files.
@@ -92,7 +93,8 @@ fn problem(error: &ImageError) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use foundation::crypto::hex;
+    use foundation::crypto::unhex;
+    use foundation::time::Timestamp;
     use image::Rgb;
 
     use super::*;
@@ -112,17 +114,22 @@ mod tests {
         file
     }
 
+    async fn read_file(file: Vec<u8>) -> Result<Picture> {
+        let now = Timestamp::from_millisecond(0).expect("in range");
+        read(file.into(), AccountId::new(now)).await
+    }
+
     #[tokio::test]
     async fn pictures_are_scaled_down_and_put_on_white() {
         for (size, stored) in [((40, 20), (40, 20)), ((900, 100), (600, 67)), ((400, 400), (200, 200))] {
-            let picture = read(&hex(&file(size.0, size.1, ImageFormat::Png))).await.expect("a picture");
+            let picture = read_file(file(size.0, size.1, ImageFormat::Png)).await.expect("a picture");
             assert_eq!((picture.width, picture.height), stored, "{size:?}");
             let shown = image::load_from_memory(&picture.png).expect("a PNG").into_rgb8();
             assert_eq!((shown.width(), shown.height()), (stored.0 as u32, stored.1 as u32));
             let corners = [shown.get_pixel(0, 0), shown.get_pixel(shown.width() - 1, 0)];
             assert_eq!(corners, [&Rgb([192, 32, 64]), &Rgb([255; 3])]);
         }
-        let picture = read(&hex(&file(1_200, 300, ImageFormat::Jpeg))).await.expect("a picture");
+        let picture = read_file(file(1_200, 300, ImageFormat::Jpeg)).await.expect("a picture");
         assert_eq!((picture.width, picture.height), (600, 150));
     }
 
@@ -130,25 +137,25 @@ mod tests {
     async fn nothing_of_the_file_is_kept() {
         let plain = file(40, 20, ImageFormat::Png);
         let with_page = [&plain[..], b"<script>alert(1)</script>"].concat();
-        let [plain, with_page] = [read(&hex(&plain)).await, read(&hex(&with_page)).await];
+        let [plain, with_page] = [read_file(plain).await, read_file(with_page).await];
         assert_eq!(plain.expect("a picture"), with_page.expect("a picture"));
     }
 
     #[tokio::test]
     async fn other_files_are_refused() {
         let damaged = file(40, 20, ImageFormat::Png);
-        let svg = hex(b"<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>");
-        for (entered, problem) in [
+        let svg = b"<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>".to_vec();
+        for (sent, problem) in [
             (svg, NOT_A_PICTURE),
-            ("not in hexadecimal".to_owned(), NOT_A_PICTURE),
-            (hex(&damaged[..damaged.len() / 2]), NOT_A_PICTURE),
-            (hex(b"GIF89a\x01\x00\x01\x00"), NOT_A_PICTURE),
-            (BOMB.to_owned(), TOO_LARGE),
-            (hex(&file(2_001, 1, ImageFormat::Png)), TOO_LARGE),
-            (hex(&file(1, 2_001, ImageFormat::Jpeg)), TOO_LARGE),
-            (hex(&vec![0; MAX_FILE + 1]), TOO_LONG),
+            (vec![], NOT_A_PICTURE),
+            (damaged[..damaged.len() / 2].to_vec(), NOT_A_PICTURE),
+            (b"GIF89a\x01\x00\x01\x00".to_vec(), NOT_A_PICTURE),
+            (unhex(BOMB).expect("hexadecimal"), TOO_LARGE),
+            (file(2_001, 1, ImageFormat::Png), TOO_LARGE),
+            (file(1, 2_001, ImageFormat::Jpeg), TOO_LARGE),
+            (vec![0; MAX_FILE + 1], TOO_LONG),
         ] {
-            let read = read(&entered).await;
+            let read = read_file(sent).await;
             assert_eq!(read.expect_err(problem).to_string(), problem);
         }
     }

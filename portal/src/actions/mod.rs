@@ -135,7 +135,7 @@ pub(crate) enum Kind {
     Pairs,
     /// Of the object that the form shows: the form is refused once the object has another one. Not sent to /v1.
     Version,
-    /// A picture file, in hexadecimal once it is entered.
+    /// A picture file; its hash once it is entered.
     Image,
     Password,
     /// Of a second factor.

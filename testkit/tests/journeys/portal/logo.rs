@@ -1,8 +1,13 @@
 //! The merchant's logo: who uploads it, what is stored of the file, and where payers see it.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::{Page, Visitor};
 use crate::support::{Merchant, Payer, cluster, created, merchant, uuid};
@@ -145,6 +150,61 @@ async fn other_files_are_refused_and_change_nothing() -> Result<()> {
     let form = owner.open(SETTINGS).await?;
     let page = owner.send(SAVE, form.nonce(SAVE)?, &[("logo", "logo.png")]).await?;
     assert!(page.status == 422 && page.html.contains(no_picture), "{}", page.html);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_logo_that_is_sent_again_is_saved_once() -> Result<()> {
+    let merchant = merchant().await?;
+    let owner = Visitor::signed_in(&merchant, "owner").await?;
+    let (form, blue) = (owner.open(SETTINGS).await?, file(BLUE)?);
+    let nonce = form.nonce(SAVE)?;
+    let send = || owner.send_file(SAVE, nonce, ("logo", &blue));
+    let (first, second) = tokio::try_join!(send(), send())?;
+    for page in [first, second, send().await?] {
+        assert_eq!((page.status, page.location()), (303, format!("{SETTINGS}?did={nonce}").as_str()), "{}", page.html);
+    }
+    let other = owner.send_file(SAVE, nonce, ("logo", &file(HALF_TRANSPARENT)?)).await?;
+    assert!(other.status == 422 && other.html.contains("was sent before"), "{} {}", other.status, other.html);
+    let activity = owner.open("/test/activity").await?.html;
+    assert_eq!(activity.matches("Settings logo").count(), 1, "{activity}");
+    assert!(owner.open(SETTINGS).await?.html.contains("width=\"30\" height=\"10\""), "the first file");
+    Ok(())
+}
+
+/// The response to a form of which only the head is sent.
+async fn send_head(visitor: &Visitor, path: &str, length: usize) -> Result<String> {
+    let mut stream = TcpStream::connect(visitor.url.strip_prefix("http://").context("an address")?).await?;
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: portal\r\nOrigin: {}\r\nCookie: {}\r\n\
+         Content-Type: multipart/form-data; boundary=part\r\nContent-Length: {length}\r\n\r\n",
+        visitor.url,
+        visitor.cookies()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    let mut response = String::new();
+    // Less than a form may take to arrive.
+    timeout(Duration::from_secs(8), stream.read_to_string(&mut response)).await??;
+    Ok(response)
+}
+
+/// Otherwise users who may not upload, and whoever has no session, could keep the portal busy with what they send slowly.
+#[tokio::test]
+async fn no_form_is_read_of_those_who_may_not_send_it() -> Result<()> {
+    let merchant = merchant().await?;
+    let viewer = Visitor::signed_in(&merchant, "viewer").await?;
+    let owner = Visitor::signed_in(&merchant, "owner").await?;
+    let nobody = Visitor::new().await?;
+    for (visitor, path, length, status) in [
+        (&viewer, SAVE, 200_000, 403),
+        (&owner, "/test/no-page/settings/logo", 200_000, 404),
+        (&owner, SAVE, 3 << 20, 422),
+        (&nobody, SAVE, 200_000, 303),
+        (&nobody, "/sign-in", 1 << 20, 422),
+    ] {
+        let response = send_head(visitor, path, length).await?;
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {length}: {response}");
+    }
     Ok(())
 }
 
