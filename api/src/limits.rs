@@ -137,7 +137,7 @@ impl Limits {
         decision(Policy::Page, DOCUMENTS, self.buckets.acquire(&[document_of(page)]).await)
     }
 
-    /// Refunds the token for a document that could not be written.
+    /// Refunds the token for a document that could not be written at the time.
     pub(crate) async fn refund_document(&self, page: &str) {
         self.buckets.restore(&[document_of(page)]).await;
     }

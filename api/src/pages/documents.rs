@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use ::documents::{Fonts, Sheet};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use foundation::error::Error;
 use foundation::turns::Turns;
 use tokio::task::spawn_blocking;
-
-use crate::error::ApiResult;
 
 /// Documents written at once: each takes a processor for some milliseconds. An invoice has at most 100 lines.
 const AT_ONCE: usize = 2;
@@ -34,8 +32,8 @@ impl Documents {
     /// The response with the PDF, under this file name.
     ///
     /// # Errors
-    /// 503 if too many documents are being written, 500 if there are no fonts.
-    pub(super) async fn response(self: &Arc<Self>, sheet: Sheet, name: &str) -> ApiResult {
+    /// [`Error::Busy`] if too many documents are being written, [`Error::Internal`] if there are no fonts.
+    pub(super) async fn response(self: &Arc<Self>, sheet: Sheet, name: &str) -> Result<Response, Error> {
         let turn = self.turns.take().await?;
         let documents = Arc::clone(self);
         let pdf = spawn_blocking(move || {

@@ -27,7 +27,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Extension, Router};
-use domain::accounts;
+use domain::accounts::{self, Payee};
 use domain::operations::Origin;
 use domain::payments::Payment;
 use egress::is_public;
@@ -111,8 +111,7 @@ async fn invoice_pdf(
     let page = page_of_document(&app, PageAddress { kind: PageKind::Invoice, token: &token }, reader).await?;
     let Payable::Invoice(invoice) = &page.payable else { return Err(ApiError::no_route("no such document").into()) };
     let name = invoice.number.map_or_else(|| invoice.id.to_string(), |number| number.to_string());
-    let sheet = with_logo(&app, &page, sheets::invoice(reader, &page, invoice)).await?;
-    written(&app, &token, sheet, &name).await
+    written(&app, &token, &page, sheets::invoice(reader, &page, invoice), &name).await
 }
 
 /// The receipt of a page that was paid; 404 before.
@@ -120,19 +119,25 @@ fn receipt_pdf(kind: PageKind) -> axum::routing::MethodRouter<App> {
     get(async move |State(app): State<App>, Extension(reader): Extension<Reader>, Token(token): Token| {
         let page = page_of_document(&app, PageAddress { kind, token: &token }, reader).await?;
         match sheets::receipt(reader, &page) {
-            Some(sheet) => written(&app, &token, with_logo(&app, &page, sheet).await?, "receipt").await,
+            Some(sheet) => written(&app, &token, &page, sheet, "receipt").await,
             None => Err(ErrorPage::from(ApiError::no_route("no such document"))),
         }
     })
 }
 
-/// The document, which does not count for its page if it could not be written.
-async fn written(app: &App, token: &str, sheet: Sheet, name: &str) -> Result<Response, ErrorPage> {
-    let response = app.documents.response(sheet, name).await;
-    if response.is_err() {
+/// The document, with the merchant's logo if it has one.
+async fn written(app: &App, token: &str, page: &PayPage, sheet: Sheet, name: &str) -> Result<Response, ErrorPage> {
+    let response = async { app.documents.response(with_logo(app, &page.payee, sheet).await?, name).await };
+    counted(app, token, response.await).await
+}
+
+/// The result of a step of a document, which does not count for its page if this process or Postgres was not able to do it
+/// now. What fails each time counts, because it has cost as much.
+async fn counted<T>(app: &App, token: &str, result: Result<T, Error>) -> Result<T, ErrorPage> {
+    if matches!(result, Err(Error::Busy(_) | Error::Database(_))) {
         app.limits.refund_document(token).await;
     }
-    Ok(response?)
+    Ok(result?)
 }
 
 /// The page of a document, unless its documents were requested too often.
@@ -142,16 +147,10 @@ async fn page_of_document(app: &App, address: PageAddress<'_>, reader: Reader) -
         return Err(ApiError::rate_limited(decision).into());
     }
     let token = address.token;
-    let page = engine::open_page(&app.db, address, reader.payment, app.clock.now()).await;
-    if page.is_err() {
-        app.limits.refund_document(token).await;
-    }
-    Ok(page?)
+    counted(app, token, engine::open_page(&app.db, address, reader.payment, app.clock.now()).await).await
 }
 
-/// The document with the merchant's logo, if it has one.
-async fn with_logo(app: &App, page: &PayPage, sheet: Sheet) -> Result<Sheet, ErrorPage> {
-    let payee = &page.payee;
+async fn with_logo(app: &App, payee: &Payee, sheet: Sheet) -> Result<Sheet, Error> {
     let Some(logo) = &payee.logo else { return Ok(sheet) };
     let png = accounts::logo(&*app.db, logo.id).await?;
     Ok(Sheet { logo: png.map(|png| Picture { png, text: payee.name.clone() }), ..sheet })
