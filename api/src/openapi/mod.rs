@@ -8,6 +8,7 @@ mod descriptions;
 mod errors;
 mod events;
 mod guides;
+mod made;
 mod markdown;
 pub(crate) mod operation_doc;
 pub(crate) mod operations;
@@ -28,10 +29,11 @@ use axum::routing::get;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use self::made::Rendered;
 use self::page::Page;
 use crate::app::App;
 use crate::endpoint::Endpoint;
-use crate::error::ErrorBody;
+use crate::error::{ApiError, ErrorBody};
 use crate::guard::Access;
 
 const CACHE: &str = "public, max-age=300";
@@ -46,9 +48,10 @@ pub(crate) fn router(endpoints: fn() -> Vec<Endpoint>, public_url: &Arc<str>) ->
     let public_url = Arc::clone(public_url);
     let document = Arc::new(LazyLock::new(move || document(&endpoints(), &public_url)));
     let of_page = Arc::clone(&document);
-    let json = Arc::new(LazyLock::new(move || Bytes::from(LazyLock::force(&document).to_string())));
+    let json = Rendered::new(move || Bytes::from(LazyLock::force(&document).to_string()));
     let json_headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, CACHE), (ACCESS_CONTROL_ALLOW_ORIGIN, "*")];
-    let router = Router::new().route("/openapi.json", get(async move || (json_headers, Bytes::clone(&json))));
+    let json = async move || Ok::<_, ApiError>((json_headers, json.get().await?));
+    let router = Router::new().route("/openapi.json", get(json));
     let router = with_page(router, "/docs", move || page::render(&of_page));
     guides::all().fold(router, |router, guide| {
         with_page(router, &format!("/docs/{}", guide.path), move || page::of_guide(&guide))
@@ -56,11 +59,11 @@ pub(crate) fn router(endpoints: fn() -> Vec<Endpoint>, public_url: &Arc<str>) ->
 }
 
 /// Adds a page, which `make` renders at its first request.
-fn with_page(router: Router<App>, path: &str, make: impl FnOnce() -> Page + Send + 'static) -> Router<App> {
-    let rendered = Arc::new(LazyLock::new(move || {
+fn with_page(router: Router<App>, path: &str, make: impl Fn() -> Page + Send + Sync + 'static) -> Router<App> {
+    let rendered = Rendered::new(move || {
         let Page { html, policy } = make();
         (policy, Bytes::from(html))
-    }));
+    });
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CACHE_CONTROL, CACHE),
@@ -68,8 +71,8 @@ fn with_page(router: Router<App>, path: &str, make: impl FnOnce() -> Page + Send
         (REFERRER_POLICY, "no-referrer"),
     ];
     let page = async move || {
-        let (policy, html) = LazyLock::force(&rendered).clone();
-        (headers, [(CONTENT_SECURITY_POLICY, policy)], html)
+        let (policy, html) = rendered.get().await?;
+        Ok::<_, ApiError>((headers, [(CONTENT_SECURITY_POLICY, policy)], html))
     };
     router.route(path, get(page))
 }
