@@ -7,12 +7,12 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 /// What is made at its first use, by a thread that serves no requests: those that serve them would answer none meanwhile.
-pub(super) struct Made<T> {
+pub(super) struct Rendered<T> {
     made: OnceCell<T>,
     make: Arc<dyn Fn() -> T + Send + Sync>,
 }
 
-impl<T: Clone + Send + Sync + 'static> Made<T> {
+impl<T: Clone + Send + Sync + 'static> Rendered<T> {
     pub(super) fn new(make: impl Fn() -> T + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { made: OnceCell::new(), make: Arc::new(make) })
     }
@@ -42,7 +42,7 @@ mod tests {
     async fn requests_are_served_while_something_is_made() {
         let ((send, receive), count) = (mpsc::channel(), Arc::new(AtomicUsize::new(0)));
         let (receive, counted) = (Mutex::new(receive), Arc::clone(&count));
-        let made = Made::new(move || {
+        let made = Rendered::new(move || {
             counted.fetch_add(1, Ordering::Relaxed);
             receive.lock().expect("not poisoned").recv_timeout(Duration::from_secs(10)).ok()
         });
