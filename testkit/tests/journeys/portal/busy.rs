@@ -48,8 +48,8 @@ pub(super) fn actions() -> Result<BTreeSet<(String, String)>> {
         ] {
             for call in table.split(&format!("{function}(\"")).skip(1) {
                 let mut texts = call.split('"').step_by(2);
-                let (page, second) = (texts.next().context("a page")?, texts.next().context("a name")?);
-                actions.insert((page.to_owned(), fixed.unwrap_or(second).to_owned()));
+                let (page, second) = (texts.next().context("a page")?, texts.next());
+                actions.insert((page.to_owned(), fixed.or(second).context("a name")?.to_owned()));
             }
         }
         ensure!(actions.len() - before == count, "{file}.rs has {count} actions, not these: {actions:?}");

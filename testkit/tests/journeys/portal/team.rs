@@ -106,7 +106,7 @@ async fn a_merchant_makes_100_invitations_a_day() -> Result<()> {
     sqlx::query(ended).bind(merchant.books.account).execute(&merchant.books.db).await?;
     let form = [("email", &*email(&merchant, "cy")), ("role", "viewer")];
     let page = owner.act("/test/team", "/test/team/new", &form).await?;
-    assert!(page.status == 422 && page.html.contains("can be made in a day"), "{}", page.html);
+    assert!(page.status == 422 && page.html.contains("can be sent in a day"), "{}", page.html);
     Ok(())
 }
 
