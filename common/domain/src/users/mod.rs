@@ -190,6 +190,15 @@ pub async fn change_password(
     sessions::renew(tx, confirmed.user, cookie).await
 }
 
+/// Stores the language in which a user sees the portal; `None` is that of the browser.
+///
+/// # Errors
+/// Database errors only.
+pub async fn set_language(tx: &mut PgConnection, user: UserId, language: Option<&str>) -> Result<()> {
+    sqlx::query!("UPDATE users SET language = $2 WHERE id = $1", user.uuid(), language).execute(tx).await?;
+    Ok(())
+}
+
 /// What a right password leads to.
 #[derive(Debug)]
 pub enum Passed {

@@ -42,6 +42,8 @@ pub struct SignedIn {
     pub role: Role,
     /// Whether the user has a second factor.
     pub has_factor: bool,
+    /// The code of the language that the user has chosen; `None` is that of the browser.
+    pub language: Option<String>,
 }
 
 /// Creates a session.
@@ -140,7 +142,7 @@ pub async fn find_session(db: &PgPool, cookie: &str) -> Result<Option<SignedIn>>
     }
     let hash = sha256(cookie.as_bytes());
     let found = select_live!(
-        r#"u.id, u.merchant_id, u.email, u.role, u.totp_secret IS NOT NULL AS "has_factor!",
+        r#"u.id, u.merchant_id, u.email, u.role, u.language, u.totp_secret IS NOT NULL AS "has_factor!",
                s.last_used_at < clock_timestamp() - make_interval(secs => $4) AS "is_to_record!""#,
         "s.cookie_hash = $3",
         &hash[..],
@@ -158,6 +160,7 @@ pub async fn find_session(db: &PgPool, cookie: &str) -> Result<Option<SignedIn>>
         email: found.email,
         role: found.role,
         has_factor: found.has_factor,
+        language: found.language,
     }))
 }
 
