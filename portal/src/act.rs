@@ -34,7 +34,7 @@ use crate::own::{self, Done};
 use crate::pages;
 use crate::posted;
 use crate::session::{User, Work, set_session};
-use crate::texts::text;
+use crate::texts::{self, button, filled, in_language, labelled, language, listed, message, text};
 
 /// How long the second request with a nonce waits for the first one. A request of /v1 takes about 25 s at most.
 const WAIT: Duration = Duration::from_secs(30);
@@ -175,7 +175,7 @@ async fn act(app: App, mut task: Task, request: extract::Request) -> Result<Resp
             Ok(id) => entered = entered.with(field.name, id),
             Err(problem) => {
                 // What was entered may have meant one customer when the form was first sent.
-                let problem = format!("{}: {problem}", text(field.label));
+                let problem = labelled(text(field.label), problem);
                 return refused_now(&app, &task, (nonce.as_str(), entered), &problem, Instant::now()).await;
             }
         }
@@ -204,7 +204,8 @@ async fn act(app: App, mut task: Task, request: extract::Request) -> Result<Resp
     #[expect(clippy::disallowed_methods, reason = "what it does is a row before it begins, and /v1 stores the rest")]
     let doing = tokio::spawn({
         let (app, task, nonce) = (app.clone(), task.clone(), nonce.clone());
-        async move { once(&app, &task, nonce, (body, file)).await }.instrument(Span::current())
+        let doing = in_language(language(), async move { once(&app, &task, nonce, (body, file)).await });
+        doing.instrument(Span::current())
     });
     match doing.await.unwrap_or_else(|error| Err(Failure::unknown(error))) {
         Err(Failure::Unknown) => unknown(&app, &task, Some(&entered)).await,
@@ -250,7 +251,7 @@ async fn follow(
             return refused(app, task, present, text(CHANGED)).await;
         }
         _ if outcome.status >= 300 => {
-            let problem = too_much.or(outcome.message).unwrap_or_default();
+            let problem = too_much.or(outcome.message.as_deref().map(message)).unwrap_or_default();
             return refused(app, task, entered, &problem).await;
         }
         (Some(next), _) => next.to_owned(),
@@ -289,8 +290,8 @@ async fn once_at_v1(app: &App, task: &Task, record: users::Action, body: Value) 
         match record.begin(db).await.map_err(Failure::internal)? {
             Begun::First(()) => break false,
             Begun::Other => {
-                let message = text("This form was sent before. Please use the new one.");
-                return Ok(Outcome::refused(task.id.clone(), message));
+                let problem = text("This form was sent before. Please use the new one.");
+                return Ok(Outcome::refused(task.id.clone(), problem));
             }
             Begun::Again(Some(outcome)) => return Ok(outcome),
             Begun::Again(None) if Instant::now() < end => sleep(POLL_INTERVAL).await,
@@ -374,7 +375,8 @@ async fn unknown(app: &App, task: &Task, entered: Option<&Entered>) -> Result<Re
 fn too_much(action: &Action, object: &Value, body: &Value) -> Option<String> {
     let most = (action.most)(object)?;
     let field = action.fields.iter().find(|field| field.name == "amount")?;
-    (body["amount"].as_i64()? > most.minor).then(|| format!("{}: {} {most}", text(field.label), text("at most")))
+    let problem = || filled("at most {amount}", &[("amount", &texts::money(most))]);
+    (body["amount"].as_i64()? > most.minor).then(|| labelled(text(field.label), problem()))
 }
 
 /// The customer with this id, or the only one with this name, e-mail address or reference.
@@ -424,8 +426,8 @@ async fn confirmation(app: &App, task: &Task, consequence: &'static str) -> Resu
         .chain(known.map(str::to_owned))
         .collect();
     let content = html! {
-        h1 { (text(action.label)) "?" }
-        p { (singular) " " strong { (known.join(", ")) } " " code { (id) } }
+        h1 { (filled("{action}?", &[("action", &button(action.label))])) }
+        p { (singular) " " strong { (listed(&known)) } " " code { (id) } }
         @if list.is_none() || (action.applies)(&object) {
             p { (text(consequence)) " " (text("This cannot be undone.")) }
             (confirmed_form(action, &format!("{page_address}/{id}/{}", action.name), &object))
@@ -434,7 +436,7 @@ async fn confirmation(app: &App, task: &Task, consequence: &'static str) -> Resu
         }
         p { a href=(back) { (text("Back")) } }
     };
-    Ok(page(work, action.page, text(action.label), &content))
+    Ok(page(work, action.page, button(action.label), &content))
 }
 
 /// The name of the account's key with this id.
@@ -456,12 +458,12 @@ async fn creation(
 ) -> Result<Html<String>, Failure> {
     let address = format!("/{}/{}/new", work.mode.name(), list.path);
     let content = html! {
-        h1 { (text(action.label)) }
+        h1 { (button(action.label)) }
         (notice.markup())
         section.panel { (form(action, &address, &notice.entered(action, None, &Value::Null), &Value::Null)) }
         (suggestions(app, work, action).await?)
     };
-    Ok(page(work, list.path, text(action.label), &content))
+    Ok(page(work, list.path, button(action.label), &content))
 }
 
 /// The latest customers and plans, for the fields that have one of them.

@@ -19,6 +19,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::failure::Failure;
+use crate::texts::message;
 
 /// Wrong passwords for one e-mail address at once, from all networks, and from one network or a browser that has signed in
 /// before; then one a minute.
@@ -114,7 +115,7 @@ impl App {
             StatusCode::TOO_MANY_REQUESTS => Failure::TooMany,
             StatusCode::SERVICE_UNAVAILABLE => Failure::Unavailable,
             _ if status.is_client_error() => {
-                Failure::Invalid(body["error"]["message"].as_str().unwrap_or_default().to_owned())
+                Failure::Invalid(message(body["error"]["message"].as_str().unwrap_or_default()))
             }
             // Without the query, which may contain personal data.
             _ => Failure::internal(format!("{status} from {}", path.split('?').next().unwrap_or_default())),

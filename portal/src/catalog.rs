@@ -64,6 +64,7 @@ pub(crate) enum Cell {
     Amount(&'static str),
     Status,
     Time(&'static str),
+    Day(&'static str),
     Text(&'static str),
     /// The id of an object.
     Link(&'static str),
@@ -76,7 +77,7 @@ pub(crate) enum Cell {
     Inner(&'static str, &'static str),
 }
 
-use Cell::{Amount, Inner, Link, Number, Status, Text, Time, Words, Yes};
+use Cell::{Amount, Day, Inner, Link, Number, Status, Text, Time, Words, Yes};
 
 /// The filters of /v1 for what is searched for.
 #[derive(Clone, Copy)]
@@ -247,7 +248,7 @@ pub(crate) const LISTS: [List; 13] = [
         resource: "recurring_invoices",
         title: "Recurring invoices",
         singular: "Recurring invoice",
-        columns: &[("Name", Text("name")), STATUS, ("Next invoice", Text("nextInvoiceDate")), CREATED],
+        columns: &[("Name", Text("name")), STATUS, ("Next invoice", Day("nextInvoiceDate")), CREATED],
         statuses: &["active", "paused", "parked", "completed", "cancelled"],
         filters: &["customerId"],
         search: OF_CUSTOMER,
@@ -351,6 +352,14 @@ pub(crate) const LISTS: [List; 13] = [
 ];
 
 impl List {
+    /// The type of its objects in /v1.
+    pub(crate) fn object(&self) -> &'static str {
+        match self.resource {
+            "webhook_deliveries" => "webhook_delivery",
+            plural => plural.strip_suffix('s').unwrap_or(plural),
+        }
+    }
+
     pub(crate) fn find(path: &str) -> Option<&'static Self> {
         LISTS.iter().find(|list| list.path == path)
     }

@@ -8,7 +8,7 @@ use foundation::calendar::Date;
 use foundation::money::{Currency, Sum};
 use maud::{Markup, html};
 
-use crate::texts::{text, words};
+use crate::texts::{self, day, filled, labelled, listed, percent, text, words_of};
 
 /// The height of a chart, and the widths of a day and of its bar.
 const HEIGHT: i128 = 120;
@@ -52,13 +52,17 @@ impl Sums {
         }
     }
 
+    fn by_reason(&self) -> Vec<String> {
+        self.reasons.iter().map(|(reason, count)| format!("{} {count}", words_of("declineCode", reason))).collect()
+    }
+
     /// In percent of the decided payments, to one decimal.
     fn approval_rate(&self) -> String {
         match self.approved + self.declined {
             0 => String::new(),
             decided => {
                 let tenths = (self.approved * 1_000 + decided / 2) / decided;
-                format!("{}.{}%", tenths / 10, tenths % 10)
+                percent(tenths / 10, &(tenths % 10).to_string())
             }
         }
     }
@@ -74,7 +78,7 @@ fn by_currency<'a>(figures: impl Iterator<Item = &'a Figure>) -> BTreeMap<&'stat
 }
 
 fn money(currency: Currency, minor: i128) -> String {
-    Sum::new(minor).shown(currency)
+    texts::sum(Sum::new(minor), currency)
 }
 
 /// Sums of today and of all days, by currency. Each leads to its list.
@@ -95,20 +99,21 @@ pub(crate) fn sums(mode: Mode, today: Date, days: &[Figure]) -> Markup {
                         a href=(payments) { span { (text("Volume")) } strong { (money(*currency, sums.volume)) } }
                         a href={ (payments) (APPROVED) } { span { (text("Approved payments")) } strong { (sums.approved) } }
                         a href={ (payments) "&status=declined" } { span { (text("Approval rate")) } strong { (sums.approval_rate()) } }
-                        a href={ "/" (mode) "/refunds?from=" (from) } { span { (text("Refunds")) " (" (sums.refunds.0) ")" } strong { (money(*currency, sums.refunds.1)) } }
-                        a href={ "/" (mode) "/disputes" } { span { (text("Disputes")) " (" (sums.disputes.0) ")" } strong { (money(*currency, sums.disputes.1)) } }
+                        a href={ "/" (mode) "/refunds?from=" (from) } { span { (counted("Refunds", sums.refunds.0)) } strong { (money(*currency, sums.refunds.1)) } }
+                        a href={ "/" (mode) "/disputes" } { span { (counted("Disputes", sums.disputes.0)) } strong { (money(*currency, sums.disputes.1)) } }
                     }
                     @if !sums.reasons.is_empty() {
-                        p { (text("Declines")) ": "
-                            @for (at, (reason, count)) in sums.reasons.iter().enumerate() {
-                                @if at > 0 { ", " } (words(reason)) " " (count)
-                            }
-                        }
+                        p { (labelled(text("Declines"), listed(&sums.by_reason()))) }
                     }
                 }
             }
         }
     }
+}
+
+/// What is counted, with its number.
+fn counted(title: &'static str, count: i64) -> String {
+    filled("{name} ({count})", &[("name", &text(title)), ("count", &count)])
 }
 
 /// What is counted, and the list that has exactly this.
@@ -135,9 +140,9 @@ pub(crate) fn standing(mode: Mode, today: Date, standing: &[Standing]) -> Markup
                 @for rows in standing.chunk_by(|one, next| one.kind == next.kind) {
                     @let (title, list) = described(rows[0].kind, &overdue);
                     a href={ "/" (mode) "/" (list) } {
-                        span { (text(title)) " (" (rows.iter().map(|row| row.count).sum::<i64>()) ")" }
+                        span { (counted(title, rows.iter().map(|row| row.count).sum())) }
                         @for row in rows {
-                            @if let Some(currency) = row.currency { strong { (row.amount.shown(currency)) } " " }
+                            @if let Some(currency) = row.currency { strong { (texts::sum(row.amount, currency)) } " " }
                         }
                     }
                 }
@@ -156,17 +161,17 @@ pub(crate) fn by_day(today: Date, days: &[Figure]) -> Markup {
     html! {
         @for (code, (currency, days)) in &currencies {
             section {
-                h2 { (text("Volume by day")) ", " (code) }
+                h2 { (filled("Volume by day, {currency}", &[("currency", code)])) }
                 (bars(today, *currency, days))
-                p.hint { (first_day(today)) " – " (today) }
+                p.hint { (day(&first_day(today).to_string())) " – " (day(&today.to_string())) }
                 details {
                     summary { (text("Table")) }
                     table {
                         thead { tr { @for heading in ["Day", "Volume", "Approved", "Declined", "Refunds"] { th scope="col" { (text(heading)) } } } }
                         tbody {
-                            @for (day, sums) in days.iter().rev() {
+                            @for (date, sums) in days.iter().rev() {
                                 tr {
-                                    td { (day) }
+                                    td { (day(&date.to_string())) }
                                     td { (money(*currency, sums.volume)) }
                                     td { (sums.approved) }
                                     td { (sums.declined) }
@@ -190,11 +195,11 @@ fn bars(today: Date, currency: Currency, days: &BTreeMap<Date, Sums>) -> Markup 
     let highest = days.values().map(|sums| sums.volume).max().unwrap_or(0).max(1);
     html! {
         svg.chart viewBox={ "0 0 " (DAYS * DAY) " " (HEIGHT) } role="img" aria-label=(text("Volume by day")) {
-            @for (day, sums) in days {
-                @let ago = day.days_until(today);
+            @for (date, sums) in days {
+                @let ago = date.days_until(today);
                 @let height = sums.volume.max(0) * (HEIGHT - TOP) / highest;
                 rect x=((DAYS - 1 - ago) * DAY) y=(HEIGHT - height) width=(BAR) height=(height) {
-                    title { (day) ": " (money(currency, sums.volume)) }
+                    title { (labelled(&day(&date.to_string()), money(currency, sums.volume))) }
                 }
             }
         }

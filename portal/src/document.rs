@@ -4,12 +4,13 @@ use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 
 use crate::assets;
+use crate::texts::language;
 
 /// A complete document.
 pub(crate) fn document(title: &str, body: &Markup) -> Html<String> {
     let document = html! {
         (DOCTYPE)
-        html lang="en" {
+        html lang=(language().code()) {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use crate::address::of_object;
-use crate::texts::{label, text, words};
+use crate::texts::{self, label, message, minute, text, words_of, words_of_code};
 
 /// An amount with its currency, if the object has both.
 pub(crate) fn money(object: &Value, field: &str) -> Option<Money> {
@@ -15,31 +15,33 @@ pub(crate) fn money(object: &Value, field: &str) -> Option<Money> {
 
 /// The same as a text; empty if the object has no such field.
 pub(crate) fn amount(object: &Value, field: &str) -> String {
-    money(object, field).map(|money| money.to_string()).unwrap_or_default()
+    money(object, field).map(texts::money).unwrap_or_default()
 }
 
 /// A time of /v1, to the minute, in UTC.
 pub(crate) fn time(value: &Value) -> Markup {
     let Some(whole) = value.as_str() else { return html! {} };
-    let shown = whole.get(..16).map(|minute| minute.replace('T', " ") + " UTC");
-    html! { time datetime=(whole) { (shown.as_deref().unwrap_or(whole)) } }
+    html! { time datetime=(whole) { (minute(whole).as_deref().unwrap_or(whole)) } }
 }
 
-/// A status as a badge.
-pub(crate) fn status(value: &Value) -> Markup {
+/// The status of an object of this type as a badge.
+pub(crate) fn status(object: &str, value: &Value) -> Markup {
     let Some(name) = value.as_str() else { return html! {} };
     let kind = match name {
         "declined" | "failed" | "past_due" | "lost" | "expired" | "disabled" => "bad",
         "pending_settlement" | "settled" | "succeeded" | "paid" | "active" | "won" | "completed" => "good",
         _ => "",
     };
-    html! { span class={ "badge " (kind) } { (words(name)) } }
+    html! { span class={ "badge " (kind) } { (words_of(object, name)) } }
 }
 
 /// What the page shows in other ways, or what only programs need.
 const HIDDEN: [&str; 4] = ["livemode", "object", "refunds", "version"];
 /// What merchants have entered, which is shown as it is.
 const OWN: [&str; 2] = ["metadata", "customFields"];
+/// Texts of which /v1 has a fixed number, besides those that are words in English as well. Types of events stay as they are.
+const CODES: [&str; 8] =
+    ["disabledReason", "failureReason", "interval", "mode", "paymentTerms", "pendingOperation", "type", "unit"];
 
 /// The fields as a list of terms, those that are objects or lists after it.
 pub(crate) fn fields(mode: Mode, object: &Map<String, Value>, context: &Value) -> Markup {
@@ -50,7 +52,7 @@ pub(crate) fn fields(mode: Mode, object: &Map<String, Value>, context: &Value) -
         dl {
             @for (name, value) in plain {
                 dt { (label(name)) }
-                dd { (field(mode, name, value, context)) }
+                dd { (field(mode, name, value, (object, context))) }
             }
         }
         @for (name, value) in nested { (section(mode, name, value, context)) }
@@ -73,30 +75,35 @@ fn section(mode: Mode, name: &str, value: &Value, context: &Value) -> Markup {
                     }
                     // The object of an event has a currency of its own.
                     Some(object) => { (fields(mode, object, if item["currency"].is_string() { item } else { context })) }
-                    None => { p { (field(mode, name, item, context)) } }
+                    None => { p { (field(mode, name, item, (&Map::new(), context))) } }
                 }
             }
         }
     }
 }
 
-/// `context` is the object that has the currency.
-fn field(mode: Mode, name: &str, value: &Value, context: &Value) -> Markup {
+/// A field of an object. `context` is the object that has the currency.
+fn field(mode: Mode, name: &str, value: &Value, (object, context): (&Map<String, Value>, &Value)) -> Markup {
     let is_amount = name.starts_with("amount") || name == "unitAmount";
     match value {
         Value::Number(_) if is_amount => {
-            let object = serde_json::json!({"amount": value, "currency": context["currency"]});
-            html! { (amount(&object, "amount")) }
+            let amounts = serde_json::json!({"amount": value, "currency": context["currency"]});
+            html! { (amount(&amounts, "amount")) }
         }
         Value::Bool(value) => html! { (if *value { text("Yes") } else { text("No") }) },
-        Value::String(_) if name == "status" => status(value),
+        Value::String(_) if name == "status" => {
+            status(object.get("object").and_then(Value::as_str).unwrap_or_default(), value)
+        }
         Value::String(body) if name == "payload" => html! { code { (indented(body)) } },
         Value::String(_) if name.ends_with("At") || name.ends_with("Start") || name.ends_with("End") => time(value),
         Value::String(whole) => match of_object(mode, whole) {
             Some(address) if name != "id" => html! { a href=(address) { (whole) } },
             _ if name.ends_with("Code") || ["brand", "declineType", "reason"].contains(&name) => {
-                html! { (words(whole)) }
+                html! { (words_of(name, whole)) }
             }
+            _ if CODES.contains(&name) && !whole.contains('.') => html! { (words_of_code(name, whole)) },
+            _ if name == "failureMessage" => html! { (message(whole)) },
+            _ if name.ends_with("Date") => html! { (texts::day(whole)) },
             _ => html! { (whole) },
         },
         Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => html! { (value) },

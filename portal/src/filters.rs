@@ -10,7 +10,7 @@ use crate::address::of_object;
 use crate::catalog::{List, Search};
 use crate::form::minor_units;
 use crate::session::Work;
-use crate::texts::{label, text, words};
+use crate::texts::{label, labelled, listed, marked, text, words_of};
 
 /// The filters by times and by the amount: the label of each, its kind of input and its most characters.
 const RANGES: [(&str, &str, &str, u8); 7] = [
@@ -83,7 +83,7 @@ impl ListQuery {
                 }
                 "amountFrom" | "amountTo" => {
                     let amount = minor_units(value, &self.filter("currency").to_uppercase());
-                    let amount = amount.map_err(|problem| format!("{}: {problem}", text("Amount")))?;
+                    let amount = amount.map_err(|problem| labelled(text("Amount"), problem))?;
                     query.append_pair(name, &amount.to_string())
                 }
                 _ => query.append_pair(name, value),
@@ -137,7 +137,7 @@ pub(crate) fn form(work: &Work, list: &List, list_query: &ListQuery, address: &s
                     select #status name="status" {
                         option value="" { (text("All")) }
                         @for status in list.statuses {
-                            option value=(status) selected[statuses == [status]] { (words(status)) }
+                            option value=(status) selected[statuses == [status]] { (words_of(list.object(), status)) }
                         }
                     }
                 }
@@ -157,14 +157,14 @@ pub(crate) fn form(work: &Work, list: &List, list_query: &ListQuery, address: &s
             }
             @if statuses.len() > 1 {
                 p.filter {
-                    (text("Status")) ": " (statuses.iter().map(|status| words(status)).collect::<Vec<_>>().join(", "))
+                    (labelled(text("Status"), listed(&statuses.iter().map(|status| words_of(list.object(), status)).collect::<Vec<_>>())))
                     " (" a href=(address) { (text("Show all")) } ")"
                 }
             }
             @for (name, value) in list_query.filters.iter().filter(|(name, _)| list.filters.contains(&name.as_str())) {
                 p.filter {
                     input type="hidden" name=(name) value=(value);
-                    (label(name)) ": " a href=[of_object(work.mode, value)] { (value) }
+                    (marked("{name}: {value}", &[("name", html! { (label(name)) }), ("value", html! { a href=[of_object(work.mode, value)] { (value) } })]))
                     " (" a href=(address) { (text("Show all")) } ")"
                 }
             }

@@ -1,5 +1,7 @@
 //! Forms of actions: how they are shown, and what is entered.
 
+mod control;
+
 use domain::accounts::Mode;
 use foundation::crypto::{is_hex, random_hex};
 use foundation::money::{Currency, Money};
@@ -10,7 +12,8 @@ use url::form_urlencoded;
 use crate::actions::{Action, Field, Kind};
 use crate::address::of_object;
 use crate::metadata;
-use crate::texts::{text, words};
+use crate::texts::{self, button, filled, labelled, percent, text};
+use control::control;
 
 /// Bytes of a nonce.
 const NONCE: usize = 16;
@@ -67,7 +70,7 @@ impl Entered {
         self.0.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
-    fn all(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(own, _)| own == name).map(|(_, value)| value.as_str()).collect()
     }
 
@@ -95,11 +98,11 @@ impl Entered {
             let has_value = !entered.is_empty() || may_be_empty;
             if !has_value {
                 if field.required {
-                    return Err(format!("{}: {}", text(field.label), text("is missing")));
+                    return Err(labelled(text(field.label), text("is missing")));
                 }
                 continue;
             }
-            let value = self.value(field, &code).map_err(|problem| format!("{}: {problem}", text(field.label)))?;
+            let value = self.value(field, &code).map_err(|problem| labelled(text(field.label), problem))?;
             let name = if matches!(field.kind, Kind::Reason) { "metadata" } else { field.name };
             insert(&mut body, name, value);
         }
@@ -119,7 +122,7 @@ impl Entered {
         let code = self.get(field.name).to_uppercase();
         match code.parse::<Currency>() {
             Ok(_) => Ok(code),
-            Err(_) => Err(format!("{}: {}", text(field.label), text("enter a currency such as EUR"))),
+            Err(_) => Err(labelled(text(field.label), text("enter a currency such as EUR"))),
         }
     }
 
@@ -164,6 +167,7 @@ impl Entered {
             | Kind::Image
             | Kind::Password
             | Kind::Code
+            | Kind::Language
             | Kind::Hidden => entered.into(),
         })
     }
@@ -194,7 +198,7 @@ fn modifier(entered: &str) -> Result<Value, String> {
     let problem = || text("enter a percentage such as 8.25%, or a fixed amount in minor units such as 150").to_owned();
     match entered.strip_suffix('%') {
         Some(percent) => {
-            let (whole, part) = percent.trim().split_once('.').unwrap_or((percent.trim(), "0"));
+            let (whole, part) = percent.trim().split_once(['.', ',']).unwrap_or((percent.trim(), "0"));
             let padded = format!("{part:0<2}");
             let whole = whole.parse::<u16>().map_err(|_| problem())?;
             let part = Some(padded).filter(|part| part.len() == 2).and_then(|part| part.parse::<u8>().ok());
@@ -208,7 +212,7 @@ fn modifier(entered: &str) -> Result<Value, String> {
 fn shown_modifier(modifier: &Value) -> String {
     let value = modifier["value"].as_i64().unwrap_or_default();
     match modifier["type"].as_str() {
-        Some("percent") => format!("{}.{:02}%", value / BASIS_POINTS, value % BASIS_POINTS),
+        Some("percent") => percent(value / BASIS_POINTS, &format!("{:02}", value % BASIS_POINTS)),
         _ => value.to_string(),
     }
 }
@@ -232,7 +236,10 @@ pub(crate) fn minor_units(entered: &str, currency: &str) -> Result<i64, String> 
     match Money::from_decimal(&decimal, currency).filter(|_| is_complete) {
         Some(money) => Ok(money.minor),
         None if is_complete && is_number => Err(text("the amount is too large").to_owned()),
-        None => Err(format!("{} {}", text("enter an amount such as"), Money { minor: 1_234, currency }.to_decimal())),
+        None => {
+            let example = Money { minor: 1_234, currency }.to_decimal();
+            Err(filled("enter an amount such as {amount}", &[("amount", &example)]))
+        }
     }
 }
 
@@ -240,7 +247,7 @@ pub(crate) fn minor_units(entered: &str, currency: &str) -> Result<i64, String> 
 pub(crate) fn form(action: &Action, address: &str, entered: &Entered, object: &Value) -> Markup {
     if action.consequence.is_some() {
         return html! {
-            form.action method="get" action=(address) { button.danger { (text(action.label)) } }
+            form.action method="get" action=(address) { button.danger { (button(action.label)) } }
         };
     }
     let (lines, fields): (Vec<_>, Vec<_>) = action.fields.iter().partition(|field| field.name.starts_with("items."));
@@ -250,14 +257,14 @@ pub(crate) fn form(action: &Action, address: &str, entered: &Entered, object: &V
         form.action method="post" action=(address) enctype=[encoding] autocomplete="off" {
             input type="hidden" name="nonce" value=(random_hex(NONCE));
             @for field in fields { (control(address, field, entered)) }
-            @if let Some(most) = (action.most)(object) { p.hint { (text("At most")) " " (most) } }
+            @if let Some(most) = (action.most)(object) { p.hint { (filled("At most {amount}", &[("amount", &texts::money(most))])) } }
             @if !lines.is_empty() {
                 details open[has_lines] {
                     summary { (text("Lines")) }
                     @for field in lines { (control(address, field, entered)) }
                 }
             }
-            button { (text(action.label)) }
+            button { (button(action.label)) }
         }
     }
 }
@@ -279,84 +286,7 @@ pub(crate) fn confirmed_form(action: &Action, address: &str, object: &Value) -> 
         form.action method="post" action=(address) autocomplete="off" {
             input type="hidden" name="nonce" value=(random_hex(NONCE));
             @for field in action.fields { (control(address, field, &entered)) }
-            button.danger name="confirm" value="yes" { (text("Confirm")) ": " (text(action.label)) }
-        }
-    }
-}
-
-/// The ids of controls contain the form's address, because a page may have the same form for several objects.
-fn control(address: &str, field: &Field, entered: &Entered) -> Markup {
-    let (id, value) = (format!("{address}/{}", field.name), entered.get(field.name));
-    let input = |kind: &str, limit: u16, mode: Option<&str>, completion: Option<&str>| {
-        let list = if let Kind::Suggested(list) = field.kind { Some(list) } else { None };
-        html! {
-            label for=(id) { (text(field.label)) }
-            input id=(id) type=(kind) name=(field.name) value=(value) required[field.required] maxlength=(limit)
-                inputmode=[mode] autocomplete=[completion] list=[list];
-        }
-    };
-    let control = match field.kind {
-        Kind::Amount => input("text", 20, Some("decimal"), None),
-        Kind::Currency => input("text", 20, None, None),
-        Kind::Whole => input("text", 9, Some("numeric"), None),
-        Kind::Suggested(_) => input("text", 254, None, None),
-        Kind::Text => input("text", 500, None, None),
-        Kind::Short => input("text", 64, None, None),
-        Kind::Cleared => input("text", 128, None, None),
-        Kind::Reason => input("text", 200, None, None),
-        Kind::Modifier => input("text", 20, None, None),
-        Kind::Email => input("email", 254, None, None),
-        Kind::Url => input("url", 2_048, None, None),
-        Kind::Time => input("datetime-local", 30, None, None),
-        Kind::Date => input("date", 10, None, None),
-        Kind::Code => input("text", 20, Some("numeric"), Some("one-time-code")),
-        Kind::Password => {
-            let completion = if field.name == "current" { "current-password" } else { "new-password" };
-            html! {
-                label for=(id) { (text(field.label)) }
-                input id=(id) type="password" name=(field.name) required maxlength="128" autocomplete=(completion);
-            }
-        }
-        Kind::Image => html! {
-            label for=(id) { (text(field.label)) }
-            input id=(id) type="file" name=(field.name) required[field.required] accept="image/png,image/jpeg";
-        },
-        Kind::Hidden | Kind::Version => return html! { input type="hidden" name=(field.name) value=(value); },
-        Kind::Always(_) => return html! {},
-        Kind::Choice(choices) => html! {
-            label for=(id) { (text(field.label)) }
-            select id=(id) name=(field.name) {
-                @for choice in choices { option value=(choice) selected[value == *choice] { (words(choice)) } }
-            }
-        },
-        Kind::Lines => area(&id, field, value, 4_000),
-        // As much as /v1 stores, with what is between names and values.
-        Kind::Pairs => area(&id, field, value, 20_000),
-        Kind::Many(choices) => many(field, &choices(), &entered.all(field.name)),
-    };
-    html! { div.field { (control) } }
-}
-
-fn area(id: &str, field: &Field, value: &str, limit: u16) -> Markup {
-    html! {
-        label for=(id) { (text(field.label)) }
-        textarea id=(id) name=(field.name) rows="4" maxlength=(limit) { (value) }
-    }
-}
-
-fn many(field: &Field, choices: &[&str], chosen: &[&str]) -> Markup {
-    html! {
-        details open[!chosen.is_empty()] {
-            summary { (text(field.label)) }
-            fieldset {
-                legend { (text(field.label)) }
-                @for choice in choices {
-                    label.choice {
-                        input type="checkbox" name=(field.name) value=(choice) checked[chosen.contains(choice)];
-                        (choice)
-                    }
-                }
-            }
+            button.danger name="confirm" value="yes" { (labelled(text("Confirm"), button(action.label))) }
         }
     }
 }
@@ -474,6 +404,7 @@ mod tests {
         for (entered, stored) in [
             ("8.25%", Some(json!({"type": "percent", "value": 825}))),
             ("8 %", Some(json!({"type": "percent", "value": 800}))),
+            ("8,25\u{a0}%", Some(json!({"type": "percent", "value": 825}))),
             ("0.5%", Some(json!({"type": "percent", "value": 50}))),
             ("150", Some(json!({"type": "fixed", "value": 150}))),
             ("1.50", None),

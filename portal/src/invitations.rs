@@ -15,7 +15,7 @@ use crate::document::document;
 use crate::failure::Failure;
 use crate::form::Entered;
 use crate::sign_in;
-use crate::texts::{text, words};
+use crate::texts::{marked, message, text, words_of};
 
 pub(crate) async fn form(State(app): State<App>, Path(token): Path<String>) -> Result<Html<String>, Failure> {
     let found = users::find_invitation(app.api.pool(), &token).await.map_err(Failure::internal)?;
@@ -44,7 +44,7 @@ pub(crate) async fn accept(
         }
         Err(Error::NotFound(_)) => Err(Failure::NotFound),
         Err(error @ (Error::Invalid { .. } | Error::Conflict(_))) => {
-            let page = page(&found, &token, Some(&error.to_string()));
+            let page = page(&found, &token, Some(&message(&error.to_string())));
             Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response())
         }
         Err(error) => {
@@ -60,8 +60,10 @@ fn page(invitation: &Invitation, token: &str, problem: Option<&str>) -> Html<Str
             h1 { (text("Invitation")) }
             @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
             p {
-                strong { (invitation.merchant) } " " (text("invites you as")) " " strong { (words(invitation.role.name())) } ". "
-                (text("Please choose a password."))
+                (marked("{merchant} invites you as {role}. Please choose a password.", &[
+                    ("merchant", html! { strong { (invitation.merchant) } }),
+                    ("role", html! { strong { (words_of("role", invitation.role.name())) } }),
+                ]))
             }
             form method="post" action={ "/invitations/" (token) } {
                 label for="email" { (text("E-mail")) }

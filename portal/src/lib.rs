@@ -37,7 +37,7 @@ mod timeline;
 use anyhow::Result;
 use api::{InProcess, Listener};
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use foundation::config;
 use foundation::telemetry::MetricsHandle;
@@ -76,5 +76,6 @@ fn router(app: App) -> Router {
         .route("/{mode}/{page}/{id}/{action}", get(act::confirming).post(act::on_object))
         .fallback(async || Failure::NotFound)
         .layer(from_fn_with_state(app.clone(), protection::protect))
+        .layer(from_fn(texts::in_language_of_browser))
         .with_state(app)
 }

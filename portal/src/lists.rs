@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::actions::Action;
 use crate::address::of_object;
 use crate::app::App;
-use crate::catalog::Cell::{self, Amount, Inner, Link, Number, Status, Text, Time, Words, Yes};
+use crate::catalog::Cell::{self, Amount, Day, Inner, Link, Number, Status, Text, Time, Words, Yes};
 use crate::catalog::List;
 use crate::failure::Failure;
 use crate::fields::{amount, status, time};
@@ -18,7 +18,7 @@ use crate::filters::{self, ListQuery};
 use crate::layout::page;
 use crate::notice::Notice;
 use crate::session::Work;
-use crate::texts::{text, words};
+use crate::texts::{self, button, text, words_of};
 
 /// Objects on a page.
 const PAGE: &str = "25";
@@ -116,7 +116,7 @@ fn content(work: &Work, list: &List, list_query: &ListQuery, found: &Found) -> M
     html! {
         h1 { (text(list.title)) }
         @if let Some(action) = Action::find(list.path, "new").filter(|action| action.is_offered(work)) {
-            p { a.button href={ (address) "/new" } { (text(action.label)) } }
+            p { a.button href={ (address) "/new" } { (button(action.label)) } }
         }
         (filters::form(work, list, list_query, &address))
         @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
@@ -174,7 +174,7 @@ pub(crate) fn table(work: &Work, title: &'static str, columns: &[(&'static str, 
 fn shown(mode: Mode, cell: &Cell, row: &Value) -> Markup {
     match cell {
         Amount(field) => html! { (amount(row, field)) },
-        Status => status(&row["status"]),
+        Status => status(row["object"].as_str().unwrap_or_default(), &row["status"]),
         Time(field) => time(&row[*field]),
         Text(field) => html! { (row[*field].as_str().unwrap_or_default()) },
         Link(field) => {
@@ -183,7 +183,8 @@ fn shown(mode: Mode, cell: &Cell, row: &Value) -> Markup {
         }
         Yes(field) => html! { @if row[*field] == true { (text("Yes")) } },
         Number(field) => html! { (row[*field].as_i64().map(|number| number.to_string()).unwrap_or_default()) },
-        Words(field) => html! { (words(row[*field].as_str().unwrap_or_default())) },
+        Words(field) => html! { (words_of(field, row[*field].as_str().unwrap_or_default())) },
+        Day(field) => html! { (texts::day(row[*field].as_str().unwrap_or_default())) },
         Inner(object, field) => html! { (row[*object][*field].as_str().unwrap_or_default()) },
     }
 }

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::failure::{Failure, NOT_KNOWN};
 use crate::form::Entered;
 use crate::session::Work;
-use crate::texts::{label, text};
+use crate::texts::{button, label, labelled, text};
 
 /// A form that was refused, of an action on an object if it has one.
 struct Refused {
@@ -32,14 +32,14 @@ pub(crate) struct Notice {
 impl Notice {
     /// Of a form that was refused, for this reason.
     pub(crate) fn refused(action: &'static Action, id: Option<String>, entered: Entered, problem: &str) -> Self {
-        let shown = html! { p.problem role="alert" { (text(action.label)) ": " (problem) } };
+        let shown = html! { p.problem role="alert" { (labelled(button(action.label), problem)) } };
         Self { shown, refused: Some(Refused { action, id, entered }), ..Self::default() }
     }
 
     /// Of a form that has begun something whose outcome is not known. `again` requests it.
     pub(crate) fn unknown(action: &Action, again: &Markup) -> Self {
         let shown = html! {
-            p.problem role="alert" { (text(action.label)) ": " (text(NOT_KNOWN)) }
+            p.problem role="alert" { (labelled(button(action.label), text(NOT_KNOWN))) }
             (again)
         };
         Self { shown, ..Self::default() }

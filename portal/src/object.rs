@@ -20,7 +20,7 @@ use crate::notice::{Notice, copy};
 use crate::qr::qr;
 use crate::related::related;
 use crate::session::Work;
-use crate::texts::text;
+use crate::texts::{button, text};
 use crate::timeline::timeline;
 
 /// Has the browser load the page again after some seconds.
@@ -110,11 +110,11 @@ fn content(work: &Work, list: &List, found: &Value, notice: &Notice, (link, afte
     html! {
         (notice.outcome(found))
         p.kind { (text(list.singular)) }
-        h1 { (heading) " " (status(&found["status"])) }
+        h1 { (heading) " " (status(list.object(), &found["status"])) }
         div.actions {
             @for (page, field) in list.creations {
                 @if let Some(action) = Action::find(page, "new").filter(|action| action.is_offered(work)) {
-                    a.button href={ "/" (mode) "/" (page) "/new?" (field) "=" (id) } { (text(action.label)) }
+                    a.button href={ "/" (mode) "/" (page) "/new?" (field) "=" (id) } { (button(action.label)) }
                 }
             }
             @for action in actions {

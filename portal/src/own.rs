@@ -225,11 +225,22 @@ async fn make(
             users::remove_factor(tx, confirmed()?).await?;
             Ok(ActionResult::object(work.user.id))
         }
+        Own::SetLanguage => set_language(work, body, tx).await,
         Own::EndSession => {
             users::end_session(tx, work.user.id, id).await?;
             Ok(ActionResult::default())
         }
     }
+}
+
+async fn set_language(work: &Work, body: &Value, tx: &mut Change) -> Result<ActionResult> {
+    let chosen = string(body, "language");
+    let language = Language::of_tag(chosen);
+    if language.is_none() && !chosen.is_empty() {
+        return Err(Error::invalid("language", "choose one"));
+    }
+    users::set_language(tx, work.user.id, language.map(Language::code)).await?;
+    Ok(ActionResult::object(work.user.id))
 }
 
 async fn save_mail(app: &App, account: AccountId, body: &Value, tx: &mut Change) -> Result<ActionResult> {
@@ -267,7 +278,7 @@ async fn create_key(app: &App, account: AccountId, body: &Value, tx: &mut Change
     let kind = match string(body, "kind") {
         "secret" => KeyKind::Secret,
         "publishable" => KeyKind::Publishable,
-        _ => return Err(Error::invalid("kind", "must be secret or publishable")),
+        _ => return Err(Error::invalid("kind", "choose one")),
     };
     let key = match kind {
         KeyKind::Secret => accounts::issue_secret(tx, peppers, app.api.encryption(), now, account, chosen).await?,
@@ -335,7 +346,7 @@ fn strings<'a>(body: &'a Value, name: &str) -> Vec<&'a str> {
 }
 
 fn entitlement(text: &str) -> Result<Permission> {
-    text.parse().map_err(|_| Error::invalid("entitlements", format!("{text} is not an operation")))
+    text.parse().map_err(|_| Error::invalid("entitlements", "choose one"))
 }
 
 fn origin(text: &str) -> Result<WebOrigin> {
@@ -344,7 +355,7 @@ fn origin(text: &str) -> Result<WebOrigin> {
 
 fn role(body: &Value) -> Result<Role> {
     let named = Role::ALL.into_iter().find(|role| role.name() == string(body, "role"));
-    named.ok_or_else(|| Error::invalid("role", "must be owner, developer, support or viewer"))
+    named.ok_or_else(|| Error::invalid("role", "choose one"))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::catalog::List;
 use crate::failure::Failure;
 use crate::lists::table;
 use crate::session::Work;
-use crate::texts::text;
+use crate::texts::{labelled, text};
 
 /// Rows of each.
 const ROWS: &str = "5";
@@ -54,7 +54,7 @@ fn section(
                 h2 { (text(title)) }
                 (table(work, title, columns, rows))
                 @if let Some(address) = all.filter(|_| found["hasMore"] == true) {
-                    p { a href=(address) { (text("All")) ": " (text(title)) } }
+                    p { a href=(address) { (labelled(text("All"), text(title))) } }
                 }
             }
         }

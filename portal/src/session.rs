@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ::texts::Language;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::request::Parts;
@@ -15,6 +16,7 @@ use foundation::crypto::{Secret, hex, unhex};
 use crate::address::{is_page, mode_of};
 use crate::app::App;
 use crate::failure::Failure;
+use crate::texts::set_language;
 
 /// Browsers send it over TLS or loopback only, to this host only, and no script reads it.
 const NAME: &str = "__Host-session";
@@ -80,7 +82,13 @@ impl FromRequestParts<App> for User {
             return Err(Failure::TooMany.into_response());
         }
         let cookie = cookie(&parts.headers).unwrap_or_default();
-        match users::find_session(app.api.pool(), cookie).await {
+        let found = users::find_session(app.api.pool(), cookie).await;
+        if let Ok(Some(SignedIn { language: Some(chosen), .. })) = &found
+            && let Some(language) = Language::of_tag(chosen)
+        {
+            set_language(language);
+        }
+        match found {
             Ok(Some(signed_in)) if !app.may_open(signed_in.id, client.ip()).await => {
                 Err(Failure::TooMany.into_response())
             }

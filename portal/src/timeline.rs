@@ -16,7 +16,7 @@ use crate::catalog::{List, Timeline};
 use crate::failure::Failure;
 use crate::fields::{status, time};
 use crate::session::Work;
-use crate::texts::{text, words};
+use crate::texts::{self, filled, labelled, text, words_of};
 
 /// Events in a timeline.
 const EVENTS: &str = "50";
@@ -63,21 +63,26 @@ fn of_event(work: &Work, event: &Value, sent: &[Delivery]) -> Markup {
     let own: Vec<_> = sent.iter().filter(|delivery| delivery.event_id.to_string() == id).collect();
     html! {
         (time(&event["createdAt"])) " "
-        a href={ "/" (mode) "/events/" (id) } { (words(event["type"].as_str().unwrap_or_default())) }
+        a href={ "/" (mode) "/events/" (id) } { (words_of("eventType", event["type"].as_str().unwrap_or_default())) }
         @if !own.is_empty() {
             ul {
                 @for delivery in own {
                     li {
                         a href={ "/" (mode) "/deliveries/" (delivery.id) } { (text("Delivery")) } " "
-                        (status(&delivery.status.name().into()))
-                        " " (text("attempt")) " " (delivery.attempt)
-                        @if let Some(response) = delivery.response_status { ", " (text("response")) " " (response) }
-                        @if let Some(failure) = &delivery.failure { ", " (words(failure)) }
+                        (status("webhook_delivery", &delivery.status.name().into())) " " (answered(delivery))
                     }
                 }
             }
         }
     }
+}
+
+/// Which attempt it was, and what came of it.
+fn answered(delivery: &Delivery) -> String {
+    let attempt = filled("attempt {number}", &[("number", &delivery.attempt)]);
+    let response = delivery.response_status.map(|status| filled("response {status}", &[("status", &status)]));
+    let failure = delivery.failure.as_ref().map(|failure| words_of("failureReason", failure));
+    texts::listed(&[Some(attempt), response, failure].into_iter().flatten().collect::<Vec<_>>())
 }
 
 async fn operations(app: &App, work: &Work, id: &str) -> Result<Vec<Entry>, Failure> {
@@ -92,54 +97,62 @@ async fn operations(app: &App, work: &Work, id: &str) -> Result<Vec<Entry>, Fail
 /// An operation when it was requested, sent and completed.
 fn of_operation(work: &Work, operation: &OperationRow, users: &[(KeyId, String)]) -> Vec<Entry> {
     let is_charge = operation.kind == OperationKind::Sale;
-    let kind = if is_charge { text("Charge").to_owned() } else { words(operation.kind.name()) };
+    let kind = if is_charge { text("Charge").to_owned() } else { words_of("operation", operation.kind.name()) };
+    let named = |english: &'static str| filled(english, &[("operation", &kind)]);
     let entry = |at: Timestamp, what: Markup| Entry {
         at: at.as_millisecond(),
-        shown: html! { (time(&serde_json::json!(at))) " " (kind) " " (what) },
+        shown: html! { (time(&serde_json::json!(at))) " " (what) },
     };
-    let money = operation.amount.zip(operation.currency).map(|(minor, currency)| Money { minor, currency }.to_string());
+    let requested = named("{operation} requested");
+    let requested = match operation.amount.zip(operation.currency) {
+        Some((minor, currency)) => labelled(&requested, texts::money(Money { minor, currency })),
+        None => requested,
+    };
     // Only requests of the merchant's keys are logged.
     let is_logged = operation.requested_by.is_some_and(|key| users.iter().all(|(own, _)| *own != key));
     let requested = html! {
-        (text("requested"))
-        @if let Some(money) = &money { ": " (money) }
-        ", " (requester(operation, users))
+        (requested) (text(", ")) (requester(operation, users))
         @if let Some(request) = operation.request_id.as_ref().filter(|_| is_logged) {
             " (" a href={ "/" (work.mode.name()) "/requests/" (request) } { (text("request")) } ")"
         }
     };
     let mut entries = vec![entry(operation.created_at, requested)];
-    let sent = |at: Timestamp, words: &str| entry(at, html! { (words) });
-    entries.extend(operation.first_sent_at.map(|at| sent(at, text("sent to the provider"))));
+    let sent = |at: Timestamp, english: &'static str| entry(at, html! { (named(english)) });
+    entries.extend(operation.first_sent_at.map(|at| sent(at, "{operation} sent to the provider")));
     let again = operation.last_sent_at.filter(|at| Some(*at) != operation.first_sent_at);
-    entries.extend(again.map(|at| sent(at, text("sent to the provider again"))));
-    entries.extend(operation.finished_at.map(|at| entry(at, outcome(operation))));
+    entries.extend(again.map(|at| sent(at, "{operation} sent to the provider again")));
+    entries.extend(operation.finished_at.map(|at| entry(at, outcome(operation, &kind))));
     entries
 }
 
-fn outcome(operation: &OperationRow) -> Markup {
+fn outcome(operation: &OperationRow, kind: &str) -> Markup {
+    let outcome = match operation.state {
+        State::Succeeded => "{operation} accepted by the provider",
+        State::Declined => "{operation} declined",
+        State::Failed => "{operation} failed, and had no effect",
+        State::Ready | State::Claimed | State::Sending | State::Unknown => "{operation} has no known outcome yet",
+    };
+    let outcome = filled(outcome, &[("operation", &kind)]);
     html! {
-        (match operation.state {
-            State::Succeeded => text("accepted by the provider"),
-            State::Declined => text("declined"),
-            State::Failed => text("failed, and had no effect"),
-            State::Ready | State::Claimed | State::Sending | State::Unknown => text("has no known outcome yet"),
-        })
-        @if let Some(failure) = &operation.failure { ": " (words(failure)) }
+        @match &operation.failure {
+            Some(failure) => (labelled(&outcome, words_of("declineCode", failure))),
+            None => (outcome),
+        }
     }
 }
 
 /// Who requested it.
-fn requester(operation: &OperationRow, users: &[(KeyId, String)]) -> Markup {
+fn requester(operation: &OperationRow, users: &[(KeyId, String)]) -> String {
     let Some(key) = operation.requested_by else {
-        return html! {
-            @if operation.by_system { (text("by the system")) }
-            @else if operation.background { (text("on schedule")) }
-            @else { (text("by the payer")) }
+        let who = match (operation.by_system, operation.background) {
+            (true, _) => text("by the system"),
+            (false, true) => text("on schedule"),
+            (false, false) => text("by the payer"),
         };
+        return who.to_owned();
     };
     match users.iter().find(|(own, _)| *own == key) {
-        Some((_, email)) => html! { (text("by")) " " (email) },
-        None => html! { (text("by API key")) " " (key) },
+        Some((_, email)) => filled("by {email}", &[("email", email)]),
+        None => filled("by API key {key}", &[("key", &key)]),
     }
 }

@@ -14,7 +14,7 @@ mod generated {
 pub use dates::{date, moment};
 pub use generated::L10n as Language;
 pub use generated::L10nLanguage as Texts;
-pub use money::price;
+pub use money::{amount_by_code, price};
 
 /// The name of a card's brand, by its code in /v1.
 pub fn brand_name(brand: &str) -> &str {

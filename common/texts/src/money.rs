@@ -1,6 +1,6 @@
 //! Amounts: `$12.50` in English, `12,50 $` in German; `CHF 12.50` for a currency without a symbol of its own.
 
-use foundation::money::Money;
+use foundation::money::{Currency, Money};
 use icu_decimal::DecimalFormatter;
 use icu_decimal::input::Decimal;
 
@@ -30,25 +30,37 @@ const SYMBOLS: [(&str, &str); 18] = [
 
 /// The amount in the notation of a language.
 pub fn price(language: Language, money: Money) -> String {
-    let exponent = i16::try_from(money.currency.exponent()).expect("at most 4 places");
-    let mut digits = Decimal::from(money.minor.unsigned_abs());
+    let (texts, code) = (language.texts(), money.currency.code());
+    match SYMBOLS.iter().find(|(known, _)| *known == code) {
+        Some((_, symbol)) => {
+            let number = number(language, money.minor.unsigned_abs().into(), money.currency);
+            if money.minor < 0 { texts.money_negative(symbol, number) } else { texts.money(symbol, number) }
+        }
+        None => amount_by_code(language, money.minor.into(), money.currency),
+    }
+}
+
+/// The amount in the notation of a language, with the code of its currency, which is the same everywhere.
+pub fn amount_by_code(language: Language, minor: i128, currency: Currency) -> String {
+    let (texts, number) = (language.texts(), number(language, minor.unsigned_abs(), currency));
+    if minor < 0 {
+        texts.money_by_code_negative(currency.code(), number)
+    } else {
+        texts.money_by_code(currency.code(), number)
+    }
+}
+
+fn number(language: Language, minor: u128, currency: Currency) -> String {
+    let exponent = i16::try_from(currency.exponent()).expect("at most 4 places");
+    let mut digits = Decimal::from(minor);
     digits.multiply_pow10(-exponent);
     digits.pad_end(-exponent);
     let formatter = DecimalFormatter::try_new(language.locale().into(), Default::default()).expect("compiled data");
-    let number = formatter.format(&digits).to_string();
-    let (texts, code) = (language.texts(), money.currency.code());
-    match (SYMBOLS.iter().find(|(known, _)| *known == code), money.minor < 0) {
-        (Some((_, symbol)), false) => texts.money(symbol, number),
-        (Some((_, symbol)), true) => texts.money_negative(symbol, number),
-        (None, false) => texts.money_by_code(code, number),
-        (None, true) => texts.money_by_code_negative(code, number),
-    }
+    formatter.format(&digits).to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    use foundation::money::Currency;
-
     use super::*;
 
     #[test]
@@ -72,5 +84,21 @@ mod tests {
             assert_eq!(price(language, Money { minor, currency: code.parse().expect("known") }), expected);
         }
         assert!(SYMBOLS.is_sorted() && SYMBOLS.iter().all(|(code, _)| code.parse::<Currency>().is_ok()));
+    }
+
+    #[test]
+    fn amounts_with_a_code_have_no_symbol() {
+        let euro = "EUR".parse().expect("known");
+        for (minor, language, expected) in [
+            (-123_456, Language::De, "\u{2212}1.234,56\u{a0}EUR"),
+            (
+                9_007_199_254_740_991_000,
+                Language::Fr,
+                "90\u{202f}071\u{202f}992\u{202f}547\u{202f}409\u{202f}910,00\u{a0}EUR",
+            ),
+            (5, Language::Ja, "EUR\u{a0}0.05"),
+        ] {
+            assert_eq!(amount_by_code(language, minor, euro), expected);
+        }
     }
 }

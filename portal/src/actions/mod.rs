@@ -90,6 +90,7 @@ pub(crate) enum Own {
     ReplaceRecoveryCodes,
     RemoveFactor,
     EndSession,
+    SetLanguage,
 }
 
 /// A field of a form.
@@ -138,6 +139,8 @@ pub(crate) enum Kind {
     /// A picture file; its hash once it is entered.
     Image,
     Password,
+    /// The code of a language, or nothing.
+    Language,
     /// Of a second factor.
     Code,
     /// Not requested.
@@ -210,7 +213,8 @@ impl Action {
                 | Own::ChangePassword
                 | Own::AddFactor
                 | Own::ReplaceRecoveryCodes
-                | Own::RemoveFactor => false,
+                | Own::RemoveFactor
+                | Own::SetLanguage => false,
             },
         }
     }

@@ -37,7 +37,7 @@ const fn own(page: &'static str, name: &'static str, label: &'static str, area: 
 
 const KEY_NAME: Field = optional("name", "Name", Kind::Short);
 
-pub(super) const ACTIONS: [Action; 18] = [
+pub(super) const ACTIONS: [Action; 19] = [
     Action {
         fields: &[
             KEY_NAME,
@@ -144,5 +144,9 @@ pub(super) const ACTIONS: [Action; 18] = [
     Action {
         applies: |session| session["isCurrent"] == false,
         ..own("security", "end", "End session", Area::Own, Own::EndSession)
+    },
+    Action {
+        fields: &[optional("language", "Language", Kind::Language)],
+        ..own("security", "language", "Save language", Area::Own, Own::SetLanguage)
     },
 ];

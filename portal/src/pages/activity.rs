@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::fields::time;
 use crate::layout::page;
 use crate::session::Work;
-use crate::texts::{text, words};
+use crate::texts::{text, words_of};
 
 pub(super) async fn show(app: &App, work: &Work) -> Result<Html<String>, Failure> {
     let (db, merchant) = (app.api.pool(), work.user.merchant_id);
@@ -29,12 +29,12 @@ pub(super) async fn show(app: &App, work: &Work) -> Result<Html<String>, Failure
             tr {
                 td { (time(&entry.began_at.to_string().into())) }
                 td { (entry.email) }
-                td { (words(&entry.action)) }
+                td { (words_of("activity", &entry.action)) }
                 td {
                     a href=[of_object(entry.mode, object)] { (object) }
                     @if let Some(name) = name(object) { " " (name) }
                 }
-                td { (words(entry.mode.name())) }
+                td { (words_of("mode", entry.mode.name())) }
                 td {
                     @match entry.status {
                         Some(202) => (text("Requested")),

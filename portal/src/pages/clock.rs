@@ -11,7 +11,7 @@ use crate::fields::time;
 use crate::layout::page;
 use crate::notice::Notice;
 use crate::session::Work;
-use crate::texts::text;
+use crate::texts::{marked, text};
 
 pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
     if work.mode == Mode::Live {
@@ -21,7 +21,7 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
     let content = html! {
         h1 { (text("Test clock")) }
         (notice.outcome(&clock))
-        p { (text("The time of the test data is")) " " strong { (time(&clock["now"])) } "." }
+        p { (marked("The time of the test data is {time}.", &[("time", html! { strong { (time(&clock["now"])) } })])) }
         @if clock["pending"] == true { p { (text("It is being advanced.")) } }
         p { (text("All that falls due until the new time is done: invoices are created and collected, and events are sent.")) }
         section.panel { (own_form(work, ("clock", "advance"), None, &clock, notice)) }

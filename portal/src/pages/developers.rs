@@ -32,7 +32,7 @@ pub(super) async fn show(app: &App, work: &Work) -> Result<Html<String>, Failure
     };
     let operations = html! {
         @for capability in capabilities {
-            tr { td { code { (capability["operation"].as_str().unwrap_or_default()) } } td { (status(&capability["state"])) } }
+            tr { td { code { (capability["operation"].as_str().unwrap_or_default()) } } td { (status("capability", &capability["state"])) } }
         }
     };
     let content = html! {

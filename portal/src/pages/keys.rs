@@ -14,7 +14,7 @@ use crate::fields::{status, time};
 use crate::layout::page;
 use crate::notice::{Notice, copy};
 use crate::session::Work;
-use crate::texts::text;
+use crate::texts::{text, words_of};
 
 /// Keys on the page.
 const KEYS: i64 = 200;
@@ -56,9 +56,9 @@ fn row(work: &Work, key: &KeyRow, now: Timestamp, notice: &Notice) -> Markup {
     html! {
         tr {
             td { (key.name.as_deref().unwrap_or_default()) }
-            td { @match key.kind { KeyKind::Secret => (text("Secret")), KeyKind::Publishable => (text("Publishable")) } }
+            td { @match key.kind { KeyKind::Secret => (words_of("kind", "secret")), KeyKind::Publishable => (words_of("kind", "publishable")) } }
             td {
-                (status(&object["status"]))
+                (status("api_key", &object["status"]))
                 @if let (None, Some(expiry)) = (key.revoked_at, key.expires_at) { " " (time(&expiry.to_string().into())) }
             }
             td.full { @if let Some(key) = &key.key_text { code { (key) } " " (copy(key)) } @else { (text("Shown once, when it was created")) } }

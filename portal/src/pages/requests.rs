@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::fields::time;
 use crate::layout::page;
 use crate::session::Work;
-use crate::texts::{text, words};
+use crate::texts::{filled, text, words_of, words_of_code};
 
 /// Requests on a page.
 const PAGE: i64 = 50;
@@ -36,7 +36,7 @@ pub(super) async fn show(app: &App, work: &Work, query: &str) -> Result<Html<Str
     let is_full = i64::try_from(entries.len()).is_ok_and(|count| count == PAGE);
     let content = html! {
         h1 { (text("Requests")) }
-        p { (text("Requests of your API keys, for")) " " (RETENTION_DAYS) " " (text("days. New ones are here within seconds.")) }
+        p { (filled("Requests of your API keys, for {days} days. New ones are here within seconds.", &[("days", &RETENTION_DAYS)])) }
         form.filters method="get" action=(address) role="search" {
             label for="q" { (text("Request-Id")) }
             input #q type="search" name="q" value=(searched) maxlength="40";
@@ -65,7 +65,7 @@ pub(super) async fn show_one(app: &App, work: &Work, id: &str) -> Result<Html<St
             dt { (text("ID")) } dd { (entry.id) }
             dt { (text("Time")) } dd { (when(entry)) }
             dt { (text("Status")) } dd { (state(entry)) }
-            @if let Some(code) = &entry.code { dt { (text("Error")) } dd { (code) } }
+            @if let Some(code) = &entry.code { dt { (text("Error")) } dd { (words_of_code("code", code)) } }
             dt { (text("Duration")) } dd { (entry.duration_ms) " ms" }
             dt { (text("API key")) } dd { (entry.key) @for (_, name) in &named { " " (name) } }
         }
@@ -80,7 +80,7 @@ fn row(address: &str, entry: &Entry) -> Markup {
             td { a href=(link) { (when(entry)) } }
             td { (entry.method) " " (entry.path) }
             td { (state(entry)) }
-            td { (words(entry.code.as_deref().unwrap_or_default())) }
+            td { (words_of("code", entry.code.as_deref().unwrap_or_default())) }
             td { (entry.duration_ms) " ms" }
             td { a href=(link) { (entry.id) } }
         }

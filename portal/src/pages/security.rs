@@ -13,7 +13,7 @@ use crate::layout::page;
 use crate::notice::Notice;
 use crate::qr::qr;
 use crate::session::Work;
-use crate::texts::text;
+use crate::texts::{marked, text};
 
 pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
     let (db, user) = (app.api.pool(), &work.user);
@@ -42,6 +42,10 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
             h2 { (text("Second factor")) }
             (factor(app, work, notice)?)
         }
+        section.panel {
+            h2 { (text("Language")) }
+            (own_form(work, ("security", "language"), None, &json!({"language": user.language}), notice))
+        }
         section {
             h2 { (text("Sessions")) }
             (table("Sessions", &["Browser", "Signed in", "Last active", "Actions"], &rows))
@@ -64,7 +68,7 @@ fn factor(app: &App, work: &Work, notice: &Notice) -> Result<Markup, Failure> {
     Ok(html! {
         p { (text("Scan this with an authenticator app, or enter the secret there. Then enter the code that the app shows.")) }
         (qr(new.url.expose())?)
-        p { (text("Secret")) ": " code { (new.secret.expose()) } }
+        p { (marked("{name}: {value}", &[("name", html! { (text("Secret")) }), ("value", html! { code { (new.secret.expose()) } })])) }
         (own_form(work, ("security", "factor"), None, &user, notice))
     })
 }

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::layout::page;
 use crate::notice::Notice;
 use crate::session::{User, Work};
-use crate::texts::text;
+use crate::texts::{listed, text};
 
 pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
     let account = accounts::retrieve(app.api.pool(), work.caller.account_id).await.map_err(Failure::internal)?;
@@ -92,16 +92,17 @@ async fn mail(app: &App, work: &Work, notice: &Notice) -> Result<Markup, Failure
     let saved = mails::settings(app.api.pool(), work.caller.account_id).await.map_err(Failure::internal)?;
     let Settings { invoices, receipts, collections, language, test_recipients } = &saved;
     let on = [invoices, receipts, collections].into_iter().zip(MAILS).filter(|(is_on, _)| **is_on);
-    let on: Vec<_> = on.map(|(_, name)| text(name)).collect();
+    let on: Vec<_> = on.map(|(_, name)| name).collect();
+    let shown: Vec<_> = on.iter().map(|name| text(name).to_owned()).collect();
     let named = Language::NAMED.into_iter().find(|(_, named)| named.code() == language.as_str());
-    let language = named.map(|(name, _)| text(name)).unwrap_or_default();
+    let language = named.map_or("", |(name, _)| name);
     let settings = json!({"mails": on, "language": language, "testRecipients": test_recipients});
     Ok(html! {
         section.panel {
             h2 { (text("E-mails to customers")) }
             dl {
-                dt { (text("Sent")) } dd { @if on.is_empty() { (text("None")) } @else { (on.join(", ")) } }
-                dt { (text("Language")) } dd { (language) }
+                dt { (text("Sent")) } dd { @if on.is_empty() { (text("None")) } @else { (listed(&shown)) } }
+                dt { (text("Language")) } dd { (text(language)) }
                 dt { (text("Recipients in test mode")) } dd { (test_recipients.join(", ")) }
             }
             @if work.user.role.may(Area::Settings) {

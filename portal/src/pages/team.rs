@@ -12,7 +12,7 @@ use crate::fields::time;
 use crate::layout::page;
 use crate::notice::Notice;
 use crate::session::Work;
-use crate::texts::{text, words};
+use crate::texts::{filled, text, words_of};
 
 /// What each role may do.
 const ROLES: [(Role, &str); 4] = [
@@ -25,6 +25,12 @@ const ROLES: [(Role, &str); 4] = [
     (Role::Owner, "Everything, with settings and team."),
 ];
 
+/// How an invitation reaches the person.
+const BY_EMAIL: &str =
+    "The person gets an e-mail with a link that works once; you see the link too. It lasts {days} days.";
+const BY_HAND: &str =
+    "An invitation is a link that works once; send it to the person, no e-mail is sent. It lasts {days} days.";
+
 pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
     let (db, merchant) = (app.api.pool(), work.user.merchant_id);
     let members = members(db, merchant).await.map_err(Failure::internal)?;
@@ -34,7 +40,7 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
             @let (id, object) = (member.id.to_string(), json!({"object": "user", "role": member.role.name()}));
             tr {
                 td { (member.email) }
-                td { (words(member.role.name())) }
+                td { (words_of("role", member.role.name())) }
                 td { @if member.has_factor { (text("On")) } @else { (text("Off")) } }
                 td { @if let Some(used) = member.last_used_at { (time(&used.to_string().into())) } }
                 td {
@@ -49,7 +55,7 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
             @let (id, object) = (invitation.id.to_string(), json!({"object": "invitation"}));
             tr {
                 td { (invitation.email) }
-                td { (words(invitation.role.name())) }
+                td { (words_of("role", invitation.role.name())) }
                 td { (time(&invitation.created_at.to_string().into())) }
                 td { (own_form(work, ("team", "revoke"), Some(&id), &object, notice)) }
             }
@@ -65,12 +71,10 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
             @else { (table("Invitations", &["E-mail", "Role", "Created", "Actions"], &invited)) }
             @if work.user.role.may(Area::Settings) {
                 p {
-                    @if app.sends_mail { (text("The person gets an e-mail with a link that works once; you see the link too. It lasts")) }
-                    @else { (text("An invitation is a link that works once; send it to the person, no e-mail is sent. It lasts")) }
-                    " " (INVITATION_LIFETIME.as_secs() / 86_400) " " (text("days."))
+                    (filled(if app.sends_mail { BY_EMAIL } else { BY_HAND }, &[("days", &(INVITATION_LIFETIME.as_secs() / 86_400))]))
                 }
                 dl {
-                    @for (role, rights) in ROLES { dt { (words(role.name())) } dd { (text(rights)) } }
+                    @for (role, rights) in ROLES { dt { (words_of("role", role.name())) } dd { (text(rights)) } }
                 }
                 div.panel { (own_form(work, ("team", "new"), None, &json!({}), notice)) }
             }

@@ -208,6 +208,8 @@ async fn entered(
             let secret = page.text_after("Secret: <code>")?;
             own.extend([("code", code(secret, 0)?), ("secret", secret.to_owned())]);
         }
+        // The log is read in English afterwards.
+        ("security", "language") => own.push(("language", "en".to_owned())),
         ("clock", _) => own.push(("to", sqlx::query_scalar(later).fetch_one(&busy.merchant.books.db).await?)),
         _ => {}
     }

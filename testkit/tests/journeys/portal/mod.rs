@@ -5,6 +5,7 @@ mod busy;
 mod developers;
 mod forms;
 mod home;
+mod languages;
 mod logo;
 mod processes;
 mod reading;
