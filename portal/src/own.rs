@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::picture;
 use crate::session::Work;
-use crate::texts::text;
+use crate::texts::{language, text};
 
 /// How long a key that is rotated stays valid.
 const GRACE: Duration = Duration::from_secs(86_400);
@@ -253,7 +253,7 @@ async fn save_mail(app: &App, account: AccountId, body: &Value, tx: &mut Change)
 
 async fn invite(app: &App, work: &Work, body: &Value, tx: &mut Change) -> Result<ActionResult> {
     let (email, role) = (string(body, "email"), role(body)?);
-    let (id, token) = users::invite(tx, app.clock.now(), &work.user, email, role).await?;
+    let (id, token) = users::invite(tx, app.clock.now(), &work.user, (email, language().code()), role).await?;
     let link = Secret::new(format!("{}/invitations/{}", app.origin, token.expose()));
     if app.sends_mail {
         mails::write_invitation(tx, app.api.encryption(), work.caller.account_id, id, &link).await?;

@@ -1,5 +1,5 @@
-//! Texts, amounts and dates for payers, in each language. A text is a function, so one that is missing in a language, or
-//! lacks an argument, does not compile.
+//! Texts, amounts and dates for payers, and invitations to the portal, in each language. A text is a function, so one that is
+//! missing in a language, or lacks an argument, does not compile.
 
 mod dates;
 mod language;

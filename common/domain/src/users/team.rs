@@ -38,6 +38,8 @@ pub struct Invitation {
     pub merchant: String,
     pub email: String,
     pub role: Role,
+    /// The code of the language in which the inviting user saw the portal.
+    pub language: Option<String>,
     pub created_at: Timestamp,
 }
 
@@ -61,7 +63,7 @@ macro_rules! select_open {
     ($rest:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(
             Invitation,
-            "SELECT v.id, v.merchant_id, m.name AS merchant, v.email, v.role, v.created_at
+            "SELECT v.id, v.merchant_id, m.name AS merchant, v.email, v.role, v.language, v.created_at
              FROM user_invitations v JOIN users i ON i.id = v.invited_by JOIN merchants m ON m.id = v.merchant_id
              WHERE v.ended_at IS NULL AND v.created_at > clock_timestamp() - make_interval(secs => $1)
                  AND i.role = 'owner' AND i.removed_at IS NULL AND " + $rest,
@@ -80,7 +82,8 @@ pub async fn invitations(db: &PgPool, merchant: MerchantId) -> Result<Vec<Invita
     Ok(rows.fetch_all(db).await?)
 }
 
-/// Invites a person, while the inviting user is an owner. The token in the link is returned only here.
+/// Invites a person, while the inviting user is an owner. An e-mail to the person is in this language. The token in the link is
+/// returned only here.
 ///
 /// # Errors
 /// 422 `email`; [`Error::Conflict`] if the inviting user is no owner, there is a user with this e-mail address, or there are
@@ -89,7 +92,7 @@ pub async fn invite(
     tx: &mut PgConnection,
     now: Timestamp,
     owner: &SignedIn,
-    email: &str,
+    (email, language): (&str, &str),
     role: Role,
 ) -> Result<(InvitationId, Secret<String>)> {
     let email = stored_email(email)?;
@@ -128,14 +131,15 @@ pub async fn invite(
     }
     let (id, token) = (InvitationId::new(now), random_hex(32));
     sqlx::query!(
-        "INSERT INTO user_invitations (id, merchant_id, email, role, token_hash, invited_by, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp())",
+        "INSERT INTO user_invitations (id, merchant_id, email, role, token_hash, invited_by, language, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())",
         id.uuid(),
         owner.merchant_id.uuid(),
         email,
         role as Role,
         &sha256(token.as_bytes())[..],
         owner.id.uuid(),
+        language,
     )
     .execute(tx)
     .await?;

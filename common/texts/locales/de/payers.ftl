@@ -239,3 +239,13 @@ receipts-on = Sie erhalten einen Zahlungsbeleg per E-Mail, wenn Sie an { $payee 
 receipts-off = Sie erhalten von { $payee } keine Zahlungsbelege per E-Mail mehr. Der Zahlungsbeleg einer Rechnung bleibt auf ihrer Seite verfügbar.
 receipts-stop = Zahlungsbelege per E-Mail abbestellen
 receipts-resume = Zahlungsbelege künftig wieder per E-Mail erhalten
+
+## Invitations to the portal, by e-mail
+
+mail-invitation-subject = Einladung von { $payee }
+mail-invitation-intro = { $payee } lädt Sie ein. Ihre Rolle: { $role }. Bitte wählen Sie auf dieser Seite ein Passwort:
+mail-invitation-once = Der Link funktioniert einmal und gilt { $days } Tage. Wenn Sie { $payee } nicht kennen, können Sie diese E-Mail ignorieren.
+role-owner = Inhaber
+role-developer = Entwickler
+role-support = Support
+role-viewer = Betrachter

@@ -301,3 +301,18 @@ receipts-on = You receive a receipt by e-mail when you pay { $payee }. Other e-m
 receipts-off = You receive no more receipts by e-mail from { $payee }. The receipt of an invoice remains available on its page.
 receipts-stop = Stop receipts by e-mail
 receipts-resume = Resume receipts by e-mail
+
+## Invitations to the portal, by e-mail
+
+# $payee (String)
+mail-invitation-subject = Invitation from { $payee }
+# $payee (String)
+# $role (String)
+mail-invitation-intro = { $payee } invites you as { $role }. Please choose a password on this page:
+# $days (String)
+# $payee (String)
+mail-invitation-once = The link works once, for { $days } days. If you do not know { $payee }, you can ignore this e-mail.
+role-owner = owner
+role-developer = developer
+role-support = support
+role-viewer = viewer

@@ -239,3 +239,13 @@ receipts-on = Recibe un recibo por correo electrónico cuando hace un pago a { $
 receipts-off = Ya no recibirá recibos de { $payee } por correo electrónico. El recibo de una factura sigue disponible en la página de esta.
 receipts-stop = Dejar de recibir recibos por correo electrónico
 receipts-resume = Volver a recibir recibos por correo electrónico
+
+## Invitations to the portal, by e-mail
+
+mail-invitation-subject = Invitación de { $payee }
+mail-invitation-intro = { $payee } le invita con el rol: { $role }. Elija una contraseña en esta página:
+mail-invitation-once = El enlace funciona una sola vez y es válido durante { $days } días. Si no conoce a { $payee }, puede ignorar este correo.
+role-owner = propietario
+role-developer = desarrollador
+role-support = soporte
+role-viewer = lector

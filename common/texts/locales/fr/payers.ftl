@@ -239,3 +239,13 @@ receipts-on = Vous recevez un reçu par e-mail lorsque vous effectuez un paiemen
 receipts-off = Vous ne recevez plus de reçus de { $payee } par e-mail. Le reçu d’une facture reste disponible sur la page de celle-ci.
 receipts-stop = Ne plus recevoir de reçus par e-mail
 receipts-resume = Recevoir à nouveau des reçus par e-mail
+
+## Invitations to the portal, by e-mail
+
+mail-invitation-subject = Invitation de { $payee }
+mail-invitation-intro = { $payee } vous invite avec le rôle suivant : { $role }. Veuillez choisir un mot de passe sur cette page :
+mail-invitation-once = Le lien est utilisable une seule fois et valable { $days } jours. Si vous ne connaissez pas { $payee }, vous pouvez ignorer cet e-mail.
+role-owner = propriétaire
+role-developer = développeur
+role-support = support
+role-viewer = lecteur

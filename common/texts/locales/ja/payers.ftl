@@ -239,3 +239,13 @@ receipts-on = { $payee }へお支払いいただくと、領収書がメール�
 receipts-off = { $payee }からの領収書のメール配信を停止しました。請求書の領収書は、その請求書のページでいつでもご確認いただけます。
 receipts-stop = 領収書のメール配信を停止する
 receipts-resume = 領収書のメール配信を再開する
+
+## Invitations to the portal, by e-mail
+
+mail-invitation-subject = { $payee }からの招待
+mail-invitation-intro = { $payee }から「{ $role }」として招待されています。次のページでパスワードを設定してください。
+mail-invitation-once = このリンクは1回だけ使えます。有効期間は{ $days }日間です。{ $payee }にお心当たりがない場合は、このメールを無視してください。
+role-owner = オーナー
+role-developer = 開発者
+role-support = サポート
+role-viewer = 閲覧者

@@ -1,11 +1,13 @@
-//! The language of pages: what the user has chosen, otherwise that of the browser.
+//! The language of pages and invitations: what the user has chosen, otherwise that of the browser.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use mail_parser::MessageParser;
 use reqwest::header::{ACCEPT_LANGUAGE, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 
+use super::team::email;
 use super::{Page, Visitor, user};
-use crate::support::{created, id, merchant, payment};
+use crate::support::{cluster, created, eventually, id, merchant, payment};
 
 const SECURITY: &str = "/test/security";
 const CHOICE: &str = "/test/security/language";
@@ -70,5 +72,25 @@ async fn without_a_session_pages_are_in_the_language_of_the_browser() -> Result<
         assert_shows(&page, language, &[&format!("<h1>{title}</h1>")]);
     }
     assert_shows(&Visitor::new().await?.open("/sign-in").await?, "en", &["<h1>Sign in</h1>"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_invitation_is_sent_in_the_language_of_who_invites() -> Result<()> {
+    let merchant = merchant().await?;
+    let mut owner = browser("es").await?.with_session(&user(&merchant, "owner").await?).await?;
+    let form = [("email", &*email(&merchant, "bea")), ("role", "viewer")];
+    let page = owner.act("/test/team", "/test/team/new", &form).await?;
+    let link = page.text_after("<dt>Enlace</dt><dd><code>")?.to_owned();
+    let invitation = page.html.split('/').find(|part| part.starts_with("uinv_")).context("an id")?;
+    let name = format!("{invitation}.eml");
+    let mail = eventually("the e-mail", async || Ok(cluster().await?.sent_mail().remove(&name))).await?;
+    let mail = MessageParser::default().parse(&mail).context("a message")?;
+    assert!(mail.subject().is_some_and(|subject| subject.starts_with("Invitación de ")), "{:?}", mail.subject());
+    let text = mail.body_text(0).context("a text")?;
+    assert!(text.contains(&link) && text.contains("le invita con el rol: lector"), "{text}");
+    let path = link.strip_prefix(&owner.url).context("a link to the portal")?;
+    let opened = browser("de").await?.open(path).await?;
+    assert_shows(&opened, "de", &["lädt Sie ein. Ihre Rolle: <strong>Betrachter</strong>", "Einladung annehmen"]);
     Ok(())
 }
