@@ -36,9 +36,9 @@ pub(crate) fn status(object: &str, value: &Value) -> Markup {
 }
 
 /// What the page shows in other ways, or what only programs need.
-const HIDDEN: [&str; 4] = ["livemode", "object", "refunds", "version"];
+pub(crate) const HIDDEN: [&str; 4] = ["livemode", "object", "refunds", "version"];
 /// What merchants have entered, which is shown as it is.
-const OWN: [&str; 2] = ["metadata", "customFields"];
+pub(crate) const OWN: [&str; 2] = ["metadata", "customFields"];
 /// Texts of which /v1 has a fixed number, besides those that are words in English as well. Types of events stay as they are.
 const CODES: [&str; 8] =
     ["disabledReason", "failureReason", "interval", "mode", "paymentTerms", "pendingOperation", "type", "unit"];

@@ -3,6 +3,8 @@
 
 mod catalogue;
 mod notation;
+#[cfg(test)]
+mod tests;
 
 use std::cell::Cell;
 use std::fmt::Display;
