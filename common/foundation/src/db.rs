@@ -20,7 +20,7 @@ use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-pub use batch::{Batcher, Executed, column};
+pub use batch::{Batcher, Executed, column, halves, one_batch};
 pub use begin::{begin, filtered_snapshot, snapshot};
 pub use committed::{Transactions, note_commit, watch_transactions};
 pub use reader::Reader;
@@ -190,7 +190,7 @@ impl Db {
     /// Database errors only.
     pub async fn begin(&self) -> Result<Tx, sqlx::Error> {
         let inner = begin(&self.pool).await?;
-        Ok(Tx { inner, publisher: self.publisher.clone(), wakes: Vec::new() })
+        Ok(Tx { inner, publisher: self.publisher.clone(), wakes: Vec::new(), wakes_at_savepoint: 0 })
     }
 
     /// Enqueues rows that were committed outside of a [`Tx`]. See [`Tx::wake`].
@@ -221,12 +221,34 @@ pub struct Tx {
     inner: Transaction,
     publisher: Option<Publisher>,
     wakes: Vec<(Queue, Uuid)>,
+    wakes_at_savepoint: usize,
 }
 
 impl Tx {
     /// Enqueues this row after the commit. A wake-up may be lost; the sweep then finds the row.
     pub fn wake(&mut self, queue: Queue, id: Uuid) {
         self.wakes.push((queue, id));
+    }
+
+    /// Begins a part of the transaction, which [`Self::rollback_to_savepoint`] can undo if one of its statements fails. What
+    /// was locked before stays locked.
+    ///
+    /// # Errors
+    /// Database errors only.
+    pub async fn savepoint(&mut self) -> Result<(), sqlx::Error> {
+        sqlx::query("SAVEPOINT part").execute(&mut **self).await?;
+        self.wakes_at_savepoint = self.wakes.len();
+        Ok(())
+    }
+
+    /// Undoes what was done since the last savepoint.
+    ///
+    /// # Errors
+    /// Database errors only.
+    pub async fn rollback_to_savepoint(&mut self) -> Result<(), sqlx::Error> {
+        sqlx::query("ROLLBACK TO SAVEPOINT part").execute(&mut **self).await?;
+        self.wakes.truncate(self.wakes_at_savepoint);
+        Ok(())
     }
 
     /// Commits, then sends the wake-ups.
@@ -281,6 +303,12 @@ pub fn is_conflict(error: &sqlx::Error) -> bool {
 pub fn is_retryable(error: &sqlx::Error) -> bool {
     const TRANSIENT: [&str; 5] = ["40001", "40P01", "55P03", "57014", "25P03"];
     error.as_database_error().and_then(|e| e.code()).is_some_and(|code| TRANSIENT.contains(&&*code))
+}
+
+/// Whether Postgres rejected the data (SQLSTATE classes 22 and 23): the same statement would be rejected again.
+pub fn is_rejected(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|e| e.code());
+    code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
 }
 
 /// Whether the server is read-only, as a standby is.

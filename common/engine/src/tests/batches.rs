@@ -11,7 +11,7 @@ use crate::{
     perform,
 };
 use domain::accounts::Scope;
-use domain::charges::{Batches, Claimed, EndedCharge};
+use domain::charges::{self, Batches, Claimed, EndedCharge, SWEEP_BATCH};
 use domain::idempotency::IdempotencyKey;
 use domain::operations::Origin;
 use domain::payments;
@@ -77,7 +77,7 @@ impl Shop {
         refund.expect("accepted").operation
     }
 
-    async fn count(&self, what: &str) -> i64 {
+    pub(super) async fn count(&self, what: &str) -> i64 {
         let query = format!("SELECT count(*) FROM {what}");
         sqlx::query_scalar(sqlx::AssertSqlSafe(query)).fetch_one(&*self.db).await.expect("a count")
     }
@@ -206,6 +206,41 @@ async fn invoices_that_cannot_be_read_stay_due_and_do_not_stop_the_collection_of
     change("metadata = NULL, items = '[1]'").await;
     assert_eq!(collect("2026-01-02T10:00:00Z").await, (2, 0, 0));
     assert_eq!(collect("2026-01-02T10:00:00Z").await, (0, 0, 0));
+}
+
+#[tokio::test]
+async fn an_invoice_whose_collection_is_rejected_is_postponed_and_the_others_of_its_batch_are_collected() {
+    const INVOICES: usize = 50;
+    let shop = Shop::open().await;
+    shop.saved_card().await;
+    for _ in 0..INVOICES {
+        shop.subscribed(Interval::Year, "2026-01-02", "2026-01-01T00:00:00Z").await;
+    }
+    shop.run("2026-01-02T00:00:00Z").await;
+    let change = "UPDATE invoices SET amount = 2901 WHERE id = (SELECT id FROM invoices WHERE account_id = $1 LIMIT 1)";
+    shop.write(change, shop.caller.account_id.uuid()).await;
+    let execute = async |statement: &'static str| {
+        sqlx::query(statement).execute(&*shop.db).await.expect(statement);
+    };
+    execute("ALTER TABLE collection_attempts ADD CONSTRAINT refused CHECK (amount <> 2901)").await;
+    let collect = async |now: &str| {
+        let run = collect_due_invoices(&shop.db, Scope::AllAccounts(at(now)), 100, &Origin::default()).await;
+        let run = run.expect("a run");
+        (run.due, run.begun.len(), run.unsent)
+    };
+    assert_eq!(collect("2026-01-02T09:00:00Z").await, (INVOICES, INVOICES - 1, 0));
+    for table in ["payments", "operations WHERE state = 'ready'", "collection_attempts WHERE number = 1"] {
+        assert_eq!(shop.count(table).await, 49, "{table}");
+    }
+    assert_eq!(shop.count("invoices WHERE next_attempt_at IS NULL AND attempt_count = 1").await, 49);
+    assert_eq!(collect("2026-01-02T09:00:00Z").await, (0, 0, 0), "it is in the way of no other");
+    assert_eq!(collect("2026-01-02T09:10:00Z").await, (1, 0, 0), "it is tried again");
+    execute("ALTER TABLE collection_attempts DROP CONSTRAINT refused").await;
+    assert_eq!(collect("2026-01-02T09:20:00Z").await, (1, 1, 0));
+    // Nobody has pushed the operations, as after a crash: they are handed out when they are due.
+    execute("UPDATE operations SET next_push_at = clock_timestamp() - interval '1 second'").await;
+    let due = charges::take_due(&shop.db, None, Duration::ZERO, SWEEP_BATCH).await.expect("read");
+    assert_eq!(due.len(), INVOICES);
 }
 
 #[tokio::test]

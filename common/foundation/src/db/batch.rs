@@ -40,6 +40,18 @@ pub fn column<'a, I, T>(items: &'a [I], value: impl FnMut(&'a I) -> T) -> Vec<T>
     items.iter().map(value).collect()
 }
 
+/// A stack of batches to execute: at first one of all items, if there are any.
+pub fn one_batch<T>(items: &[T]) -> Vec<&[T]> {
+    if items.is_empty() { Vec::new() } else { vec![items] }
+}
+
+/// What to push onto that stack after a batch of several items failed: until the items at fault are alone, the others are
+/// executed in their order.
+pub fn halves<T>(batch: &[T]) -> [&[T]; 2] {
+    let (first, second) = batch.split_at(batch.len() / 2);
+    [second, first]
+}
+
 /// Executes concurrent calls in batches.
 #[derive(Debug)]
 pub struct Batcher<I, O> {

@@ -3,6 +3,7 @@
 //! attempt is in flight.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgExecutor};
@@ -17,7 +18,7 @@ use domain::operations::Origin;
 use domain::payment_methods::{self, PaymentMethod};
 use domain::payments::{self, NewPayment, Payment};
 use domain::subscriptions;
-use foundation::db::{Db, column};
+use foundation::db::{self, Db, column, halves, one_batch};
 use foundation::error::{Error, Result};
 use foundation::failpoint;
 use foundation::id::{
@@ -31,7 +32,11 @@ use providers::{Card, ProviderKind, Source};
 /// Maximum number of invoices per claim.
 pub const COLLECTION_BATCH: i64 = 100;
 
-/// When an invoice that this release cannot read is due again. Until then, it is in the way of no other.
+/// Why an invoice that another release may read is not collected.
+const UNREADABLE: &str = "this release cannot read it";
+
+/// When an invoice that this release cannot read, or whose collection the database rejects, is due again. Until then, it is
+/// in the way of no other.
 const POSTPONED_BY: Duration = Duration::from_secs(10 * 60);
 
 /// A collection attempt that has begun. Its operation must be pushed.
@@ -67,10 +72,24 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
     for invoice in &due {
         match NewAttempt::new(invoice) {
             Some(attempt) => attempts.push(attempt),
-            None => postpone(&mut *tx, scope, invoice.id, invoice.now).await?,
+            None => postpone(&mut *tx, scope, invoice.id, invoice.now, &UNREADABLE).await?,
         }
     }
-    let written = begin(&mut tx, &attempts, origin).await?;
+    let (mut written, mut batches) = (HashSet::new(), one_batch(&attempts));
+    while let Some(batch) = batches.pop() {
+        tx.savepoint().await?;
+        match begin(&mut tx, batch, origin).await {
+            Ok(invoices) => written.extend(invoices),
+            Err(Error::Database(cause)) if db::is_rejected(&cause) => {
+                tx.rollback_to_savepoint().await?;
+                match batch {
+                    [alone] => postpone(&mut *tx, scope, alone.invoice, alone.now, &cause).await?,
+                    batch => batches.extend(halves(batch)),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
     failpoint!("collect_invoices.written");
     tx.commit().await?;
     failpoint!("collect_invoices.committed");
@@ -81,7 +100,7 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
         } else {
             let mut failed = fail_unsent(db, scope, &attempt).await;
             if matches!(failed, Err(Error::Database(sqlx::Error::ColumnDecode { .. }))) {
-                failed = postpone(&**db, scope, attempt.invoice, attempt.now).await.map(|()| false);
+                failed = postpone(&**db, scope, attempt.invoice, attempt.now, &UNREADABLE).await.map(|()| false);
             }
             match failed {
                 Ok(failed) => run.unsent += usize::from(failed),
@@ -210,10 +229,16 @@ async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec
     Ok(due)
 }
 
-/// Moves a due invoice that this release cannot read, and another may, behind others that are due. An advance of a test clock
-/// does so by itself, because ten minutes are nothing to it.
-async fn postpone(db: impl PgExecutor<'_>, scope: Scope, invoice: InvoiceId, now: Timestamp) -> Result<()> {
-    tracing::error!(%invoice, "a due invoice cannot be read by this release, and is not collected");
+/// Moves a due invoice that cannot be collected for this reason behind others that are due. An advance of a test clock does
+/// so by itself, because ten minutes are nothing to it.
+async fn postpone(
+    db: impl PgExecutor<'_>,
+    scope: Scope,
+    invoice: InvoiceId,
+    now: Timestamp,
+    reason: &(dyn Display + Sync),
+) -> Result<()> {
+    tracing::error!(%invoice, %reason, "a due invoice is not collected");
     if matches!(scope, Scope::Advance(..)) {
         return Ok(());
     }
