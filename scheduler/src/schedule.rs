@@ -3,11 +3,11 @@
 //! | work | interval | index | claim |
 //! |---|---|---|---|
 //! | operations that were never taken, were abandoned, or have an unknown outcome | 1 s | `operations_due` | `next_push_at` moved forward, from 2 s doubling to 30 s |
-//! | invoices to collect | 1 s; 0.1 s while `MAX_COLLECTIONS` are in progress | `invoices_collection_due` | the attempt, written under the invoice's lock; what cannot be read is due again after 10 minutes |
+//! | invoices to collect | 1 s; 0.1 s while `MAX_COLLECTIONS` are in progress | `invoices_collection_due` | the attempt, written under the invoice's lock; what cannot be read, or is rejected, is due again after 10 minutes |
 //! | payment links to mark as expired | 1 s | `payment_links_expiry_due` | `SKIP LOCKED`, marked |
 //! | charges that may have settled or expired, or whose dispute may be decided | 1 s | `payments_inquiry_due` | `inquiry_at` moved forward by 30 s |
-//! | cycles of recurring invoices | 1 s | `recurring_invoices_due` | `SKIP LOCKED`, one cycle per transaction |
-//! | cycles of subscriptions | 1 s | `subscriptions_due` | `SKIP LOCKED`, one cycle per transaction |
+//! | cycles of recurring invoices | 1 s | `recurring_invoices_due` | `SKIP LOCKED`, a batch of cycles per transaction |
+//! | cycles of subscriptions | 1 s | `subscriptions_due` | `SKIP LOCKED`, a batch of cycles per transaction |
 //! | the above for accounts whose test clock is ahead | 1 s | `test_clocks_ahead`, and the `…_of_account` index of each | the same |
 //! | advances of test clocks without a worker | 1 s | `test_clocks_due` | `next_push_at` moved forward by 3 s |
 //! | endpoints with webhooks to deliver | 1 s | `webhook_pending_due` | the worker's, row by row |
@@ -61,10 +61,10 @@ use crate::ticks::{batches, every};
 
 /// The next tick continues with the rest.
 const CLOSE_BATCHES_PER_TICK: usize = 20;
-/// Subscriptions read by one query.
+/// Cycles of subscriptions per batch.
 const BILLING_BATCH: i64 = 100;
 /// Limits each kind of billing, so that a backlog of one does not delay the others.
-const BILLING_BATCHES_PER_TICK: usize = 20;
+const BILLING_BATCHES_PER_TICK: usize = 40;
 
 /// Accounts whose figures are brought up to date one after the other, a batch of events each.
 const FIGURE_ACCOUNTS: i64 = 20;

@@ -40,8 +40,10 @@ const SINGLE_ROW: [&str; 2] = ["sealing", "gateway.key_hashes"];
 
 /// Statements whose rows an earlier statement of the same transaction has locked; or which only the deletion of their
 /// customer, whose row is locked, locks several of.
-const ROWS_ALREADY_LOCKED: [&str; 7] = [
+const ROWS_ALREADY_LOCKED: [&str; 9] = [
     "UPDATE invoices i SET attempt_count = due.number",
+    "UPDATE subscriptions s SET status = n.status",
+    "UPDATE recurring_invoices r SET status = n.status",
     "UPDATE webhook_pending SET erased = true WHERE account_id = $1 AND event_id = ANY ($2)",
     "UPDATE events v SET payload = split_part(",
     "UPDATE webhook_deliveries d SET response_body = NULL",

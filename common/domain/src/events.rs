@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use utoipa::ToSchema;
 
 use foundation::clock::Clock;
-use foundation::db::{Tx, is_retryable};
+use foundation::db::{Tx, column, is_retryable};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, EventId, RefundId};
 use foundation::queues;
@@ -208,20 +208,33 @@ pub async fn append_for_refund(
     now: Timestamp,
 ) -> Result<EventId> {
     let event = render_for_refund(livemode, kind, object, refund_id, now)?;
+    let id = event.id;
+    append_all(tx, &[(account, event)]).await?;
+    Ok(id)
+}
+
+/// As [`append`], for rendered events of these accounts.
+///
+/// # Errors
+/// Database errors only.
+pub async fn append_all(tx: &mut Tx, events: &[(AccountId, Event)]) -> Result<()> {
+    if events.is_empty() {
+        return Ok(());
+    }
     let endpoints = sqlx::query_scalar!(
-        r#"SELECT endpoint AS "endpoint!" FROM emit_event($1, $2, $3, $4, $5) AS endpoint"#,
-        event.id.uuid(),
-        account.uuid(),
-        event.kind.name(),
-        event.payload,
-        event.at,
+        r#"SELECT DISTINCT endpoint AS "endpoint!" FROM emit_events($1, $2, $3, $4, $5) AS endpoint"#,
+        &column(events, |(_, event)| event.id.uuid()),
+        &column(events, |(account, _)| account.uuid()),
+        &column(events, |(_, event)| event.kind.name()) as _,
+        &column(events, |(_, event)| event.payload.as_str()) as _,
+        &column(events, |(_, event)| event.at) as &[Timestamp],
     )
     .fetch_all(&mut **tx)
     .await?;
     for endpoint in endpoints {
         tx.wake(queues::WEBHOOKS, endpoint);
     }
-    Ok(event.id)
+    Ok(())
 }
 
 /// The tables that are partitioned by month.

@@ -3,20 +3,16 @@
 
 use std::time::Duration;
 
-use crate::billing::bill_cycle::bill_cycle;
 use crate::charge::attempt::executor::Executor;
 use crate::charge::outcome::append_event;
 use domain::charges::{self, Claimed};
+use domain::invoices::{self, CreatedAs, Invoice};
 use domain::operations::{self, FIRST_PUSH_AFTER, State};
 use domain::payments;
-use domain::plans::Plan;
-use domain::subscriptions::Subscription;
-use foundation::calendar::Period;
 use foundation::db::{Db, Tx};
 use foundation::error::Result;
-use foundation::id::{InvoiceId, OperationId};
+use foundation::id::OperationId;
 use foundation::rule_enabled;
-use foundation::time::Timestamp;
 
 /// Without the rule `claim`, every worker that finds the operation unclaimed takes it.
 pub(crate) async fn claim_without_lease(executor: &Executor, id: OperationId) -> Result<Option<Claimed>> {
@@ -53,18 +49,12 @@ pub(crate) async fn unlock_due_invoices(db: &Db, tx: Tx) -> Result<Tx> {
     Ok(db.begin().await?)
 }
 
-/// Without the rule `cycle`, the invoice of a cycle is committed before its subscription: a crash in between leaves a
-/// billed cycle that is due again.
-pub(crate) async fn bill_cycle_alone(
-    db: &Db,
-    subscription: &Subscription,
-    plan: &Plan,
-    period: Period,
-    now: Timestamp,
-) -> Result<InvoiceId> {
+/// Without the rule `cycle`, the invoices of cycles are committed before their subscriptions: a crash in between leaves
+/// billed cycles that are due again.
+pub(crate) async fn create_invoices_alone(db: &Db, new: &mut [(Invoice, CreatedAs)]) -> Result<()> {
     let mut tx = db.begin().await?;
-    let invoice = bill_cycle(&mut tx, subscription, plan, period, now).await?;
+    invoices::create(&mut tx, new).await?;
     tx.commit().await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    Ok(invoice)
+    Ok(())
 }

@@ -30,11 +30,14 @@ pub use scope::Scope;
 pub use settlement::{Settlement, settlement};
 pub use time::AccountTime;
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use foundation::calendar::TimeZone;
 use foundation::config::{self, ConfigError};
+use foundation::db::column;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, KeyId, ProviderAccountId};
 use foundation::money::Money;
@@ -117,7 +120,20 @@ impl Rate {
 /// Database errors; [`Error::Internal`] for a time zone that this machine does not know.
 pub async fn timezone(db: impl PgExecutor<'_>, account: AccountId) -> Result<TimeZone> {
     let query = sqlx::query_scalar!("SELECT timezone FROM accounts WHERE id = $1", account.uuid());
-    let name = query.fetch_one(db).await?;
+    parse_timezone(account, &query.fetch_one(db).await?)
+}
+
+/// The time zones of accounts.
+///
+/// # Errors
+/// As [`timezone`], if it is so for one of them.
+pub async fn timezones(db: impl PgExecutor<'_>, accounts: &[AccountId]) -> Result<HashMap<AccountId, TimeZone>> {
+    let accounts = column(accounts, |account| account.uuid());
+    let rows = sqlx::query!("SELECT id, timezone FROM accounts WHERE id = ANY ($1)", &accounts).fetch_all(db).await?;
+    rows.into_iter().map(|row| Ok((row.id, parse_timezone(row.id, &row.timezone)?))).collect()
+}
+
+pub(crate) fn parse_timezone(account: AccountId, name: &str) -> Result<TimeZone> {
     name.parse().map_err(|error| Error::internal(format!("the zone {name:?} of {account}: {error}")))
 }
 

@@ -84,6 +84,28 @@ impl Invoice {
         Money { minor: self.amount, currency: self.currency }
     }
 
+    /// The terms from which the due date of a draft is computed when it is issued, if the merchant has not set the date.
+    pub(super) fn due_by_terms(&self) -> Option<PaymentTerms> {
+        self.payment_terms.filter(|_| self.due_at.is_none())
+    }
+
+    /// Issues a draft that has its due date, with the next number of its account.
+    pub(super) fn issue(&mut self, number: Option<Number>, now: Timestamp) {
+        self.status = Status::Open;
+        self.issued_at = Some(now);
+        self.number = number;
+    }
+
+    /// Schedules the collection of an open invoice.
+    pub(super) fn schedule(&mut self, collect_at: Timestamp, card: Option<PaymentMethodId>) {
+        self.status = Status::Scheduled;
+        self.collect_at = Some(collect_at);
+        self.collect_payment_method_id = card;
+        self.next_attempt_at = Some(collect_at);
+        self.begin_series();
+        self.collection_exhausted = false;
+    }
+
     /// Counts retries from the next attempt.
     pub(super) fn begin_series(&mut self) {
         self.series_started_at = None;

@@ -36,6 +36,11 @@ impl Items {
     pub fn rows(&self) -> &[Item] {
         &self.0
     }
+
+    /// The JSON of an SQL parameter that is an array.
+    pub(super) fn to_json(&self) -> String {
+        self.0.encode_to_string().unwrap_or_default()
+    }
 }
 
 /// The amount to bill: either an amount alone, or line items with tax and discount.

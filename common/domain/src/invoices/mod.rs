@@ -2,6 +2,7 @@
 
 pub mod attempts;
 mod collection;
+mod create;
 mod due;
 mod invoice;
 mod items;
@@ -11,10 +12,13 @@ mod status;
 mod subscription;
 mod view;
 
+use std::collections::HashMap;
+
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
 pub use attempts::{AttemptStatus, AttemptView};
 pub use collection::{Failure, FailureContext, Next, RETRY_AFTER_DAYS};
+pub use create::{CreatedAs, create};
 pub use due::{next_due, oldest_due_seconds, retry_waiting_for_card};
 pub use invoice::{Due, Invoice, NewInvoice, Producer};
 pub use items::{Bill, Item, Items, MAX_ROWS};
@@ -27,12 +31,13 @@ pub use view::InvoiceView;
 use crate::accounts::{self, Mode};
 use crate::events::{self, EventType};
 use crate::own_data::change_own_data;
-use foundation::calendar::{Date, PaymentTerms};
-use foundation::db::{self, Db, Reader, Tx};
+use foundation::calendar::Date;
+use foundation::db::{self, Db, Reader, Tx, column};
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
-use foundation::own_data::{Metadata, OwnDataChange};
+use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId};
+use foundation::own_data::OwnDataChange;
 use foundation::time::Timestamp;
+use numbering::next_numbers;
 
 /// Selects every column of an invoice; all queries share this list.
 macro_rules! select_invoices {
@@ -61,62 +66,18 @@ use select_invoices;
 pub async fn issue_draft(db: &Db, account: AccountId, id: InvoiceId, now: Timestamp) -> Result<Invoice> {
     let mut tx = db.begin().await?;
     let mut invoice = lock(&mut tx, account, id).await?;
-    issue(&mut tx, &mut invoice, now).await?;
+    if invoice.status != Status::Draft {
+        return Err(Error::conflict(format!("an invoice that is {} cannot be issued", invoice.status.name())));
+    }
+    if let Some(terms) = invoice.due_by_terms() {
+        invoice.due_at = Some(terms.due(now, &accounts::timezone(&mut *tx, account).await?));
+    }
+    let number = next_numbers(&mut tx, &[account]).await?.pop();
+    invoice.issue(number, now);
+    save(&mut tx, &mut invoice).await?;
+    announce(&mut tx, &invoice, EventType::InvoiceIssued, now).await?;
     tx.commit().await?;
     Ok(invoice)
-}
-
-/// Builds and inserts a draft. The insert locks the rows it references, which keeps the lock order if the same
-/// transaction then issues the invoice.
-///
-/// # Errors
-/// [`Error::NotFound`] if the account has no such customer.
-pub async fn draft(
-    tx: &mut PgConnection,
-    account: AccountId,
-    mode: Mode,
-    new: NewInvoice,
-    now: Timestamp,
-) -> Result<Invoice> {
-    let invoice = new.into_draft(account, mode, now);
-    insert(tx, &invoice).await?;
-    Ok(invoice)
-}
-
-/// Inserts a draft built by [`NewInvoice::into_draft`].
-///
-/// # Errors
-/// [`Error::NotFound`] if the account has no such customer.
-pub async fn insert(tx: &mut PgConnection, draft: &Invoice) -> Result<()> {
-    let query = sqlx::query!(
-        "INSERT INTO invoices (id, account_id, customer_id, status, currency, amount, amount_tax, amount_discount,
-                description, items, payment_terms, due_at, recurring_invoice_id, subscription_id, billing_period,
-                page_token, created_at, metadata, external_id)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
-        draft.id.uuid(),
-        draft.account_id.uuid(),
-        draft.customer_id.uuid(),
-        draft.status as Status,
-        draft.currency.code(),
-        draft.amount,
-        draft.amount_tax,
-        draft.amount_discount,
-        draft.description,
-        &draft.items as &Items,
-        draft.payment_terms as Option<PaymentTerms>,
-        draft.due_at,
-        draft.recurring_invoice_id.map(RecurringInvoiceId::uuid),
-        draft.subscription_id.map(SubscriptionId::uuid),
-        draft.billing_period,
-        draft.page_token,
-        draft.created_at,
-        draft.metadata.as_ref() as Option<&Metadata>,
-        draft.external_id.as_deref(),
-    );
-    query.execute(tx).await.map(|_| ()).map_err(|error| match db::violated_constraint(&error) {
-        Some("invoices_customer") => Error::no_such("customer", draft.customer_id),
-        _ => error.into(),
-    })
 }
 
 /// Stores the mutable columns of an invoice.
@@ -150,40 +111,8 @@ pub(super) async fn save(tx: &mut PgConnection, invoice: &mut Invoice) -> Result
     Ok(())
 }
 
-/// Issues a draft that this transaction has locked or inserted: assigns its number and its due date. Locks the
-/// account's invoice counter until the commit; in the lock order it comes after everything but webhook endpoints.
-///
-/// # Errors
-/// [`Error::Conflict`] if the invoice is not a draft.
-pub async fn issue(tx: &mut Tx, invoice: &mut Invoice, now: Timestamp) -> Result<()> {
-    if invoice.status != Status::Draft {
-        return Err(Error::conflict(format!("an invoice that is {} cannot be issued", invoice.status.name())));
-    }
-    if let (None, Some(terms)) = (invoice.due_at, invoice.payment_terms) {
-        let zone = accounts::timezone(&mut **tx, invoice.account_id).await?;
-        invoice.due_at = Some(terms.due(now, &zone));
-    }
-    invoice.status = Status::Open;
-    invoice.issued_at = Some(now);
-    invoice.number = Some(next_number(tx, invoice.account_id).await?);
-    save(tx, invoice).await?;
-    announce(tx, invoice, EventType::InvoiceIssued, now).await
-}
-
-/// Increments the account's counter. Concurrent callers wait for the commit, so that numbers have no gaps.
-async fn next_number(tx: &mut PgConnection, account: AccountId) -> Result<Number> {
-    let number = sqlx::query_scalar!(
-        "INSERT INTO invoice_numbers AS n (account_id, last) VALUES ($1, 1)
-         ON CONFLICT (account_id) DO UPDATE SET last = n.last + 1 RETURNING last",
-        account.uuid(),
-    )
-    .fetch_one(tx)
-    .await?;
-    Ok(number)
-}
-
-/// Schedules the collection of an invoice that this transaction has locked or inserted. Charges `card`, or the card
-/// that is the customer's default at the time of each attempt.
+/// Schedules the collection of a locked invoice. Charges `card`, or the card that is the customer's default at the time
+/// of each attempt.
 ///
 /// # Errors
 /// [`Error::Conflict`] if the invoice is not open; a database error if the card belongs to another customer.
@@ -197,12 +126,7 @@ pub async fn schedule(
     if invoice.status != Status::Open {
         return Err(Error::conflict(format!("an invoice that is {} cannot be scheduled", invoice.status.name())));
     }
-    invoice.status = Status::Scheduled;
-    invoice.collect_at = Some(collect_at);
-    invoice.collect_payment_method_id = card;
-    invoice.next_attempt_at = Some(collect_at);
-    invoice.begin_series();
-    invoice.collection_exhausted = false;
+    invoice.schedule(collect_at, card);
     save(tx, invoice).await?;
     announce(tx, invoice, EventType::InvoiceScheduled, now).await
 }
@@ -313,27 +237,29 @@ pub async fn lock(tx: &mut PgConnection, account: AccountId, id: InvoiceId) -> R
     query.fetch_optional(tx).await?.ok_or_else(|| Error::no_such("invoice", id))
 }
 
-/// Returns the last date for which a recurring invoice created an invoice. The recurring invoice must be locked, so
-/// that the result holds until the commit. Every period starts with its date, so the text order of periods is their
-/// date order.
+/// Returns the last dates for which recurring invoices created an invoice. They must be locked, so that the result holds
+/// until the commit. Every period starts with its date, so the text order of periods is their date order.
 ///
 /// # Errors
-/// Database errors; [`Error::Internal`] if the stored period is malformed.
-pub async fn last_billed_date(
+/// Database errors; [`Error::Internal`] if a stored period is malformed.
+pub async fn last_billed_dates(
     tx: &mut PgConnection,
-    account: AccountId,
-    recurring: RecurringInvoiceId,
-) -> Result<Option<Date>> {
-    let query = sqlx::query_scalar!(
-        r#"SELECT billing_period AS "billing_period!" FROM invoices
-           WHERE account_id = $1 AND recurring_invoice_id = $2
-           ORDER BY account_id DESC, recurring_invoice_id DESC, billing_period DESC LIMIT 1"#,
-        account.uuid(),
-        recurring.uuid(),
+    recurring: &[(AccountId, RecurringInvoiceId)],
+) -> Result<HashMap<RecurringInvoiceId, Date>> {
+    let query = sqlx::query!(
+        r#"SELECT r.id AS "id!: RecurringInvoiceId", billed.billing_period AS "billing_period!"
+           FROM unnest($1::uuid[], $2::uuid[]) AS r (account_id, id)
+           CROSS JOIN LATERAL (SELECT i.billing_period FROM invoices i
+               WHERE i.account_id = r.account_id AND i.recurring_invoice_id = r.id
+               ORDER BY i.account_id DESC, i.recurring_invoice_id DESC, i.billing_period DESC LIMIT 1) billed"#,
+        &column(recurring, |(account, _)| account.uuid()),
+        &column(recurring, |(_, id)| id.uuid()),
     );
-    let Some(period) = query.fetch_optional(tx).await? else { return Ok(None) };
-    let date = period.get(..10).and_then(|date| date.parse().ok());
-    date.map(Some).ok_or_else(|| Error::internal(format!("malformed billing period {period:?} of {recurring}")))
+    let date = |id: RecurringInvoiceId, period: &str| -> Result<Date> {
+        let date = period.get(..10).and_then(|date| date.parse().ok());
+        date.ok_or_else(|| Error::internal(format!("malformed billing period {period:?} of {id}")))
+    };
+    query.fetch_all(tx).await?.into_iter().map(|row| Ok((row.id, date(row.id, &row.billing_period)?))).collect()
 }
 
 /// Locks an invoice unless another transaction has it locked. Requests of payers must not hold a connection while they

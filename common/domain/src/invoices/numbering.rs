@@ -1,12 +1,17 @@
 //! Invoice numbers: consecutive per account, starting at 1, without gaps.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::Serialize;
+use sqlx::PgConnection;
 use utoipa::openapi::Object;
 
+use foundation::db::column;
+use foundation::error::Result;
 use foundation::filter::FilterValue;
+use foundation::id::AccountId;
 use foundation::schema;
 
 /// A number, displayed as `INV-000001`; at least six digits.
@@ -42,6 +47,34 @@ impl FilterValue for Number {
 }
 
 schema::schema_is!(Number, <Number as FilterValue>::schema());
+
+/// The next numbers of these accounts, one for each element, in their order. Locks the counter of each account until the
+/// commit, so that numbers have no gaps; in the lock order it comes after everything but webhook endpoints.
+///
+/// # Errors
+/// Database errors only.
+pub(super) async fn next_numbers(tx: &mut PgConnection, accounts: &[AccountId]) -> Result<Vec<Number>> {
+    if accounts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let counters = sqlx::query!(
+        "INSERT INTO invoice_numbers AS n (account_id, last)
+         SELECT account_id, count(*) FROM unnest($1::uuid[]) AS i (account_id) GROUP BY account_id ORDER BY account_id
+         ON CONFLICT (account_id) DO UPDATE SET last = n.last + excluded.last RETURNING account_id, last",
+        &column(accounts, |account| account.uuid()),
+    )
+    .fetch_all(tx)
+    .await?;
+    let mut last: HashMap<_, _> = counters.into_iter().map(|counter| (counter.account_id, counter.last.0)).collect();
+    let numbered = accounts.iter().rev().map(|account| {
+        let last = last.entry(*account).or_default();
+        *last -= 1;
+        Number(*last + 1)
+    });
+    let mut numbers: Vec<_> = numbered.collect();
+    numbers.reverse();
+    Ok(numbers)
+}
 
 #[cfg(test)]
 mod tests {

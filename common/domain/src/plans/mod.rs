@@ -4,6 +4,8 @@
 mod list;
 mod view;
 
+use std::collections::HashMap;
+
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
 pub use list::{Filter, list};
@@ -11,7 +13,7 @@ pub use view::PlanView;
 
 use crate::own_data::change_own_data;
 use foundation::calendar::{Cycles, Date, Unit};
-use foundation::db;
+use foundation::db::{self, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, PlanId};
 use foundation::money::{Currency, Money};
@@ -224,6 +226,15 @@ pub async fn retrieve(db: impl PgExecutor<'_>, account: AccountId, id: PlanId) -
 async fn find(db: impl PgExecutor<'_>, account: AccountId, id: PlanId) -> Result<Option<Plan>> {
     let query = select_plans!("WHERE account_id = $1 AND id = $2", account.uuid(), id.uuid());
     Ok(query.fetch_optional(db).await?)
+}
+
+/// Returns those of the plans that exist, of any account.
+///
+/// # Errors
+/// Database errors only.
+pub async fn find_all(db: impl PgExecutor<'_>, ids: &[PlanId]) -> Result<HashMap<PlanId, Plan>> {
+    let query = select_plans!("WHERE id = ANY ($1)", &column(ids, |id| id.uuid()));
+    Ok(query.fetch_all(db).await?.into_iter().map(|plan| (plan.id, plan)).collect())
 }
 
 /// Changes the merchant's own data. This has no event.

@@ -11,6 +11,8 @@ mod template;
 mod tests;
 mod view;
 
+use std::collections::HashMap;
+
 use sqlx::{PgConnection, PgPool};
 
 pub use change::{RecurringInvoiceChange, SentCadence};
@@ -22,9 +24,9 @@ pub use template::Template;
 pub use view::RecurringInvoiceView;
 
 use crate::accounts::{Mode, Scope};
-use crate::events::{self, EventType};
+use crate::events::{self, Event, EventType};
 use foundation::calendar::{Cadence, Date, Period, TimeZone, Unit};
-use foundation::db::{self, Db, Tx};
+use foundation::db::{self, Db, Tx, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, RecurringInvoiceId};
 use foundation::own_data::{ExternalId, Metadata};
@@ -266,6 +268,39 @@ pub async fn set_next_cycle(
     Ok(())
 }
 
+/// Stores what billing a cycle changes of locked recurring invoices, and announces those that have been completed.
+///
+/// # Errors
+/// Database errors only.
+pub async fn save_billed(tx: &mut Tx, billed: &[(RecurringInvoice, Timestamp)]) -> Result<()> {
+    let saved = sqlx::query!(
+        "UPDATE recurring_invoices r SET status = n.status, next_date = n.next_date, next_run_at = n.next_run_at,
+                failure_count = n.failure_count, occurrence_count = n.occurrence_count,
+                last_billed_date = n.last_billed_date
+         FROM unnest($1::uuid[], $2::recurring_invoice_status[], $3::date[], $4::timestamptz[], $5::int4[], $6::int8[],
+                $7::date[])
+             AS n (id, status, next_date, next_run_at, failure_count, occurrence_count, last_billed_date)
+         WHERE r.id = n.id RETURNING r.id, r.version",
+        &column(billed, |(recurring, _)| recurring.id.uuid()),
+        &column(billed, |(recurring, _)| recurring.status) as &[Status],
+        &column(billed, |(recurring, _)| recurring.next.map(|next| next.date)) as &[Option<Date>],
+        &column(billed, |(recurring, _)| recurring.next.map(|next| next.run_at)) as &[Option<Timestamp>],
+        &column(billed, |(recurring, _)| recurring.failure_count),
+        &column(billed, |(recurring, _)| recurring.occurrence_count),
+        &column(billed, |(recurring, _)| recurring.last_billed) as &[Option<Date>],
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    let versions: HashMap<_, _> = saved.into_iter().map(|row| (row.id, row.version)).collect();
+    let completed = billed.iter().filter(|(recurring, _)| recurring.status == Status::Completed);
+    let completed = completed.map(|(recurring, now)| {
+        let version = *versions.get(&recurring.id).ok_or(sqlx::Error::RowNotFound)?;
+        event(&RecurringInvoice { version, ..recurring.clone() }, EventType::RecurringInvoiceCompleted, *now)
+    });
+    let completed: Vec<_> = completed.collect::<Result<_>>()?;
+    events::append_all(tx, &completed).await
+}
+
 /// Resumes a locked recurring invoice that is paused or parked, with this next cycle. `None` completes it.
 ///
 /// # Errors
@@ -298,95 +333,71 @@ pub async fn fail(tx: &mut Tx, recurring: &mut RecurringInvoice, now: Timestamp)
 }
 
 async fn announce(tx: &mut Tx, recurring: &RecurringInvoice, kind: EventType, now: Timestamp) -> Result<()> {
-    let livemode = recurring.mode == Mode::Live;
-    events::append(tx, recurring.account_id, livemode, kind, &RecurringInvoiceView::new(recurring), now).await?;
-    Ok(())
+    events::append_all(tx, &[event(recurring, kind, now)?]).await
 }
 
-/// Returns the recurring invoices whose next cycle is due, longest overdue first.
+fn event(recurring: &RecurringInvoice, kind: EventType, now: Timestamp) -> Result<(AccountId, Event)> {
+    let livemode = recurring.mode == Mode::Live;
+    let event = events::render(livemode, kind, &RecurringInvoiceView::new(recurring), now)?;
+    Ok((recurring.account_id, event))
+}
+
+/// Locks at most `limit` recurring invoices whose next cycle is due, and returns them with their accounts' times. For all
+/// accounts, longest overdue first, it skips those that are locked and those of an account whose clock is being advanced. For
+/// one account, it waits for the locks. They are returned by account, because a batch of which a part is rejected locks the
+/// counters of its accounts part by part.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<RecurringInvoiceId>> {
-    let due = match scope {
+pub async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec<(RecurringInvoiceId, Timestamp)>> {
+    if !scope.hold(tx).await? {
+        return Ok(Vec::new());
+    }
+    match scope {
         Scope::AllAccounts(at) => {
-            let query = sqlx::query_scalar!(
-                "SELECT id FROM recurring_invoices WHERE next_run_at <= $1 AND NOT is_advancing(account_id)
-                 ORDER BY next_run_at LIMIT $2",
+            let locked = sqlx::query_scalar!(
+                "SELECT id FROM recurring_invoices WHERE next_run_at <= $1 AND hold_clock(account_id)
+                 ORDER BY next_run_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED",
                 at,
                 limit,
             );
-            query.fetch_all(db).await?
+            let locked = column(&locked.fetch_all(&mut *tx).await?, |id| id.uuid());
+            // A later statement, because no clock is advanced from here on.
+            let query = sqlx::query!(
+                r#"SELECT id, account_now(account_id, $2) AS "now!" FROM recurring_invoices WHERE id = ANY ($1)
+                   ORDER BY account_id, next_run_at"#,
+                &locked,
+                at,
+            );
+            Ok(query.fetch_all(tx).await?.into_iter().map(|row| (row.id, row.now)).collect())
         }
         Scope::Account(account, at) | Scope::Advance(account, at) => {
             let query = sqlx::query_scalar!(
-                "SELECT id FROM recurring_invoices WHERE next_run_at IS NOT NULL
-                   AND (account_id, next_run_at) >= ($1, '-infinity') AND (account_id, next_run_at) <= ($1, $2)
-                 ORDER BY account_id, next_run_at LIMIT $3",
+                r#"WITH due AS MATERIALIZED (
+                       SELECT id FROM recurring_invoices WHERE next_run_at IS NOT NULL
+                         AND (account_id, next_run_at) >= ($1, '-infinity') AND (account_id, next_run_at) <= ($1, $2)
+                       ORDER BY account_id, next_run_at LIMIT $3)
+                   SELECT locked.id AS "id!: RecurringInvoiceId"
+                   FROM unnest(ARRAY(SELECT id FROM due ORDER BY id)) AS n (id)
+                   CROSS JOIN LATERAL (SELECT r.id FROM recurring_invoices r
+                       WHERE r.id = n.id AND r.next_run_at <= $2 FOR NO KEY UPDATE) locked"#,
                 account.uuid(),
                 at,
                 limit,
             );
-            query.fetch_all(db).await?
+            Ok(query.fetch_all(tx).await?.into_iter().map(|id| (id, at)).collect())
         }
-    };
-    Ok(due)
+    }
 }
 
-/// Locks a recurring invoice if it is due, and returns it with its account's time. Returns `None` if it is no longer
-/// due or its account's clock is being advanced; for all accounts, also if another transaction has locked it.
+/// Returns recurring invoices that exist, of any account, in this order.
 ///
 /// # Errors
-/// Database errors only.
-pub async fn lock_due(
-    tx: &mut PgConnection,
-    id: RecurringInvoiceId,
-    scope: Scope,
-) -> Result<Option<(RecurringInvoice, Timestamp)>> {
-    if !scope.hold(tx).await? {
-        return Ok(None);
-    }
-    let Some(recurring) = lock_row_if_due(tx, id, scope).await? else { return Ok(None) };
-    let now = match scope {
-        Scope::AllAccounts(at) => account_now(tx, recurring.account_id, at).await?,
-        Scope::Account(_, at) | Scope::Advance(_, at) => at,
-    };
-    Ok(Some((recurring, now)))
-}
-
-/// Locks a recurring invoice if it is due. For all accounts, skips it if another transaction has locked it; for one
-/// account, waits for the lock.
-async fn lock_row_if_due(
-    tx: &mut PgConnection,
-    id: RecurringInvoiceId,
-    scope: Scope,
-) -> Result<Option<RecurringInvoice>> {
-    let row = match scope {
-        Scope::AllAccounts(at) => {
-            let query = select_recurring_invoices!(
-                "WHERE r.id = $1 AND r.next_run_at <= $2 AND hold_clock(r.account_id)
-                 FOR NO KEY UPDATE OF r SKIP LOCKED",
-                id.uuid(),
-                at,
-            );
-            query.fetch_optional(tx).await?
-        }
-        Scope::Account(_, at) | Scope::Advance(_, at) => {
-            let query = select_recurring_invoices!(
-                "WHERE r.id = $1 AND r.next_run_at <= $2 FOR NO KEY UPDATE OF r",
-                id.uuid(),
-                at,
-            );
-            query.fetch_optional(tx).await?
-        }
-    };
-    row.map(Row::parse).transpose()
-}
-
-/// Returns the account's time when the real time is `at`.
-async fn account_now(tx: &mut PgConnection, account: AccountId, at: Timestamp) -> Result<Timestamp> {
-    let now = sqlx::query_scalar!(r#"SELECT account_now($1, $2) AS "now!""#, account.uuid(), at);
-    Ok(now.fetch_one(tx).await?)
+/// Database errors; [`Error::Internal`] for one whose cadence is malformed.
+pub async fn find_all(tx: &mut PgConnection, ids: &[RecurringInvoiceId]) -> Result<Vec<RecurringInvoice>> {
+    let query = select_recurring_invoices!("WHERE r.id = ANY ($1)", &column(ids, |id| id.uuid()));
+    let mut rows: HashMap<_, _> = query.fetch_all(tx).await?.into_iter().map(|row| (row.id, row)).collect();
+    ids.iter().filter_map(|id| rows.remove(id)).map(Row::parse).collect()
 }
 
 /// Returns when the account's next cycle is due.

@@ -88,7 +88,19 @@ impl RecurringInvoice {
         schedule.ok_or_else(|| Error::internal(format!("the anchor of {} is after the end of the calendar", self.id)))
     }
 
-    pub(super) fn set_next_cycle(&mut self, cycle: Option<Period>, zone: &TimeZone) {
+    /// The first cycle on or after `from` and after the last date billed.
+    ///
+    /// # Errors
+    /// As [`Self::schedule`].
+    pub fn next_cycle(&self, from: Date) -> Result<Option<Period>> {
+        let schedule = self.schedule()?;
+        let Some(last) = self.last_billed else { return Ok(schedule.on_or_after(from)) };
+        // There is no cycle after the last day of the calendar.
+        Ok(last.plus_days(1).and_then(|next| schedule.on_or_after(from.max(next))))
+    }
+
+    /// Sets the next cycle and resets the failure count. `None` completes it.
+    pub fn set_next_cycle(&mut self, cycle: Option<Period>, zone: &TimeZone) {
         self.next = cycle.map(|cycle| Next { date: cycle.start(), run_at: zone.beginning_of(cycle.start()) });
         self.status = if cycle.is_some() { Status::Active } else { Status::Completed };
         self.failure_count = 0;

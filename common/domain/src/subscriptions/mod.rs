@@ -6,6 +6,8 @@ mod list;
 mod status;
 mod view;
 
+use std::collections::HashMap;
+
 use sqlx::{PgConnection, PgExecutor, PgPool};
 
 pub use list::{Filter, list};
@@ -13,11 +15,11 @@ pub use status::Status;
 pub use view::SubscriptionView;
 
 use crate::accounts::{Mode, Scope};
-use crate::events::{self, EventType};
+use crate::events::{self, Event, EventType};
 use crate::invoices::{self, Invoice};
 use crate::own_data::change_own_data;
 use foundation::calendar::{Date, TimeZone};
-use foundation::db::{self, Tx};
+use foundation::db::{self, Tx, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, InvoiceId, PaymentMethodId, PlanId, SubscriptionId};
 use foundation::own_data::{ExternalId, Metadata, OwnData, OwnDataChange};
@@ -76,7 +78,7 @@ pub struct NewSubscription {
     pub own: OwnData,
 }
 
-/// A subscription whose next cycle may be due. It is not locked.
+/// A locked subscription whose next cycle is due.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
     pub id: SubscriptionId,
@@ -137,28 +139,46 @@ pub async fn insert(tx: &mut PgConnection, subscription: &Subscription) -> Resul
     })
 }
 
-/// Stores the changes of a locked subscription.
+/// Stores the changes of locked subscriptions.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn save(tx: &mut PgConnection, subscription: &mut Subscription) -> Result<()> {
-    subscription.version = sqlx::query_scalar!(
-        "UPDATE subscriptions SET status = $3, current_period_start = $4, current_period_end = $5,
-                next_billing_date = $6, next_billing_at = $7, retry_at = $8, cancelled_at = $9
-         WHERE account_id = $1 AND id = $2 RETURNING version",
-        subscription.account_id.uuid(),
-        subscription.id.uuid(),
-        subscription.status as Status,
-        subscription.current_period_start,
-        subscription.current_period_end,
-        subscription.next_billing_date as Option<Date>,
-        subscription.next_billing_at,
-        subscription.retry_at,
-        subscription.cancelled_at,
+pub async fn save(tx: &mut PgConnection, subscriptions: &mut [&mut Subscription]) -> Result<()> {
+    let saved = sqlx::query!(
+        "UPDATE subscriptions s SET status = n.status, current_period_start = n.current_period_start,
+                current_period_end = n.current_period_end, next_billing_date = n.next_billing_date,
+                next_billing_at = n.next_billing_at, retry_at = n.retry_at, cancelled_at = n.cancelled_at
+         FROM unnest($1::uuid[], $2::subscription_status[], $3::timestamptz[], $4::timestamptz[], $5::date[],
+                $6::timestamptz[], $7::timestamptz[], $8::timestamptz[])
+             AS n (id, status, current_period_start, current_period_end, next_billing_date, next_billing_at, retry_at,
+                cancelled_at)
+         WHERE s.id = n.id RETURNING s.id, s.version",
+        &column(subscriptions, |subscription| subscription.id.uuid()),
+        &column(subscriptions, |subscription| subscription.status) as &[Status],
+        &column(subscriptions, |subscription| subscription.current_period_start) as &[Option<Timestamp>],
+        &column(subscriptions, |subscription| subscription.current_period_end) as &[Option<Timestamp>],
+        &column(subscriptions, |subscription| subscription.next_billing_date) as &[Option<Date>],
+        &column(subscriptions, |subscription| subscription.next_billing_at) as &[Option<Timestamp>],
+        &column(subscriptions, |subscription| subscription.retry_at) as &[Option<Timestamp>],
+        &column(subscriptions, |subscription| subscription.cancelled_at) as &[Option<Timestamp>],
     )
-    .fetch_one(tx)
+    .fetch_all(tx)
     .await?;
+    let versions: HashMap<_, _> = saved.into_iter().map(|row| (row.id, row.version)).collect();
+    for subscription in subscriptions {
+        subscription.version = *versions.get(&subscription.id).ok_or(sqlx::Error::RowNotFound)?;
+    }
     Ok(())
+}
+
+/// The event that shows the current state of a subscription.
+///
+/// # Errors
+/// [`Error::Internal`] if it cannot be rendered.
+pub fn event(subscription: &Subscription, kind: EventType, now: Timestamp) -> Result<(AccountId, Event)> {
+    let livemode = subscription.mode == Mode::Live;
+    let event = events::render(livemode, kind, &SubscriptionView::new(subscription), now)?;
+    Ok((subscription.account_id, event))
 }
 
 /// Creates an event with the current state of a subscription.
@@ -166,9 +186,7 @@ pub async fn save(tx: &mut PgConnection, subscription: &mut Subscription) -> Res
 /// # Errors
 /// Database errors only.
 pub async fn announce(tx: &mut Tx, subscription: &Subscription, kind: EventType, now: Timestamp) -> Result<()> {
-    let livemode = subscription.mode == Mode::Live;
-    events::append(tx, subscription.account_id, livemode, kind, &SubscriptionView::new(subscription), now).await?;
-    Ok(())
+    events::append_all(tx, &[event(subscription, kind, now)?]).await
 }
 
 /// Cancels a locked subscription. The caller handles its invoices.
@@ -185,7 +203,7 @@ pub async fn cancel(tx: &mut Tx, subscription: &mut Subscription, now: Timestamp
     subscription.next_billing_at = None;
     subscription.retry_at = None;
     subscription.cancelled_at = Some(now);
-    save(tx, subscription).await?;
+    save(tx, &mut [&mut *subscription]).await?;
     announce(tx, subscription, EventType::SubscriptionCancelled, now).await
 }
 
@@ -216,7 +234,7 @@ pub async fn invoice_failed(tx: &mut Tx, subscription: &mut Subscription, now: T
         return Ok(());
     }
     subscription.status = Status::PastDue;
-    save(tx, subscription).await?;
+    save(tx, &mut [&mut *subscription]).await?;
     announce(tx, subscription, EventType::SubscriptionPastDue, now).await
 }
 
@@ -234,7 +252,7 @@ pub async fn invoice_paid(tx: &mut Tx, subscription: &mut Subscription) -> Resul
         return Ok(());
     }
     subscription.status = Status::Active;
-    save(tx, subscription).await
+    save(tx, &mut [&mut *subscription]).await
 }
 
 /// Returns a subscription.
@@ -255,19 +273,15 @@ async fn find(db: impl PgExecutor<'_>, account: AccountId, id: SubscriptionId) -
 /// # Errors
 /// [`Error::NotFound`], also if it belongs to another account.
 pub async fn lock(tx: &mut PgConnection, account: AccountId, id: SubscriptionId) -> Result<Subscription> {
-    lock_if_exists(tx, account, id).await?.ok_or_else(|| Error::no_such("subscription", id))
-}
-
-async fn lock_if_exists(tx: &mut PgConnection, account: AccountId, id: SubscriptionId) -> Result<Option<Subscription>> {
-    // A later statement also sees the invoice of a cycle that was billed while this one waited.
-    sqlx::query_scalar!(
+    sqlx::query!(
         "SELECT id FROM subscriptions WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE",
         account.uuid(),
         id.uuid()
     )
     .fetch_optional(&mut *tx)
     .await?;
-    find(tx, account, id).await
+    // A later statement also sees the invoice of a cycle that was billed while this one waited.
+    retrieve(tx, account, id).await
 }
 
 /// Locks the subscription that created an invoice, if any. The reference never changes, so the invoice can be read
@@ -299,86 +313,89 @@ pub async fn update(
     Ok(updated)
 }
 
-/// Returns the subscriptions whose next cycle is due, longest overdue first. It claims none: the caller locks each one
-/// and checks again.
+/// Locks at most `limit` subscriptions whose next cycle is due, longest overdue first, and holds their accounts' clocks. For
+/// all accounts, it skips those that are locked. For a single account it waits for the locks, because its caller needs all
+/// due work of the account done; the caller checks again whether they are due. They are returned by account, because a
+/// batch of which a part is rejected locks the counters of its accounts part by part.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn due(db: &PgPool, scope: Scope, limit: i64) -> Result<Vec<Due>> {
-    match scope {
-        Scope::AllAccounts(at) => due_of_all_accounts(db, at, limit).await,
-        Scope::Account(account, now) | Scope::Advance(account, now) => due_of_account(db, account, now, limit).await,
+pub async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result<Vec<Due>> {
+    if !scope.hold(tx).await? {
+        return Ok(Vec::new());
     }
+    let mut due = match scope {
+        Scope::AllAccounts(at) => lock_due_of_all_accounts(tx, at, limit).await?,
+        Scope::Account(account, now) | Scope::Advance(account, now) => {
+            lock_due_of_account(tx, account, now, limit).await?
+        }
+    };
+    due.sort_by_key(|due| due.account_id);
+    Ok(due)
 }
 
-async fn due_of_all_accounts(db: &PgPool, at: Timestamp, limit: i64) -> Result<Vec<Due>> {
+async fn lock_due_of_all_accounts(tx: &mut PgConnection, at: Timestamp, limit: i64) -> Result<Vec<Due>> {
     let rows = sqlx::query_as!(
         Due,
         r#"SELECT id, account_id, plan_id, account_now(account_id, $1) AS "now!" FROM subscriptions
-           WHERE next_billing_at IS NOT NULL AND greatest(next_billing_at, retry_at) <= $1
-             AND NOT is_advancing(account_id)
-           ORDER BY greatest(next_billing_at, retry_at) LIMIT $2"#,
+           WHERE next_billing_at IS NOT NULL AND greatest(next_billing_at, retry_at) <= $1 AND hold_clock(account_id)
+           ORDER BY greatest(next_billing_at, retry_at) LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED"#,
         at,
         limit,
     );
-    Ok(rows.fetch_all(db).await?)
+    Ok(rows.fetch_all(tx).await?)
 }
 
-async fn due_of_account(db: &PgPool, account: AccountId, now: Timestamp, limit: i64) -> Result<Vec<Due>> {
+async fn lock_due_of_account(
+    tx: &mut PgConnection,
+    account: AccountId,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<Due>> {
     let rows = sqlx::query_as!(
         Due,
-        r#"SELECT id, account_id, plan_id, $2::timestamptz AS "now!" FROM subscriptions
-           WHERE next_billing_at IS NOT NULL
-             AND (account_id, greatest(next_billing_at, retry_at)) >= ($1, '-infinity')
-             AND (account_id, greatest(next_billing_at, retry_at)) <= ($1, $2)
-           ORDER BY account_id, greatest(next_billing_at, retry_at) LIMIT $3"#,
+        r#"WITH due AS MATERIALIZED (
+               SELECT id FROM subscriptions
+               WHERE next_billing_at IS NOT NULL
+                 AND (account_id, greatest(next_billing_at, retry_at)) >= ($1, '-infinity')
+                 AND (account_id, greatest(next_billing_at, retry_at)) <= ($1, $2)
+               ORDER BY account_id, greatest(next_billing_at, retry_at) LIMIT $3)
+           SELECT locked.id AS "id!: SubscriptionId", locked.account_id AS "account_id!: AccountId",
+                  locked.plan_id AS "plan_id!: PlanId", $2::timestamptz AS "now!"
+           FROM unnest(ARRAY(SELECT id FROM due ORDER BY id)) AS n (id)
+           CROSS JOIN LATERAL (SELECT s.id, s.account_id, s.plan_id FROM subscriptions s
+               WHERE s.id = n.id FOR NO KEY UPDATE) locked"#,
         account.uuid(),
         now,
         limit,
     );
-    Ok(rows.fetch_all(db).await?)
+    Ok(rows.fetch_all(tx).await?)
 }
 
-/// Locks a subscription that was found due and holds its account's clock; the caller checks again whether it is due.
-/// Returns `None` while another process advances the clock. For all accounts, it also returns `None` if the
-/// subscription is locked; for a single account it waits for the lock, because its caller needs all due work of the
-/// account done.
+/// Returns those of the subscriptions that exist, of any account.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn lock_due(tx: &mut PgConnection, scope: Scope, due: &Due) -> Result<Option<Subscription>> {
-    if !scope.hold(tx).await? {
-        return Ok(None);
-    }
-    match scope {
-        Scope::AllAccounts(_) => try_lock(tx, due.account_id, due.id).await,
-        Scope::Account(..) | Scope::Advance(..) => lock_if_exists(tx, due.account_id, due.id).await,
-    }
+pub async fn find_all(
+    db: impl PgExecutor<'_>,
+    ids: &[SubscriptionId],
+) -> Result<HashMap<SubscriptionId, Subscription>> {
+    let query = select_subscriptions!("WHERE s.id = ANY ($1)", &column(ids, |id| id.uuid()));
+    Ok(query.fetch_all(db).await?.into_iter().map(|subscription| (subscription.id, subscription)).collect())
 }
 
-/// Locks the subscription and holds the account's clock. Returns `None` if another transaction has the lock or the
-/// clock is being advanced.
-async fn try_lock(tx: &mut PgConnection, account: AccountId, id: SubscriptionId) -> Result<Option<Subscription>> {
-    let query = select_subscriptions!(
-        "WHERE s.account_id = $1 AND s.id = $2 AND hold_clock(s.account_id) FOR NO KEY UPDATE OF s SKIP LOCKED",
-        account.uuid(),
-        id.uuid()
-    );
-    Ok(query.fetch_optional(tx).await?)
-}
-
-/// Defers a subscription's due cycle until `until`.
+/// Defers a locked subscription's due cycle until `until`.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn defer(db: &PgPool, due: &Due, until: Timestamp) -> Result<()> {
+pub async fn defer(tx: &mut PgConnection, due: &Due, until: Timestamp) -> Result<()> {
     sqlx::query!(
         "UPDATE subscriptions SET retry_at = $3 WHERE account_id = $1 AND id = $2 AND next_billing_at IS NOT NULL",
         due.account_id.uuid(),
         due.id.uuid(),
         until,
     )
-    .execute(db)
+    .execute(tx)
     .await?;
     Ok(())
 }

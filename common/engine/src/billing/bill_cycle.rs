@@ -1,26 +1,23 @@
-//! Bills a cycle of a subscription: issues its invoice and schedules it for immediate collection.
+//! The invoice of a cycle of a subscription, which is issued and collected at once.
 
-use domain::invoices::{self, Bill, Due, Item, NewInvoice, Producer};
+use domain::invoices::{Bill, CreatedAs, Due, Invoice, Item, NewInvoice, Producer};
 use domain::plans::Plan;
 use domain::subscriptions::Subscription;
 use foundation::calendar::{PaymentTerms, Period};
-use foundation::db::Tx;
 use foundation::error::Result;
-use foundation::id::InvoiceId;
 use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 
-/// Writes the invoice of a cycle and returns its id. The subscription is locked, or was inserted by this transaction.
+/// Builds the invoice of a cycle, without storing it. A constraint rejects it if the cycle was already billed.
 ///
 /// # Errors
-/// Database errors, including a constraint violation if the cycle was already billed.
-pub async fn bill_cycle(
-    tx: &mut Tx,
+/// 422 if the plan's amount is none that can be billed, which its validation prevents.
+pub fn cycle_invoice(
     subscription: &Subscription,
     plan: &Plan,
     period: Period,
     now: Timestamp,
-) -> Result<InvoiceId> {
+) -> Result<(Invoice, CreatedAs)> {
     let description = subscription.description.as_ref().unwrap_or(&plan.name);
     let item = Item { description: description.clone(), quantity: 1, unit_amount: plan.amount };
     let new = NewInvoice {
@@ -32,8 +29,6 @@ pub async fn bill_cycle(
         cycle: Some((Producer::Subscription(subscription.id), period)),
         own: OwnData { metadata: subscription.metadata.clone(), external_id: None },
     };
-    let mut invoice = invoices::draft(tx, subscription.account_id, subscription.mode, new, now).await?;
-    invoices::issue(tx, &mut invoice, now).await?;
-    invoices::schedule(tx, &mut invoice, now, subscription.payment_method_id, now).await?;
-    Ok(invoice.id)
+    let draft = new.into_draft(subscription.account_id, subscription.mode, now);
+    Ok((draft, CreatedAs::Scheduled(subscription.payment_method_id)))
 }

@@ -8,7 +8,7 @@ use domain::accounts::{self, Caller};
 use domain::invoices;
 use domain::recurring_invoices::{self, RecurringInvoice, RecurringInvoiceChange, Status};
 use foundation::calendar::{Date, Period};
-use foundation::db::Db;
+use foundation::db::{Db, column};
 use foundation::error::{Error, Result};
 use foundation::id::RecurringInvoiceId;
 use foundation::time::Timestamp;
@@ -75,13 +75,19 @@ pub async fn resume_recurring_invoice(
     Ok(recurring)
 }
 
-/// Returns the first cycle on or after `from` and after the last date billed, for a locked recurring invoice. The last
-/// date is also read from its invoices, so that cycles billed by the previous release count too.
-pub async fn next_cycle(tx: &mut PgConnection, recurring: &mut RecurringInvoice, from: Date) -> Result<Option<Period>> {
-    let schedule = recurring.schedule()?;
-    let billed = invoices::last_billed_date(tx, recurring.account_id, recurring.id).await?;
-    recurring.last_billed = recurring.last_billed.max(billed);
-    let Some(last) = recurring.last_billed else { return Ok(schedule.on_or_after(from)) };
-    // There is no cycle after the last day of the calendar.
-    Ok(last.plus_days(1).and_then(|next| schedule.on_or_after(from.max(next))))
+/// Returns the first cycle on or after `from` and after the last date billed, for a locked recurring invoice.
+async fn next_cycle(tx: &mut PgConnection, recurring: &mut RecurringInvoice, from: Date) -> Result<Option<Period>> {
+    read_last_billed(tx, &mut [&mut *recurring]).await?;
+    recurring.next_cycle(from)
+}
+
+/// Reads the last dates of locked recurring invoices also from their invoices, so that cycles billed by the previous release
+/// count too.
+pub async fn read_last_billed(tx: &mut PgConnection, recurring: &mut [&mut RecurringInvoice]) -> Result<()> {
+    let ids = column(recurring, |recurring| (recurring.account_id, recurring.id));
+    let billed = invoices::last_billed_dates(tx, &ids).await?;
+    for recurring in recurring {
+        recurring.last_billed = recurring.last_billed.max(billed.get(&recurring.id).copied());
+    }
+    Ok(())
 }

@@ -1,16 +1,16 @@
-//! Bills recurring invoices: one transaction per cycle, which also moves on to the next cycle. Every cycle of an active
-//! recurring invoice is billed, in order, however late. A cycle has exactly one invoice, whether it is run twice,
-//! concurrently, or killed at any point.
+//! Bills recurring invoices: one transaction for the cycles of a batch, which also moves on to the next cycles. Every cycle
+//! of an active recurring invoice is billed, in order, however late. A cycle has exactly one invoice, whether it is run
+//! twice, concurrently, or killed at any point.
 
 #[cfg(test)]
 mod tests;
 
-use crate::billing::reschedule_recurring_invoice::next_cycle;
+use crate::billing::reschedule_recurring_invoice::read_last_billed;
 use domain::accounts::{self, Scope};
-use domain::invoices::{self, Due, NewInvoice, Producer};
+use domain::invoices::{self, CreatedAs, Due, NewInvoice, Producer};
 use domain::recurring_invoices::{self, IssueMode, Next, RecurringInvoice};
 use foundation::calendar::Period;
-use foundation::db::{self, Db, Tx};
+use foundation::db::{self, Db, Tx, column, halves, one_batch};
 use foundation::error::{Error, Result};
 use foundation::failpoint;
 use foundation::id::RecurringInvoiceId;
@@ -18,75 +18,83 @@ use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 
 /// Cycles per batch.
-pub const RECURRING_BATCH: i64 = 50;
+pub const RECURRING_BATCH: i64 = 100;
 
-/// Runs due cycles, one per recurring invoice, at most `limit`. Returns how many were found: if that is `limit`, or if
-/// several cycles were missed, more may be due.
+/// Runs due cycles, one per recurring invoice, at most `limit`. Returns how many there were: if that is `limit`, or if
+/// several cycles were missed, more may be due. Safe to run concurrently.
 ///
 /// # Errors
 /// Database errors only. A cycle that cannot be billed for another reason is recorded as a failure, which is no error.
-/// An error of one does not stop the others.
+/// An error of one does not stop the others, unless the database is unavailable; then none is billed.
 pub async fn run_due_recurring_invoices(db: &Db, scope: Scope, limit: i64) -> Result<usize> {
-    let due = recurring_invoices::due(db, scope, limit).await?;
-    let mut first_error = None;
-    for id in &due {
-        match run(db, scope, *id).await {
-            Ok(()) => {}
-            Err(Error::Database(lost)) if db::lost_connection(&lost) => return Err(lost.into()),
-            Err(error) => first_error = first_error.or(Some(error)),
+    let mut tx = db.begin().await?;
+    let due = recurring_invoices::lock_due(&mut tx, scope, limit).await?;
+    if due.is_empty() {
+        return Ok(0);
+    }
+    let (mut first_error, mut batches) = (None, one_batch(&due));
+    while let Some(batch) = batches.pop() {
+        tx.savepoint().await?;
+        let Err(error) = bill(&mut tx, batch).await else { continue };
+        if matches!(&error, Error::Database(cause) if db::lost_connection(cause) || db::is_retryable(cause)) {
+            return Err(error);
+        }
+        tx.rollback_to_savepoint().await?;
+        match batch {
+            [(id, now)] if is_final(&error) => {
+                tracing::warn!(recurring_invoice = %id, %error, "an invoice could not be created; it will be retried later, or the recurring invoice is parked");
+                let recorded = record_failure(&mut tx, *id, *now).await;
+                first_error = first_error.or(recorded.err());
+            }
+            [_] => first_error = first_error.or(Some(error)),
+            batch => batches.extend(halves(batch)),
         }
     }
+    failpoint!("run_recurring_invoices.written");
+    tx.commit().await?;
+    failpoint!("run_recurring_invoices.committed");
     first_error.map_or(Ok(due.len()), Err)
 }
 
-async fn run(db: &Db, scope: Scope, id: RecurringInvoiceId) -> Result<()> {
-    let mut tx = db.begin().await?;
-    let Some((mut recurring, now)) = recurring_invoices::lock_due(&mut tx, id, scope).await? else { return Ok(()) };
-    let due = recurring.next;
-    let Err(error) = bill(&mut tx, &mut recurring, now).await else {
-        failpoint!("run_recurring_invoices.written");
-        tx.commit().await?;
-        failpoint!("run_recurring_invoices.committed");
-        return Ok(());
-    };
-    tx.rollback().await?;
-    if is_transient(&error) {
-        return Err(error);
-    }
-    tracing::warn!(recurring_invoice = %id, %error, "an invoice could not be created; it will be retried later, or the recurring invoice is parked");
-    record_failure(db, scope, id, due).await
+/// Whether a retry would fail too, unless the database rejected the statement for a reason other than its data.
+fn is_final(error: &Error) -> bool {
+    let Error::Database(cause) = error else { return true };
+    cause.as_database_error().is_none() || db::is_rejected(cause)
 }
 
-/// Whether the database rejected the statement for a reason other than its data (SQLSTATE classes 22 and 23), so that a
-/// retry may succeed.
-fn is_transient(error: &Error) -> bool {
-    let Error::Database(cause) = error else { return false };
-    let is_rejected = |code: &str| code.starts_with("22") || code.starts_with("23");
-    db::lost_connection(cause)
-        || cause.as_database_error().is_some_and(|error| !error.code().is_some_and(|code| is_rejected(&code)))
-}
-
-/// Bills one cycle and moves on to the next.
-async fn bill(tx: &mut Tx, recurring: &mut RecurringInvoice, now: Timestamp) -> Result<()> {
-    let Some(Next { date, .. }) = recurring.next else {
-        return Err(Error::internal(format!("{} is due but has no date", recurring.id)));
-    };
-    let zone = accounts::timezone(&mut **tx, recurring.account_id).await?;
-    let cycle = next_cycle(tx, recurring, date).await?;
-    // If the account's time zone has changed, the day may not have begun there yet; and a date that was already billed
-    // is not due.
-    let Some(cycle) = cycle.filter(|cycle| cycle.start() == date && zone.beginning_of(date) <= now) else {
-        return recurring_invoices::set_next_cycle(tx, recurring, cycle, &zone, now).await;
-    };
-    let new = new_invoice(recurring, cycle);
-    let mut invoice = invoices::draft(tx, recurring.account_id, recurring.mode, new, now).await?;
-    // `next_cycle` skips the date of the invoice just drafted.
-    let following = next_cycle(tx, recurring, cycle.end()).await?;
-    if recurring.issue_mode == IssueMode::AutoSend {
-        invoices::issue(tx, &mut invoice, now).await?;
+/// Bills one cycle of each and moves on to the next.
+async fn bill(tx: &mut Tx, due: &[(RecurringInvoiceId, Timestamp)]) -> Result<()> {
+    let locked = recurring_invoices::find_all(tx, &column(due, |(id, _)| *id)).await?;
+    let mut billed: Vec<_> = locked.into_iter().zip(due.iter().map(|(_, now)| *now)).collect();
+    let mut unread: Vec<_> = billed.iter_mut().map(|(recurring, _)| recurring).collect();
+    read_last_billed(tx, &mut unread).await?;
+    let zones = accounts::timezones(&mut **tx, &column(&billed, |(recurring, _)| recurring.account_id)).await?;
+    let mut new = Vec::new();
+    for (recurring, now) in &mut billed {
+        let (Some(Next { date, .. }), Some(zone)) = (recurring.next, zones.get(&recurring.account_id)) else {
+            return Err(Error::internal(format!("{} is due but has no date or no time zone", recurring.id)));
+        };
+        let cycle = recurring.next_cycle(date)?;
+        // If the account's time zone has changed, the day may not have begun there yet; and a date that was already billed
+        // is not due.
+        let following = match cycle.filter(|cycle| cycle.start() == date && zone.beginning_of(date) <= *now) {
+            None => cycle,
+            Some(cycle) => {
+                let draft = new_invoice(recurring, cycle).into_draft(recurring.account_id, recurring.mode, *now);
+                let created_as = match recurring.issue_mode {
+                    IssueMode::AutoSend => CreatedAs::Open,
+                    IssueMode::DraftForReview => CreatedAs::Draft,
+                };
+                new.push((draft, created_as));
+                recurring.last_billed = Some(date);
+                recurring.occurrence_count += 1;
+                recurring.next_cycle(cycle.end())?
+            }
+        };
+        recurring.set_next_cycle(following, zone);
     }
-    recurring.occurrence_count += 1;
-    recurring_invoices::set_next_cycle(tx, recurring, following, &zone, now).await
+    invoices::create(tx, &mut new).await?;
+    recurring_invoices::save_billed(tx, &billed).await
 }
 
 fn new_invoice(recurring: &RecurringInvoice, cycle: Period) -> NewInvoice {
@@ -102,11 +110,10 @@ fn new_invoice(recurring: &RecurringInvoice, cycle: Period) -> NewInvoice {
     }
 }
 
-/// Records a failure after its transaction was rolled back, unless another process has run the cycle since.
-async fn record_failure(db: &Db, scope: Scope, id: RecurringInvoiceId, failed: Option<Next>) -> Result<()> {
-    let mut tx = db.begin().await?;
-    let locked = recurring_invoices::lock_due(&mut tx, id, scope).await?;
-    let Some((mut recurring, now)) = locked.filter(|(recurring, _)| recurring.next == failed) else { return Ok(()) };
-    recurring_invoices::fail(&mut tx, &mut recurring, now).await?;
-    Ok(tx.commit().await?)
+/// Records that the cycle of a locked recurring invoice could not be billed.
+async fn record_failure(tx: &mut Tx, id: RecurringInvoiceId, now: Timestamp) -> Result<()> {
+    for mut recurring in recurring_invoices::find_all(tx, &[id]).await? {
+        recurring_invoices::fail(tx, &mut recurring, now).await?;
+    }
+    Ok(())
 }

@@ -1,15 +1,16 @@
-//! Bills due subscription cycles, one per transaction, so that an interrupted run leaves only whole cycles and the next
+//! Bills due subscription cycles, a batch per transaction, so that an interrupted run leaves only whole cycles and the next
 //! run continues. After an outage all missed cycles are billed, oldest first.
 
 use std::time::Duration;
 
-use crate::billing::bill_cycle::bill_cycle;
+use crate::billing::bill_cycle::cycle_invoice;
 use crate::mutants;
 use domain::accounts::Scope;
-use domain::events::EventType;
+use domain::events::{self, EventType};
+use domain::invoices;
 use domain::plans;
 use domain::subscriptions::{self, Due};
-use foundation::db::{self, Db};
+use foundation::db::{self, Db, Tx, column, halves, one_batch};
 use foundation::error::{Error, Result};
 use foundation::{failpoint, rule_enabled};
 
@@ -22,60 +23,74 @@ const DEFERRAL: Duration = Duration::from_secs(3600);
 /// to run concurrently.
 ///
 /// # Errors
-/// Database errors if it is unavailable. Any other error concerns one subscription, which is deferred.
+/// Database errors if it is unavailable; then none is billed. Any other error concerns one subscription, which is deferred.
 pub async fn run_due_subscriptions(db: &Db, scope: Scope, limit: i64) -> Result<usize> {
-    let mut done = 0;
-    for due in subscriptions::due(db, scope, limit).await? {
-        match bill_next_cycle(db, scope, &due).await {
-            Ok(is_done) => done += usize::from(is_done),
+    let mut tx = db.begin().await?;
+    let due = subscriptions::lock_due(&mut tx, scope, limit).await?;
+    if due.is_empty() {
+        return Ok(0);
+    }
+    let mut batches = one_batch(&due);
+    while let Some(batch) = batches.pop() {
+        tx.savepoint().await?;
+        match bill_next_cycles(db, &mut tx, batch).await {
+            Ok(()) => {}
             Err(Error::Database(cause)) if db::lost_connection(&cause) || db::is_retryable(&cause) => {
                 return Err(cause.into());
             }
             Err(error) => {
-                defer(db, &due, &error).await?;
-                done += 1;
+                tx.rollback_to_savepoint().await?;
+                match batch {
+                    [due] => defer(&mut tx, due, &error).await?,
+                    batch => batches.extend(halves(batch)),
+                }
             }
         }
-    }
-    Ok(done)
-}
-
-/// Returns whether the cycle was handled. `false` if another process holds it.
-async fn bill_next_cycle(db: &Db, scope: Scope, due: &Due) -> Result<bool> {
-    // A plan never changes, so it is read before any lock is taken.
-    let plan = plans::retrieve(&**db, due.account_id, due.plan_id).await?;
-    let mut tx = db.begin().await?;
-    let Some(mut subscription) = subscriptions::lock_due(&mut tx, scope, due).await? else { return Ok(false) };
-    if !subscription.is_due(due.now) {
-        return Ok(true);
-    }
-    subscription.recompute_billing_time()?;
-    if !subscription.is_due(due.now) {
-        // Its time zone's rules have changed, and the day begins later than computed before.
-        subscriptions::save(&mut tx, &mut subscription).await?;
-        tx.commit().await?;
-        return Ok(true);
-    }
-    let is_renewal = subscription.current_period_start.is_some();
-    let period = subscription.begin_cycle(&plan.cycles(subscription.anchor)?)?;
-    let invoice = match rule_enabled!(Cycle) {
-        true => bill_cycle(&mut tx, &subscription, &plan, period, due.now).await?,
-        false => mutants::bill_cycle_alone(db, &subscription, &plan, period, due.now).await?,
-    };
-    subscription.latest_invoice_id = Some(invoice);
-    subscriptions::save(&mut tx, &mut subscription).await?;
-    if is_renewal {
-        subscriptions::announce(&mut tx, &subscription, EventType::SubscriptionRenewed, due.now).await?;
     }
     failpoint!("run_subscriptions.written");
     tx.commit().await?;
     failpoint!("run_subscriptions.committed");
-    Ok(true)
+    Ok(due.len())
+}
+
+/// Bills one cycle of each subscription that is still due.
+async fn bill_next_cycles(db: &Db, tx: &mut Tx, due: &[Due]) -> Result<()> {
+    let plans = plans::find_all(&mut **tx, &column(due, |due| due.plan_id)).await?;
+    // With the invoices of cycles that were billed while the locks were awaited.
+    let mut locked = subscriptions::find_all(&mut **tx, &column(due, |due| due.id)).await?;
+    let (mut changed, mut cycles) = (Vec::new(), Vec::new());
+    for due in due {
+        let subscription = locked.remove(&due.id).filter(|subscription| subscription.is_due(due.now));
+        let Some(mut subscription) = subscription else { continue };
+        subscription.recompute_billing_time()?;
+        let mut renewed_at = None;
+        // Otherwise its time zone's rules have changed, and the day begins later than computed before.
+        if subscription.is_due(due.now) {
+            renewed_at = subscription.current_period_start.map(|_| due.now);
+            let plan = plans.get(&due.plan_id).ok_or_else(|| Error::no_such("plan", due.plan_id))?;
+            let period = subscription.begin_cycle(&plan.cycles(subscription.anchor)?)?;
+            let (invoice, created_as) = cycle_invoice(&subscription, plan, period, due.now)?;
+            subscription.latest_invoice_id = Some(invoice.id);
+            cycles.push((invoice, created_as));
+        }
+        changed.push((subscription, renewed_at));
+    }
+    match rule_enabled!(Cycle) {
+        true => invoices::create(tx, &mut cycles).await?,
+        false => mutants::create_invoices_alone(db, &mut cycles).await?,
+    }
+    let mut saved: Vec<_> = changed.iter_mut().map(|(subscription, _)| subscription).collect();
+    subscriptions::save(tx, &mut saved).await?;
+    let renewals = changed.iter().filter_map(|(subscription, renewed_at)| {
+        Some(subscriptions::event(subscription, EventType::SubscriptionRenewed, (*renewed_at)?))
+    });
+    let renewals: Vec<_> = renewals.collect::<Result<_>>()?;
+    events::append_all(tx, &renewals).await
 }
 
 /// Defers a subscription, so that it neither blocks the others nor is retried every second.
-async fn defer(db: &Db, due: &Due, error: &Error) -> Result<()> {
+async fn defer(tx: &mut Tx, due: &Due, error: &Error) -> Result<()> {
     metrics::counter!("billing_cycles_failed_total", "work" => "subscriptions").increment(1);
     tracing::error!(subscription = %due.id, account = %due.account_id, %error, "a cycle could not be billed; deferred for an hour");
-    subscriptions::defer(db, due, due.now.plus(DEFERRAL)).await
+    subscriptions::defer(tx, due, due.now.plus(DEFERRAL)).await
 }

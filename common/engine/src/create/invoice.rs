@@ -3,7 +3,7 @@
 use crate::ambiguous_commit::AmbiguousCommit;
 use domain::accounts::Caller;
 use domain::idempotency::{self, Created, CreationKey, CreationResult};
-use domain::invoices::{self, Invoice, InvoiceView, NewInvoice};
+use domain::invoices::{self, CreatedAs, Invoice, InvoiceView, NewInvoice};
 use foundation::db::Db;
 use foundation::error::Result;
 use foundation::failpoint;
@@ -36,7 +36,7 @@ pub async fn create_invoice(
 
 async fn write(
     db: &Db,
-    mut invoice: Invoice,
+    draft: Invoice,
     key: Option<&CreationKey>,
     now: Timestamp,
     commit: &mut AmbiguousCommit,
@@ -45,8 +45,9 @@ async fn write(
     if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
         return Ok(CreationResult::Earlier(earlier));
     }
-    invoices::insert(&mut tx, &invoice).await?;
-    invoices::issue(&mut tx, &mut invoice, now).await?;
+    let mut new = [(draft, CreatedAs::Open)];
+    invoices::create(&mut tx, &mut new).await?;
+    let [(invoice, _)] = new;
     if let Some(key) = key {
         key.store_response(&mut tx, Created::Invoice(invoice.id), 201, &InvoiceView::new(&invoice)).await?;
     }

@@ -1,12 +1,13 @@
 //! Creates a subscription. If its first cycle begins today, it is billed in the same transaction.
 
 use crate::ambiguous_commit::AmbiguousCommit;
-use crate::billing::bill_cycle::bill_cycle;
+use crate::billing::bill_cycle::cycle_invoice;
 use crate::create::quota;
 use domain::accounts::{self, Caller};
 use domain::customers;
 use domain::events::EventType;
 use domain::idempotency::{self, Created, CreationKey, CreationResult};
+use domain::invoices;
 use domain::payment_methods::{self, Status as CardStatus};
 use domain::plans::{self, Plan};
 use domain::subscriptions::{self, NewSubscription, Subscription, SubscriptionView};
@@ -83,7 +84,9 @@ async fn write(
     let mut subscription = subscription.clone();
     subscriptions::insert(&mut tx, &subscription).await?;
     if let Some(period) = first {
-        subscription.latest_invoice_id = Some(bill_cycle(&mut tx, &subscription, plan, period, now).await?);
+        let mut new = [cycle_invoice(&subscription, plan, period, now)?];
+        invoices::create(&mut tx, &mut new).await?;
+        subscription.latest_invoice_id = new.first().map(|(invoice, _)| invoice.id);
     }
     subscriptions::announce(&mut tx, &subscription, EventType::SubscriptionCreated, now).await?;
     if let Some(key) = key {

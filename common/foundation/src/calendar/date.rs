@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo, PgValueFormat, PgValueRef, Postgres};
+use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat, PgValueRef, Postgres};
 
 /// Postgres counts dates from this day.
 const POSTGRES_EPOCH: jiff::civil::Date = jiff::civil::date(2000, 1, 1);
@@ -113,6 +113,12 @@ impl serde::Serialize for Date {
 impl sqlx::Type<Postgres> for Date {
     fn type_info() -> PgTypeInfo {
         PgTypeInfo::with_name("date")
+    }
+}
+
+impl PgHasArrayType for Date {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_name("date[]")
     }
 }
 

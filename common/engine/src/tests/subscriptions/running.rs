@@ -93,7 +93,9 @@ async fn interrupted_runs_leave_whole_cycles() {
         // A dropped future stops at any await point, like a killed process.
         let _ = tokio::time::timeout(Duration::from_millis(pause), shop.run("2026-03-01T00:00:00Z")).await;
     }
-    shop.run("2026-03-01T00:00:00Z").await;
+    // A run for one account waits for the locks of the last dropped one.
+    let account = Scope::Account(shop.caller.account_id, at("2026-03-01T00:00:00Z"));
+    while run_due_subscriptions(&shop.db, account, BATCH).await.expect("a run") > 0 {}
     for subscription in all {
         assert_eq!(shop.periods(subscription.id).await, days(60));
     }
@@ -153,6 +155,34 @@ async fn unbillable_subscriptions_are_deferred_without_blocking_others() {
     shop.run("2026-01-02T00:00:00Z").await;
     assert_eq!(shop.periods(broken).await, days(2), "once fixed, all missed cycles are billed");
     assert_eq!(shop.stored(broken).await.retry_at, None);
+}
+
+#[tokio::test]
+async fn cycles_of_a_batch_are_billed_together_with_consecutive_numbers_although_one_is_rejected() {
+    const SUBSCRIPTIONS: usize = 40;
+    let shop = Shop::open().await;
+    let all = daily(&shop, SUBSCRIPTIONS).await;
+    let refuse = "ALTER TABLE invoices ADD CONSTRAINT refused CHECK (description <> 'refused') NOT VALID";
+    sqlx::query(refuse).execute(&*shop.db).await.expect("a constraint");
+    shop.write("UPDATE subscriptions SET description = 'refused' WHERE id = $1", all[7].id.uuid()).await;
+    let now = Scope::AllAccounts(at("2026-01-01T00:00:00Z"));
+    let run = async |limit| run_due_subscriptions(&shop.db, now, limit).await.expect("a run");
+    // Two schedulers, of which each claims a part.
+    let (one, other) = tokio::join!(run(20), run(20));
+    assert_eq!((one + other, run(20).await), (SUBSCRIPTIONS, 0));
+    for subscription in &all {
+        assert_eq!(shop.periods(subscription.id).await, days(i64::from(subscription.id != all[7].id)));
+    }
+    assert_eq!(shop.stored(all[7].id).await.retry_at, Some(at("2026-01-01T01:00:00Z")));
+    let batches = "(SELECT max(number) - min(number) + 1 - count(*) AS gaps
+                    FROM (SELECT xact, right(payload::json #>> '{data,object,number}', 6)::int AS number
+                          FROM events WHERE type = 'invoice.issued') issued
+                    GROUP BY xact) AS batches";
+    assert_eq!(shop.count(batches).await, 2, "a transaction per batch");
+    assert_eq!(shop.count(&format!("{batches} WHERE gaps <> 0")).await, 0, "consecutive numbers in each");
+    assert_eq!(shop.count("invoices WHERE number > 39").await, 0);
+    assert_eq!(shop.count("invoice_numbers WHERE last = 39").await, 1);
+    assert_eq!(shop.count("events WHERE type IN ('invoice.issued', 'invoice.scheduled')").await, 2 * 39);
 }
 
 #[tokio::test]
