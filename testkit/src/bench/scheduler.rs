@@ -1,5 +1,6 @@
-//! `bench scheduler`: the cost of a tick when nothing is due, with few and with very many scheduled invoices; and the
-//! rate at which many due invoices are collected, compared with the baseline of payments.
+//! `bench scheduler`: the cost of a tick when nothing is due, with few and with very many scheduled invoices; the rate at
+//! which many due invoices are collected, compared with the baseline of payments; and the rate at which due cycles of
+//! subscriptions are billed.
 
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ const SCHEDULERS: usize = 4;
 const FEW: i64 = 10_000;
 const MANY: i64 = 1_000_000;
 const DUE: i64 = 100_000;
+const CYCLES_PER_SECOND: f64 = 2_000.0;
 /// The clients of the baseline, as in `bench payments`.
 const BASELINE_CLIENTS: usize = 32;
 /// How long ticks are counted.
@@ -55,10 +57,15 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let began = Instant::now();
     sleep(Duration::from_secs(seconds)).await;
     let collected = (paid(&mut db).await? - before) as f64 / began.elapsed().as_secs_f64();
-    for kind in [ProcessKind::Scheduler, ProcessKind::Worker] {
-        let process = if kind == ProcessKind::Worker { cluster.worker(0) } else { cluster.scheduler(0) };
-        process.kill9()?;
-    }
+    // Without a worker, only the collections begin that may be in progress at the same time.
+    cluster.worker(0).kill9()?;
+    subscribe(&mut db, account).await?;
+    let before = billed(&mut db).await?;
+    let began = Instant::now();
+    sleep(Duration::from_secs(seconds)).await;
+    let cycles = (billed(&mut db).await? - before) as f64 / began.elapsed().as_secs_f64();
+    println!("billed {cycles:.0} of {DUE} due cycles of subscriptions per second");
+    cluster.scheduler(0).kill9()?;
     let baseline = baseline::per_second(cluster.database_url(), directory.path(), BASELINE_CLIENTS, seconds).await?;
     let ratio = collected / baseline;
     println!("collected {collected:.0} of {DUE} due invoices per second; baseline {baseline:.0}/s; ratio {ratio:.2}");
@@ -67,10 +74,17 @@ pub(super) async fn run(seconds: u64) -> Result<Report> {
     let rows = vec![
         row(format!("ms per tick, {MANY} vs. {FEW} invoices"), many, few, Goal::AtMost(1.5)),
         row("invoices/s collected, vs. pgbench".to_owned(), collected, baseline, Goal::None),
+        Row {
+            bench: "scheduler",
+            what: "cycles/s billed".to_owned(),
+            ours: cycles,
+            baseline: None,
+            goal: Goal::AtLeast(CYCLES_PER_SECOND),
+        },
     ];
     let details = json!({
         "bench": "scheduler", "tick_ms_of_10_thousand": few, "tick_ms_of_1_million": many, "tick_ratio": many / few,
-        "invoices_per_second": collected, "baseline_per_second": baseline, "ratio": ratio,
+        "invoices_per_second": collected, "baseline_per_second": baseline, "ratio": ratio, "cycles_per_second": cycles,
     });
     Ok(Report { rows, details, ..Report::default() })
 }
@@ -116,6 +130,37 @@ async fn schedule(db: &mut PgConnection, account: uuid::Uuid, first: i64, count:
     .await?;
     sqlx::query("VACUUM ANALYZE invoices, customers, payment_methods").execute(db).await?;
     Ok(())
+}
+
+/// Inserts subscriptions whose first cycle is due, spread over all customers.
+async fn subscribe(db: &mut PgConnection, account: uuid::Uuid) -> Result<()> {
+    // The invoices that were inserted directly have numbers too.
+    let counter =
+        "INSERT INTO invoice_numbers SELECT account_id, max(number) FROM invoices WHERE account_id = $1 GROUP BY 1
+                   ON CONFLICT (account_id) DO UPDATE SET last = excluded.last";
+    sqlx::query(counter).bind(account).execute(&mut *db).await?;
+    sqlx::query(
+        r#"WITH plan AS (
+               INSERT INTO plans (id, account_id, name, amount, currency, "interval", interval_count, created_at)
+               VALUES (new_ulid(now()), $1, 'Gold', 2900, 'USD', 'month', 1, now()) RETURNING id),
+           c AS MATERIALIZED (SELECT id, row_number() OVER () - 1 AS place FROM customers WHERE account_id = $1)
+           INSERT INTO subscriptions (id, account_id, customer_id, plan_id, status, timezone, anchor, next_billing_date,
+               next_billing_at, created_at)
+           SELECT new_ulid(now()), $1, c.id, plan.id, 'scheduled', 'UTC', today, today, today::timestamp AT TIME ZONE 'UTC', now()
+           FROM plan, (SELECT (now() AT TIME ZONE 'UTC')::date AS today) t, generate_series(0, $2::bigint - 1) n
+           JOIN c ON c.place = n % 10000"#,
+    )
+    .bind(account)
+    .bind(DUE)
+    .execute(&mut *db)
+    .await?;
+    sqlx::query("VACUUM ANALYZE subscriptions").execute(db).await?;
+    Ok(())
+}
+
+async fn billed(db: &mut PgConnection) -> Result<i64> {
+    let billed = "SELECT count(*) FROM invoices WHERE subscription_id IS NOT NULL";
+    Ok(sqlx::query_scalar(billed).fetch_one(db).await?)
 }
 
 async fn paid(db: &mut PgConnection) -> Result<i64> {
