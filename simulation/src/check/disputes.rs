@@ -1,5 +1,5 @@
 //! docs/payments.md, Disputes: each dispute of the provider is known once, with its amount and its decision. Its payment,
-//! its events and the settlements show the same.
+//! its events and the settlements show the same. docs/billing.md: an invoice or link stays paid by a disputed payment.
 
 use serde_json::Value;
 
@@ -63,7 +63,25 @@ fn faults(evidence: &Evidence<'_>, theirs: &ProviderDispute, ours: &Value) -> Ve
         Some(_) | None => &[&[]],
     };
     check(expected.contains(&decisions.as_slice()), "has other events of its decisions");
+    check(
+        payable(evidence, ours).is_none_or(|payable| is_paid_by(payable, ours)),
+        "has reopened what its payment paid",
+    );
     faults
+}
+
+/// The invoice or link of the disputed payment.
+fn payable<'a>(evidence: &'a Evidence<'_>, dispute: &Value) -> Option<&'a Value> {
+    let payment = evidence.state.objects.get(dispute["paymentId"].as_str()?)?;
+    evidence.state.objects.get(payment["invoiceId"].as_str().or(payment["paymentLinkId"].as_str())?)
+}
+
+/// A paid invoice can be voided, and a paid link has a final status.
+fn is_paid_by(payable: &Value, dispute: &Value) -> bool {
+    let is_invoice = payable["object"] == "invoice";
+    let is_in_full = !is_invoice || payable["amountPaid"] == payable["amount"];
+    let has_status = payable["status"] == "paid" || (is_invoice && payable["status"] == "voided");
+    payable["paymentId"] == dispute["paymentId"] && payable.get("paidAt").is_some() && is_in_full && has_status
 }
 
 /// The decisions that events announce.

@@ -57,6 +57,10 @@ fn paid(evidence: &Evidence<'_>, payable: &Value, field: &str, violations: &mut 
     let is_paid = payable.get("paidAt").is_some();
     let names = full.iter().all(|payment| payment["id"] == payable["paymentId"]);
     violations.check(full.len() == usize::from(is_paid) && names, || format!("{payable} has the payments {full:?}"));
+    // What a dispute has withdrawn is no refund.
+    let refunded = |object: &Value| object["amountRefunded"].as_i64().unwrap_or(0);
+    let is_same = full.iter().all(|payment| refunded(payment) == refunded(payable));
+    violations.check(field != "invoiceId" || is_same, || format!("{payable} shows another refund than {full:?}"));
 }
 
 /// At most one charge was taken and not given back, whatever the payments show.

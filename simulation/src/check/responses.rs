@@ -40,6 +40,7 @@ const STATUSES: &[(&str, &[u16])] = &[
     ("POST /v1/recurring_invoices/{id}/resume", &[200, 409]),
     ("POST /v1/recurring_invoices/{id}/cancel", &[200]),
     ("POST /v1/payment_links", &[201, 422]),
+    ("GET /v1/payment_links/{id}", &[200]),
     ("POST /v1/payment_links/{id}/cancel", &[200, 409]),
     ("GET /v1/disputes", &[200]),
     ("GET /v1/test_clock", &[200]),

@@ -99,6 +99,7 @@ pub fn generate(seed: u64) -> History {
         // The card gateway reports no disputes.
         if uses_mock || uses_stripe {
             requests.extend(disputes::requests(seed));
+            requests.extend(disputes::on_pages(seed));
         }
         if uses_stripe {
             requests.extend(challenges::requests(seed));

@@ -32,6 +32,22 @@ fn changed(change: impl FnOnce(&mut Fixture)) -> Vec<String> {
 fn disputes_have_no_violations() {
     assert_eq!(changed(|_| {}), [] as [&str; 0]);
     assert_eq!(changed(Fixture::win), [] as [&str; 0]);
+    assert_eq!(violations(Fixture::dispute_of_link), [] as [&str; 0]);
+}
+
+#[test]
+fn what_a_disputed_payment_has_paid_stays_paid() {
+    let reports_link = |field: &str, value: Value| {
+        reports("reopened what its payment paid", |fixture| {
+            fixture.dispute_of_link();
+            fixture.shown("plink", 2)[field] = value;
+        });
+    };
+    reports_link("status", "open".into());
+    reports_link("paymentId", id("pay", 1).into());
+    // Of an invoice.
+    reports_link("object", "invoice".into());
+    reports("shows another refund", |fixture| fixture.shown("inv", 1)["amountRefunded"] = 1.into());
 }
 
 #[test]

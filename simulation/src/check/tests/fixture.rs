@@ -167,10 +167,25 @@ impl Fixture {
 
     /// Payment 10, which was disputed at Stripe after it had settled, and whose dispute 1 was lost.
     pub(super) fn dispute(&mut self) {
+        self.dispute_with(json!({}));
+    }
+
+    /// The same, and it has paid link 2.
+    pub(super) fn dispute_of_link(&mut self) {
+        self.dispute_with(json!({"paymentLinkId": id("plink", 2)}));
+        let link = json!({"status": "paid", "amount": 9_000, "currency": "USD", "expiresAt": "2026-03-01T22:00:01.000Z",
+            "paidAt": CREATED, "paymentId": id("pay", 10)});
+        let link = object("payment_link", id("plink", 2), link);
+        self.event("payment_link.paid", None, link.clone());
+        self.show(link);
+    }
+
+    /// The same, and the payment has these fields.
+    fn dispute_with(&mut self, fields: Value) {
         let payment = json!({"status": "pending_settlement", "settled": false, "capture": true, "currency": "USD",
             "amount": 9_000, "amountRequested": 9_000, "amountCaptured": 9_000, "amountRefunded": 0, "amountDisputed": 0,
             "refunds": [], "version": 2});
-        let captured = object("payment", id("pay", 10), payment);
+        let captured = with(&object("payment", id("pay", 10), payment), fields);
         let create = post("/v1/payments", json!({"amount": 9_000, "paymentToken": "tok_disputed"}));
         self.request(create, 201, captured.clone());
         let settled = with(&captured, json!({"status": "settled", "settled": true, "version": 3}));
