@@ -29,8 +29,7 @@ const CARDS: [(&str, &str); 10] = [
     ("tok_disputed", "4242424242424242"),
     ("tok_disputed_won", "4242424242424242"),
     (DISPUTED_TWICE, "4242424242424242"),
-    // The account at the gateway has no 3-D Secure.
-    (CHALLENGED, "4242424242424242"),
+    (CHALLENGED, "4000002500003155"),
 ];
 
 const INCOMPLETE: &str = "tok_incomplete";

@@ -18,7 +18,10 @@ use crate::clock;
 use crate::history::{Content, Request, TimedRequest};
 use crate::receiver;
 use crate::shop::Shop;
-use crate::system::API;
+use crate::system::{API, GATEWAY_PAGES};
+
+/// The pages of the card gateway on which cardholders answer challenges.
+pub const BANK: &str = "/services/3ds/";
 
 /// Longer than api waits for an outcome.
 const TIMEOUT: Duration = Duration::from_secs(40);
@@ -76,6 +79,21 @@ impl ReceivedResponse {
         (200..300).contains(&self.status)
     }
 
+    /// What later requests can refer to: the object, or what a redirect shows of one: a payment's challenge, and from
+    /// there the `bank`, where it is answered.
+    fn shown(&self) -> Option<Value> {
+        if self.succeeded() {
+            return Some(self.json.clone());
+        }
+        let page = Url::parse(&format!("http://{}{}", SocketAddr::from(API), self.sent.0)).ok()?;
+        let to = page.join(self.headers.get("location")?).ok()?;
+        match to.path() {
+            path if path.starts_with("/pay/a/") => Some(json!({"nextAction": {"url": to.as_str()}})),
+            path if path.starts_with(BANK) => Some(json!({"bank": to.as_str()})),
+            _ => None,
+        }
+    }
+
     /// Whether it repeats the first response to a key.
     pub fn is_replay(&self) -> bool {
         self.headers.contains_key("idempotent-replayed")
@@ -99,8 +117,8 @@ pub async fn run(requests: Vec<TimedRequest>, shop: Shop, responses: Responses) 
             let object = |kind: &str, number: usize| {
                 let responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
                 let created = |index: &usize| match responses.get(*index) {
-                    Some(Some(Response::Received(response))) if response.succeeded() => Some(response.json.clone()),
-                    Some(Some(Response::Lost | Response::Skipped | Response::Received(_)) | None) | None => None,
+                    Some(Some(Response::Received(response))) => response.shown(),
+                    Some(Some(Response::Lost | Response::Skipped) | None) | None => None,
                 };
                 let (before, after) = creating.get(kind)?.split_at_checked(number + 1)?;
                 before.iter().rev().chain(after).find_map(created)
@@ -148,7 +166,8 @@ fn resolved(request: &Request, object: impl Fn(&str, usize) -> Option<Value>) ->
     Some(Request { content, path: resolve(&request.path, &object)?, ..request.clone() })
 }
 
-/// Replaces each `{kind.number}`, `{kind.number.url}`, `{kind.number.nextAction}` and `{kind.number.field}`.
+/// Replaces each `{kind.number}`, `{kind.number.url}`, `{kind.number.bank}`, `{kind.number.nextAction}` and
+/// `{kind.number.field}`.
 fn resolve(text: &str, object: impl Fn(&str, usize) -> Option<Value>) -> Option<String> {
     let mut parts = text.split('{');
     let mut resolved = parts.next().unwrap_or_default().to_owned();
@@ -163,7 +182,7 @@ fn resolve(text: &str, object: impl Fn(&str, usize) -> Option<Value>) -> Option<
                 let value = &object[field.unwrap_or("id")];
                 let path = |url: &Value| Some(Url::parse(url.as_str()?).ok()?.path().to_owned());
                 resolved += &match field {
-                    Some("url") => path(value)?,
+                    Some("url" | "bank") => path(value)?,
                     Some("nextAction") => path(&value["url"])?,
                     Some(_) | None => value.as_str()?.to_owned(),
                 };
@@ -177,7 +196,8 @@ fn resolve(text: &str, object: impl Fn(&str, usize) -> Option<Value>) -> Option<
 
 /// Sends a request without placeholders, with `content` for its own.
 pub async fn send(client: &Client, request: Request, content: Content, secret_key: &str) -> Response {
-    let url = format!("http://{}{}", SocketAddr::from(API), request.path);
+    let server = if request.path.starts_with(BANK) { GATEWAY_PAGES } else { API };
+    let url = format!("http://{}{}", SocketAddr::from(server), request.path);
     let builder: RequestBuilder = match content {
         Content::None if request.path.starts_with("/v1") => client.get(url).bearer_auth(secret_key),
         Content::None => client.get(url),

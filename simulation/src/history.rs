@@ -63,8 +63,9 @@ pub struct TimedFault {
 
 /// A request of the merchant's client or a cardholder's browser. In the path and in strings of the content,
 /// `{payment.3}` is the id of the fourth payment that the history creates, or of another one if that does not exist,
-/// `{link.0.url}` the path of the first link's page, `{payment.0.nextAction}` that of the first payment's challenge, and
-/// `{subscription.0.latestInvoiceId}` that field of the first subscription; likewise for other kinds of object.
+/// `{link.0.url}` the path of the first link's page, `{payment.0.nextAction}` that of the first payment's challenge,
+/// `{bank.0.bank}` that of the page to which a challenge redirects, and `{subscription.0.latestInvoiceId}` that field of
+/// the first subscription; likewise for other kinds of object.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Request {
     /// What is sent.
@@ -246,6 +247,7 @@ impl Request {
                     operation += match name.rsplit_once('.') {
                         Some((_, "url")) => "page",
                         Some((_, "nextAction")) => "challenge",
+                        Some((_, "bank")) => "bank",
                         Some(_) | None => "{id}",
                     };
                     operation += rest;

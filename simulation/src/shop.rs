@@ -121,7 +121,7 @@ async fn connect_gateway(pool: &PgPool, account: AccountId, zone: &str) -> Resul
     let crypto = CryptoKeys::new(gateway::config::pepper()?, gateway::config::card_keys()?);
     let settings = Settings {
         time_zone: Some(zone.parse().ok().context("a time zone")?),
-        three_ds: Some(false),
+        three_ds: Some(true),
         refused_brands: Some(vec![Brand::Amex]),
         // No history reaches a limit.
         sale_limit: Some(i64::from(u32::MAX)),

@@ -29,6 +29,12 @@ fn a_request_that_stripe_has_forgotten_is_found_when_it_is_sent_again() {
     simulate(&["--mutants", "forgotten", "--first", "1087", "--seeds", "1"]);
 }
 
+/// A payer of history 1005, in which nothing fails, leaves the page of the bank.
+#[test]
+fn a_charge_that_nobody_has_confirmed_is_found() {
+    simulate(&["--mutants", "challenge", "--first", "1005", "--seeds", "1"]);
+}
+
 #[test]
 fn histories_1000_to_1007_lose_no_money() {
     lose_no_money(1000, 8);

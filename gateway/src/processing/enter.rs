@@ -3,6 +3,7 @@
 
 use foundation::calendar::Date;
 use foundation::db::Transaction;
+use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use sqlx::types::Json;
 use sqlx::{PgConnection, PgPool};
@@ -41,7 +42,10 @@ impl Processor {
     /// # Errors
     /// Codes 17 to 20 and 26, A1 if a challenge has no return URL, and F.
     pub async fn charge(&self, account: &Account, new: NewCharge, deadline: Deadline) -> Result<ChargeResult> {
-        let authentication = threeds::authentication(account, &new)?;
+        let authentication = match threeds::authentication(account, &new)? {
+            Authentication::Challenge if !rule_enabled!(Challenge) => Authentication::NotRequired,
+            required => required,
+        };
         let now = self.clock.now();
         let id = TransactionId::new(now);
         let challenge = (authentication == Authentication::Challenge)

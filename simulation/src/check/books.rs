@@ -152,6 +152,17 @@ pub struct PageCard {
     pub charged_again: i64,
 }
 
+/// A charge at the card gateway of a card whose issuer requires a challenge.
+#[derive(Clone, Debug, Default, FromRow)]
+pub struct Challenged {
+    /// Its reference.
+    pub reference: Option<String>,
+    /// The SHA-256 of the secret in the address of the challenge, in hexadecimal digits; `None` without a challenge.
+    pub page: Option<String>,
+    /// Whether the acquirer has taken the money or reserved it.
+    pub is_charged: bool,
+}
+
 /// A dispute in a provider's books.
 #[derive(Clone, Debug, Default, FromRow)]
 pub struct ProviderDispute {
@@ -214,6 +225,8 @@ pub struct Books {
     pub surplus_cards: i64,
     /// The disputes of all providers.
     pub disputes: Vec<ProviderDispute>,
+    /// The charges at the card gateway that need a challenge.
+    pub challenged: Vec<Challenged>,
 }
 
 const MOCK_LEDGER: &str =
@@ -227,7 +240,8 @@ const MOCK_LEDGER: &str =
 /// A transaction that was not processed has moved no money and is left out.
 const GATEWAY_LEDGER: &str = "SELECT t.id::text, t.kind, t.parent_id::text AS parent, o.payment_id::text AS payment,
         t.state = 'approved' AS approved,
-        CASE t.state WHEN 'declined' THEN replace(t.reason, ' ', '_') END AS decline_code,
+        CASE WHEN t.reason LIKE 'cardholder authentication %' THEN 'authentication_failed'
+            WHEN t.state = 'declined' THEN replace(t.reason, ' ', '_') END AS decline_code,
         t.amount, t.currency, coalesce(NOT t.voided AND t.settles_at <= clock_timestamp(), false) AS settled,
         coalesce(NOT t.voided AND t.captured = 0 AND t.lapses_at <= clock_timestamp(), false) AS expired, t.voided,
         (extract(epoch FROM t.ended_at) * 1000)::bigint AS occurred_ms,
@@ -238,9 +252,11 @@ const GATEWAY_LEDGER: &str = "SELECT t.id::text, t.kind, t.parent_id::text AS pa
     LEFT JOIN operations o ON o.reference = CASE WHEN t.parent_id IS NULL THEN t.reference_id ELSE c.reference_id END
     WHERE t.state IN ('approved', 'declined') ORDER BY t.created_at, t.id";
 
+/// The acquirer never hears of what a cardholder has refused or not answered.
 const ACQUIRER_DIFFERENCES: &str = "SELECT count(*) FROM gateway.transactions t
     FULL JOIN gateway.acquirer_books a ON a.reference = t.id
-    WHERE coalesce(CASE WHEN t.state IN ('approved', 'declined') THEN t.state END, 'none')
+    WHERE coalesce(CASE WHEN t.state = 'approved' THEN t.state
+            WHEN t.state = 'declined' AND t.reason NOT LIKE 'cardholder authentication %' THEN t.state END, 'none')
         <> coalesce(CASE WHEN a.answer IN ('approved', 'declined') THEN a.answer END, 'none')";
 
 const ANOMALIES: &str = "SELECT c.payment_id::text AS payment, c.provider_ref AS charge,
@@ -299,6 +315,12 @@ const MOCK_DISPUTES: &str = "SELECT m.id, o.payment_id::text AS payment, m.amoun
     LEFT JOIN operations o ON o.reference = t.reference AND o.provider_account_id = t.account
     LEFT JOIN disputes d ON d.provider_account_id = m.account AND d.provider_ref = m.id ORDER BY m.id";
 
+/// Of the only test card that is challenged.
+const CHALLENGED: &str = "SELECT t.reference_id AS reference, encode(t.challenge_hash, 'hex') AS page,
+        coalesce(a.answer = 'approved', false) AS is_charged
+    FROM gateway.transactions t LEFT JOIN gateway.acquirer_books a ON a.reference = t.id
+    WHERE t.parent_id IS NULL AND t.masked LIKE '%3155' ORDER BY t.created_at, t.id";
+
 const OURS: &str = "SELECT id::text FROM disputes WHERE provider_ref = $1";
 
 /// What has this reference.
@@ -353,6 +375,7 @@ pub async fn read_books(database_url: &str, at_stripe: AtStripe, noticed: Vec<St
         page_cards: page_cards(&mut db, &at_stripe.saved).await?,
         surplus_cards: sqlx::query_scalar(SURPLUS_CARDS).fetch_one(&mut db).await?,
         disputes: disputes(&mut db, at_stripe.disputes).await?,
+        challenged: sqlx::query_as(CHALLENGED).fetch_all(&mut db).await?,
     };
     Ok((ledger, books))
 }

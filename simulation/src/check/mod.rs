@@ -4,6 +4,7 @@ mod availability;
 mod billing;
 mod books;
 mod calendar;
+mod challenges;
 mod disputes;
 mod events;
 mod evidence;
@@ -22,8 +23,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::books::{
-    Anomaly, AtStripe, Books, CLOCK, DISPUTE_DAYS, EVENTS, GivenUp, KNOWN_DISPUTES, Line, PageCard, ProviderDispute,
-    SENDING, Sent, UNFINISHED, read_books,
+    Anomaly, AtStripe, Books, CLOCK, Challenged, DISPUTE_DAYS, EVENTS, GivenUp, KNOWN_DISPUTES, Line, PageCard,
+    ProviderDispute, SENDING, Sent, UNFINISHED, read_books,
 };
 pub use self::evidence::Evidence;
 use crate::client::Response;
@@ -59,6 +60,7 @@ pub fn check(evidence: &Evidence<'_>) -> Vec<String> {
         recurring::check,
         renewals::check,
         disputes::check,
+        challenges::check,
     ] {
         check(evidence, &mut violations);
     }

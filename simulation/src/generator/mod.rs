@@ -94,20 +94,29 @@ pub fn generate(seed: u64) -> History {
         faults.push(TimedFault { at: at + random.below(SECOND), fault: outage });
         requests.retain(|timed| timed.request.path != "/v1/test_clock/advance");
     } else {
-        // Stripe saves a card twice if it has forgotten the first request.
-        requests.extend(renewals::requests(seed));
-        // The card gateway reports no disputes.
-        if uses_mock || uses_stripe {
-            requests.extend(disputes::requests(seed));
-            requests.extend(disputes::on_pages(seed));
-        }
-        if uses_stripe {
-            requests.extend(challenges::requests(seed));
-        }
+        requests.extend(more_requests(seed, [uses_mock, uses_gateway, uses_stripe]));
         requests.sort_by_key(|timed| timed.at);
     }
     faults.sort_by_key(|fault| fault.at);
     History { seed, class, provider, operators, requests, faults }
+}
+
+/// Those with random numbers of their own.
+fn more_requests(seed: u64, [uses_mock, uses_gateway, uses_stripe]: [bool; 3]) -> Vec<TimedRequest> {
+    // Stripe saves a card twice if it has forgotten the first request.
+    let mut requests = renewals::requests(seed);
+    // The card gateway reports no disputes.
+    if uses_mock || uses_stripe {
+        requests.extend(disputes::requests(seed));
+        requests.extend(disputes::on_pages(seed));
+    }
+    if uses_stripe {
+        requests.extend(challenges::requests(seed));
+    }
+    if uses_stripe || uses_gateway {
+        requests.extend(challenges::on_pages(seed));
+    }
+    requests
 }
 
 fn fault(random: &mut Random, uses_gateway: bool) -> Fault {

@@ -72,6 +72,8 @@ rules! {
     ChildReference = "child_reference",
     /// A request is not sent again when its provider may have forgotten its reference.
     Forgotten = "forgotten",
+    /// A charge that needs a challenge is sent to the acquirer once its cardholder has confirmed it.
+    Challenge = "challenge",
     /// A charge whose total differs from the requested amount is reversed, not booked.
     Total = "total",
     /// Rows of a table are locked in the order of their ids.

@@ -1,5 +1,6 @@
 //! Each check reports a change of the evidence that it is for.
 
+mod challenges;
 mod disputes;
 mod fixture;
 mod renewals;
