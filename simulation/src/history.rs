@@ -119,6 +119,11 @@ pub enum Fault {
         /// Which statement, and what happens.
         fault: StatementFault,
     },
+    /// Postgres commits the next batch of several claims or outcomes of a worker, which gets no response.
+    Batch {
+        /// Which process.
+        role: Role,
+    },
     /// A process gets no processor time.
     Pause {
         /// Which process.

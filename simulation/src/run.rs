@@ -25,7 +25,7 @@ use crate::servers::Servers;
 use crate::shop::{self, Shop};
 use crate::stripe;
 use crate::system::{GATEWAY, POSTGRES, REDIS, Role, STRIPE, System};
-use crate::world::{Outage, Service};
+use crate::world::{Outage, ProcessId, Service, World};
 
 /// The time for all due work to complete after the last fault has ended.
 const QUIET_LIMIT: u64 = 3 * 86_400 * SECOND;
@@ -51,7 +51,7 @@ pub struct Report {
     /// How often each operation got which status.
     pub statuses: BTreeMap<String, BTreeMap<String, u64>>,
     /// The faults that began, by name. One that concerns a process that is down, or a statement that is never sent, has
-    /// no effect.
+    /// no effect. `lost batch` counts those of `batch` that had one.
     pub faults: BTreeMap<String, u64>,
     /// The events on the virtual network.
     pub events: u64,
@@ -122,6 +122,7 @@ pub fn run(
     noticed.extend(system.complete("operator", move || operators::compare(account, supports_references))?);
     let state = read_state(&mut system, &mut agenda, &key, &responses)?;
     let virtual_us = clock::now_us() - clock::BEGIN_US;
+    agenda.faults.insert("lost batch".to_owned(), system.world.lost_batches);
     let (trace, backends) = system.world.end()?;
     let responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -339,15 +340,15 @@ impl Agenda {
                 "kill"
             }
             Fault::Statement { role, fault } => {
-                if let Some(process) = system.process(role) {
-                    system.world.break_statement(process, fault);
-                }
+                if_running(system, role, |world, process| world.break_statement(process, fault));
                 "statement"
             }
+            Fault::Batch { role } => {
+                if_running(system, role, World::lose_batch);
+                "batch"
+            }
             Fault::Pause { role, duration } => {
-                if let Some(process) = system.process(role) {
-                    system.world.pause(process, clock::now_us() + duration);
-                }
+                if_running(system, role, |world, process| world.pause(process, clock::now_us() + duration));
                 "pause"
             }
             Fault::Outage { redis, refused, duration } => {
@@ -417,5 +418,12 @@ impl Agenda {
             system.start(role);
         }
         Ok(())
+    }
+}
+
+/// Does something to the process in this role, if it runs.
+fn if_running(system: &mut System, role: Role, act: impl FnOnce(&mut World, ProcessId)) {
+    if let Some(process) = system.process(role) {
+        act(&mut system.world, process);
     }
 }

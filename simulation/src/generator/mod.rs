@@ -1,5 +1,6 @@
 //! Generates a history from a seed.
 
+mod batches;
 mod billing;
 mod challenges;
 mod disputes;
@@ -95,6 +96,11 @@ pub fn generate(seed: u64) -> History {
         requests.retain(|timed| timed.request.path != "/v1/test_clock/advance");
     } else {
         requests.extend(more_requests(seed, [uses_mock, uses_gateway, uses_stripe]));
+        if !is_calm {
+            let (payments, lost) = batches::steps(seed);
+            requests.extend(payments);
+            faults.extend(lost);
+        }
         requests.sort_by_key(|timed| timed.at);
     }
     faults.sort_by_key(|fault| fault.at);

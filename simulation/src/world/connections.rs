@@ -251,7 +251,17 @@ impl World {
         // The server closes the connection at the client's request, and after a fatal error.
         connection.closed |= response.is_empty();
         connection.incoming.extend(response);
-        Ok(())
+        let Server::Postgres(server) = &mut connection.server else { bail!("not Postgres") };
+        let Some(process) = self.processes.get_mut(&connection.process) else { return Ok(()) };
+        if !server.has_ended_batch() || !std::mem::take(&mut process.loses_batch) {
+            return Ok(());
+        }
+        self.trace.record("lost", &format!("{id} a batch"), &[]);
+        self.lost_batches += 1;
+        connection.incoming.clear();
+        connection.outgoing.clear();
+        connection.closed = true;
+        self.remove_closed()
     }
 
     /// The statements that waited for a lock and have got it.

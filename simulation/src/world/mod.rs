@@ -66,6 +66,8 @@ struct Process {
     /// Something has arrived for it.
     ready: bool,
     fault: Option<StatementFault>,
+    /// Whether the response to its next batch of several claims or outcomes is lost.
+    loses_batch: bool,
     /// Until when it gets no turn.
     paused_until: u64,
 }
@@ -115,6 +117,8 @@ pub struct World {
     killed: BTreeSet<ProcessId>,
     /// Whether all connections work from now on.
     faults_ended: bool,
+    /// How many responses to batches were lost.
+    pub lost_batches: u64,
     /// How much later than its time a timer may fire while nothing else happens, in microseconds.
     pub drift_us: u64,
     /// What has happened.
@@ -146,6 +150,7 @@ impl World {
             unfrozen: Vec::new(),
             killed: BTreeSet::new(),
             faults_ended: false,
+            lost_batches: 0,
             drift_us: 0,
             trace: Trace::default(),
         }
@@ -162,7 +167,8 @@ impl World {
         let host = Host::start(id.cast_signed(), self.random.fork(), main);
         host.set_wall_offset(wall_offset_us);
         self.trace.record("start", &name, &[]);
-        let process = Process { name, host, idle: Idle::Forever, ready: true, fault: None, paused_until: 0 };
+        let idle = Idle::Forever;
+        let process = Process { name, host, idle, ready: true, fault: None, loses_batch: false, paused_until: 0 };
         self.processes.insert(id, process);
         id
     }
@@ -240,6 +246,14 @@ impl World {
         }
     }
 
+    /// Loses the response to the next batch of several claims or outcomes that a process commits: its connection breaks
+    /// instead.
+    pub fn lose_batch(&mut self, id: ProcessId) {
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.loses_batch = true;
+        }
+    }
+
     /// Loses the next responses of the service at `address`: their connections break instead.
     pub fn lose_responses(&mut self, address: SocketAddr, count: u64) {
         self.losses.insert(address, count);
@@ -250,7 +264,7 @@ impl World {
         self.faults_ended = true;
         self.losses.clear();
         for process in self.processes.values_mut() {
-            process.fault = None;
+            (process.fault, process.loses_batch) = (None, false);
         }
     }
 

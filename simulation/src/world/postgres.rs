@@ -4,13 +4,17 @@
 //! So a process whose connection was closed serves a later connection with an equal startup packet and keeps its
 //! prepared statements. The client notices nothing: a statement that is prepared already gets the same response.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use anyhow::{Context as _, Result, ensure};
 
 use super::backend::{Backend, Login};
 use crate::wire::postgres::{message, messages, request, split_text};
+
+/// How the statements begin that execute batches of claims and of outcomes. Their first parameter is an array with an
+/// element for each item.
+const BATCHES: [&str; 2] = ["WITH candidate AS (", "WITH charge AS MATERIALIZED ("];
 
 /// The server processes that no connection uses.
 #[derive(Debug)]
@@ -89,6 +93,10 @@ pub(super) struct PostgresServer {
     backend: Option<Numbered>,
     /// The backend's name of each statement that the client has prepared.
     names: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The client's names of those that execute batches.
+    batches: BTreeSet<Vec<u8>>,
+    /// Whether the transaction contains a batch of several items.
+    has_batch: bool,
     /// What the response begins with, if the backend sends only the rest of it.
     prefix: Vec<u8>,
     /// The statement that the request prepares.
@@ -157,8 +165,14 @@ impl PostgresServer {
             }
             if kind == b'P' {
                 let shared = statement_name(rest);
+                if BATCHES.iter().any(|begin| rest.starts_with(begin.as_bytes())) {
+                    self.batches.insert(name.to_vec());
+                }
                 self.names.insert(name.to_vec(), shared.clone());
                 self.preparing = Some(shared);
+            }
+            if kind == b'B' && self.batches.contains(name) {
+                self.has_batch |= first_array_length(rest) > Some(1);
             }
             let shared = self.names.get(name).context("the statement was not prepared")?;
             match kind {
@@ -198,6 +212,12 @@ impl PostgresServer {
             backend.prepared.insert(name, (!description.is_empty()).then_some(description));
         }
         Ok(Some(response))
+    }
+
+    /// Whether the last response ends a transaction that contains a batch of several items.
+    pub(super) fn has_ended_batch(&mut self) -> bool {
+        let has_ended = self.backend.as_ref().is_some_and(|(_, backend)| backend.status() == b'I');
+        has_ended && std::mem::take(&mut self.has_batch)
     }
 
     /// Whether the statement waits for a lock. `observer` is another connection.
@@ -252,6 +272,15 @@ fn with_long_timeouts(startup: &[u8]) -> Vec<u8> {
     startup
 }
 
+/// The length of the array that is the first parameter of a request to execute a statement; `parameters` follows the names.
+fn first_array_length(parameters: &[u8]) -> Option<u32> {
+    let formats = u16::from_be_bytes(parameters.get(..2)?.try_into().ok()?);
+    // Before the length there are the formats, the number of parameters, the size of the first one, and of that the number
+    // of dimensions, a flag and the type.
+    let at = 2 + 2 * usize::from(formats) + 2 + 4 + 12;
+    Some(u32::from_be_bytes(parameters.get(at..at + 4)?.try_into().ok()?))
+}
+
 /// The name of a statement: a function of its text and the types of its parameters.
 fn statement_name(text_and_types: &[u8]) -> Vec<u8> {
     let mut hasher = DefaultHasher::new();
@@ -261,12 +290,31 @@ fn statement_name(text_and_types: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::with_long_timeouts;
+    use super::{BATCHES, first_array_length, with_long_timeouts};
 
     #[test]
     fn timeouts_are_hours() {
         let sent = b"options\0-c statement_timeout=15s -c lock_timeout=10s -c jit=off\0";
         let expected = b"options\0-c statement_timeout=15h -c lock_timeout=10h -c jit=off\0";
         assert_eq!(with_long_timeouts(sent), expected);
+    }
+
+    #[test]
+    fn the_length_of_a_batch_is_that_of_its_first_array() {
+        // Formats of two parameters, which are an array of one dimension with three elements of the type 2950, and another.
+        let begin = [&[0, 2, 0, 1, 0, 1, 0, 2, 0, 0, 0, 80][..], &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 11, 134]].concat();
+        assert_eq!(first_array_length(&[&begin[..], &[0, 0, 0, 3, 0, 0, 0, 1]].concat()), Some(3));
+        assert_eq!(first_array_length(&begin), None);
+    }
+
+    #[test]
+    fn workers_execute_batches_with_statements_that_begin_so() {
+        let sources = [
+            include_str!("../../../common/domain/src/charges/claim.rs"),
+            include_str!("../../../common/domain/src/charges/outcomes.rs"),
+        ];
+        for (source, begin) in sources.iter().zip(BATCHES) {
+            assert!(source.contains(&format!("r#\"{begin}")), "{begin}");
+        }
     }
 }
