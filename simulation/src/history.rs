@@ -164,6 +164,9 @@ pub enum Fault {
         /// For how many microseconds.
         duration: u64,
     },
+    /// An operator moves stored secrets to another key, while somebody tries to connect another account to those of the
+    /// account at the providers.
+    Rotation,
     /// An operator moves the account to another provider.
     Move {
         /// For new payments and cards.

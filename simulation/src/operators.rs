@@ -3,27 +3,32 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use domain::accounts::{self, AccountSettings, Mode};
 use domain::operations::OperationKind;
 use domain::operations::admin::{self, Filter, OperationRow};
 use foundation::actor::Actor;
 use foundation::calendar::TimeZone;
 use foundation::clock::Clock;
 use foundation::config;
+use foundation::crypto::{EncryptionKey, KeyRing};
 use foundation::db::{self, Db};
+use foundation::error::Error;
 use foundation::id::AccountId;
 use foundation::time::Timestamp;
 use operator::{Resolution, ResolveOptions};
-use providers::card_gateway::CardGateway;
+use providers::card_gateway::{self, CardGateway};
+use providers::credentials::Stored as _;
 use providers::mock::Mock;
 use providers::stripe::Stripe;
 use providers::{ProviderKind, Providers};
 use queue::Publisher;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::PgPool;
 use tokio::time::sleep;
 
 use crate::check::Line;
-use crate::shop::Shop;
+use crate::shop::{self, Shop};
+use crate::system::NEXT_ENCRYPTION_KEY;
 use crate::{clock, stripe};
 
 const ALL: Filter =
@@ -141,4 +146,57 @@ pub async fn compare(account: AccountId, supports_references: bool) -> Result<Ve
         day = day.plus_days(1).context("a next day")?;
     }
     Ok(differences)
+}
+
+/// Moves all stored secrets to the next key, one at a time. Meanwhile somebody tries to connect another merchant's account
+/// to the accounts of the shop at the providers, before and after the rollout of the next key.
+///
+/// # Errors
+/// If Postgres fails.
+pub async fn rotate_key(shop: Shop) -> Result<()> {
+    let (desk, actor) = (Desk::open().await?, Actor::new("operator")?);
+    let former = config::encryption_keys()?;
+    let next = EncryptionKey::from_hex(NEXT_ENCRYPTION_KEY).context("a key")?;
+    let next = KeyRing::new(next, vec![former.current().clone()]);
+    let settings = AccountSettings {
+        name: Some("Another shop".to_owned()),
+        timezone: Some("UTC".to_owned()),
+        provider: Some(ProviderKind::Mock),
+        ..AccountSettings::default()
+    };
+    let other = accounts::create(&*desk.db, desk.clock.now(), None, Mode::Test, &settings).await?;
+    let connecting = async {
+        for encryption in [&former, &next, &former, &next] {
+            connect_again(&desk, encryption, &shop, other).await?;
+        }
+        anyhow::Ok(())
+    };
+    let (moved, connected) = tokio::join!(engine::reencrypt(&desk.db, &actor, &next, 1), connecting);
+    moved?;
+    connected
+}
+
+/// Tries to connect another account to those of the shop, with keys that they have got there since.
+async fn connect_again(desk: &Desk, encryption: &KeyRing, shop: &Shop, other: AccountId) -> Result<()> {
+    let now = desk.clock.now();
+    if shop.app_key.is_some() {
+        let keys = json!({"username": shop::USERNAME, "api_key": "another", "secret_key": "another16letters"});
+        let credentials = card_gateway::Credentials::parse(&keys.to_string()).context("credentials")?;
+        tried(accounts::connect(&*desk.db, encryption, now, other, credentials, None).await)?;
+    }
+    if let Some((at_stripe, _)) = &shop.stripe {
+        let keys = at_stripe.account().json();
+        let credentials = providers::stripe::Credentials::parse(&keys).context("credentials")?;
+        let connection = (&credentials, shop::AT_STRIPE);
+        tried(accounts::connect_stripe(&*desk.db, encryption, now, other, connection).await)?;
+    }
+    Ok(())
+}
+
+/// It must be refused. If it is not, the account is found by the checks.
+fn tried<T>(connected: Result<T, Error>) -> Result<()> {
+    match connected {
+        Ok(_) | Err(Error::Conflict(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }

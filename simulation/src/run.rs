@@ -366,14 +366,12 @@ impl Agenda {
                 system.configure_provider(&format!("lose_answers = {count}"))?;
                 "lost responses"
             }
+            Fault::Rotation => {
+                self.operate(system, operators::rotate_key);
+                "rotation"
+            }
             Fault::Move { to } => {
-                let shop = self.shop.clone();
-                system.world.start("operator", 0, move || async move {
-                    // Postgres may be away.
-                    while shop.clone().move_to(to).await.is_err() {
-                        sleep(Duration::from_secs(1)).await;
-                    }
-                });
+                self.operate(system, move |shop| shop.move_to(to));
                 "move"
             }
             Fault::Fee { duration } => {
@@ -395,6 +393,19 @@ impl Agenda {
         };
         *self.faults.entry(name.to_owned()).or_default() += 1;
         Ok(())
+    }
+
+    /// An operator does something, again until it succeeds: Postgres may be away.
+    fn operate<F>(&self, system: &mut System, act: impl Fn(Shop) -> F + Send + 'static)
+    where
+        F: Future<Output = Result<()>> + 'static,
+    {
+        let shop = self.shop.clone();
+        system.world.start("operator", 0, move || async move {
+            while act(shop.clone()).await.is_err() {
+                sleep(Duration::from_secs(1)).await;
+            }
+        });
     }
 
     fn begin_outage(&mut self, system: &mut System, address: SocketAddr, refused: bool, duration: u64) -> Result<()> {

@@ -26,6 +26,11 @@ use crate::history::{History, Provider};
 /// some time everything has settled.
 const AVAILABLE_AFTER: Duration = Duration::from_secs(6 * 3_600);
 
+/// The name of the account at the card gateway.
+pub const USERNAME: &str = "shop";
+/// That of the account at Stripe.
+pub const AT_STRIPE: &str = "acct_1";
+
 /// The merchant's keys.
 #[derive(Clone, Debug)]
 pub struct Shop {
@@ -117,7 +122,6 @@ pub async fn open(history: History, at_stripe: Arc<Stripe>) -> Result<Shop> {
 
 /// Connects the account to a new one at the card gateway, whose days end in this time zone. Returns its app key.
 async fn connect_gateway(pool: &PgPool, account: AccountId, zone: &str) -> Result<String> {
-    const USERNAME: &str = "shop";
     let crypto = CryptoKeys::new(gateway::config::pepper()?, gateway::config::card_keys()?);
     let settings = Settings {
         time_zone: Some(zone.parse().ok().context("a time zone")?),
@@ -145,7 +149,7 @@ async fn connect_stripe(pool: &PgPool, account: AccountId, stripe: &Stripe) -> R
     let keys = stripe.account();
     stripe.make_available_after(&keys, AVAILABLE_AFTER);
     let credentials = stripe::Credentials::parse(&keys.json()).context("credentials")?;
-    let connection = (&credentials, "acct_1");
+    let connection = (&credentials, AT_STRIPE);
     accounts::connect_stripe(pool, &config::encryption_keys()?, Clock::system().now(), account, connection).await?;
     Ok(keys)
 }

@@ -31,6 +31,9 @@ const GATEWAY_PORT: u16 = 8090;
 pub const STRIPE: ([u8; 4], u16) = ([10, 0, 0, 6], 80);
 const STRIPE_PORT: u16 = 8091;
 
+/// The key of stored secrets that every process can read with, besides the one that it writes with.
+pub const NEXT_ENCRYPTION_KEY: &str = "5555555555555555555555555555555555555555555555555555555555555555";
+
 /// A process of the deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum Role {
@@ -88,7 +91,7 @@ pub unsafe fn configure(servers: &Servers) {
     let (postgres, redis) = servers.ports();
     let database = |url: &str| at(url, postgres, POSTGRES) + "?sslmode=disable";
     let gateway = url(GATEWAY);
-    let variables: [(_, &str); 18] = [
+    let variables: [(_, &str); 19] = [
         ("DATABASE_URL", &database(&servers.database_url())),
         ("GATEWAY_DATABASE_URL", &database(&servers.gateway_url())),
         ("CARD_GATEWAY_URL", &gateway),
@@ -103,6 +106,7 @@ pub unsafe fn configure(servers: &Servers) {
         ("PUBLIC_URL", "http://127.0.0.1:8080"),
         ("KEY_PEPPER", &"11".repeat(32)),
         ("ENCRYPTION_KEY", &"22".repeat(32)),
+        ("OLD_ENCRYPTION_KEYS", NEXT_ENCRYPTION_KEY),
         ("API_BIND", "127.0.0.1:8080"),
         ("METRICS_BIND", "127.0.0.1:9090"),
         ("WEBHOOK_ALLOW_LOOPBACK", "true"),

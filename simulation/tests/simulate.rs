@@ -35,6 +35,12 @@ fn a_charge_that_nobody_has_confirmed_is_found() {
     simulate(&["--mutants", "challenge", "--first", "1005", "--seeds", "1"]);
 }
 
+/// History 1019 rotates a key while its account is connected to the card gateway.
+#[test]
+fn two_accounts_at_one_account_of_the_gateway_are_found() {
+    simulate(&["--mutants", "account", "--first", "1019", "--seeds", "1"]);
+}
+
 #[test]
 fn histories_1000_to_1007_lose_no_money() {
     lose_no_money(1000, 8);

@@ -225,6 +225,8 @@ pub struct Books {
     pub surplus_cards: i64,
     /// The disputes of all providers.
     pub disputes: Vec<ProviderDispute>,
+    /// How many accounts are connected to an account at a provider that another one is connected to.
+    pub shared_accounts: i64,
     /// The charges at the card gateway that need a challenge.
     pub challenged: Vec<Challenged>,
 }
@@ -315,6 +317,10 @@ const MOCK_DISPUTES: &str = "SELECT m.id, o.payment_id::text AS payment, m.amoun
     LEFT JOIN operations o ON o.reference = t.reference AND o.provider_account_id = t.account
     LEFT JOIN disputes d ON d.provider_account_id = m.account AND d.provider_ref = m.id ORDER BY m.id";
 
+/// A history has one account at each provider. That at the mock needs no credentials.
+const SHARED_ACCOUNTS: &str = "SELECT coalesce(sum(connected - 1), 0)::bigint FROM (
+        SELECT count(*) AS connected FROM provider_accounts WHERE credentials IS NOT NULL GROUP BY provider) of_provider";
+
 /// Of the only test card that is challenged.
 const CHALLENGED: &str = "SELECT t.reference_id AS reference, encode(t.challenge_hash, 'hex') AS page,
         coalesce(a.answer = 'approved', false) AS is_charged
@@ -375,6 +381,7 @@ pub async fn read_books(database_url: &str, at_stripe: AtStripe, noticed: Vec<St
         page_cards: page_cards(&mut db, &at_stripe.saved).await?,
         surplus_cards: sqlx::query_scalar(SURPLUS_CARDS).fetch_one(&mut db).await?,
         disputes: disputes(&mut db, at_stripe.disputes).await?,
+        shared_accounts: sqlx::query_scalar(SHARED_ACCOUNTS).fetch_one(&mut db).await?,
         challenged: sqlx::query_as(CHALLENGED).fetch_all(&mut db).await?,
     };
     Ok((ledger, books))

@@ -48,6 +48,9 @@ pub(super) fn check(evidence: &Evidence<'_>, violations: &mut Violations) {
     violations.check(evidence.books.acquirer_differences == 0, || {
         format!("{} differences of the card gateway from its acquirer", evidence.books.acquirer_differences)
     });
+    violations.check(evidence.books.shared_accounts == 0, || {
+        format!("{} accounts share an account at a provider with another", evidence.books.shared_accounts)
+    });
     acknowledged(evidence, violations);
 }
 

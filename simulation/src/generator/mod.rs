@@ -36,6 +36,8 @@ const FAULTS: usize = 10;
 const PAST_LEASE: u64 = 40 * SECOND;
 /// Stripe forgets an idempotency key after a day.
 const FORGOTTEN: u64 = 25 * 3_600 * SECOND;
+/// The random numbers of the rotation of keys.
+const ROTATION_STREAM: u64 = 8;
 /// How many of the equal requests of a burst are sent in the same moment.
 const BURST: usize = 3;
 
@@ -100,6 +102,7 @@ pub fn generate(seed: u64) -> History {
             let (payments, lost) = batches::steps(seed);
             requests.extend(payments);
             faults.extend(lost);
+            faults.extend(rotation(seed));
         }
         requests.sort_by_key(|timed| timed.at);
     }
@@ -123,6 +126,12 @@ fn more_requests(seed: u64, [uses_mock, uses_gateway, uses_stripe]: [bool; 3]) -
         requests.extend(challenges::on_pages(seed));
     }
     requests
+}
+
+/// In every fourth history.
+fn rotation(seed: u64) -> Option<TimedFault> {
+    let mut random = Random::stream(seed, ROTATION_STREAM);
+    random.one_in(4).then(|| TimedFault { at: random.below(DURATION), fault: Fault::Rotation })
 }
 
 fn fault(random: &mut Random, uses_gateway: bool) -> Fault {

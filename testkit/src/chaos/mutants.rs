@@ -378,8 +378,8 @@ mod tests {
         let list = switches.split_once("rules! {").and_then(|(_, rest)| rest.split_once("\n}")).expect("a list").0;
         let switches: BTreeSet<&str> = list.split('"').skip(1).step_by(2).collect();
         // The lock order is tested by a journey, where two commands contend often enough; what a provider forgets after a
-        // day, and challenges, by the simulation.
-        let elsewhere = ["lock_order", "forgotten", "challenge"];
+        // day, challenges, and accounts that share one at the gateway, by the simulation.
+        let elsewhere = ["lock_order", "forgotten", "challenge", "account"];
         let rules: BTreeSet<&str> = ALL.iter().map(|mutant| mutant.rule).chain(elsewhere).collect();
         assert_eq!(switches, rules);
         assert!(rules.len() >= 12 && rules.len() == ALL.len() + elsewhere.len());

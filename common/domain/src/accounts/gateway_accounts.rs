@@ -7,6 +7,7 @@ use sqlx::{PgConnection, PgExecutor};
 use foundation::crypto::KeyRing;
 use foundation::error::Result;
 use foundation::id::{AccountId, ProviderAccountId};
+use foundation::rule_enabled;
 use providers::card_gateway::Credentials;
 
 struct Sealed {
@@ -36,6 +37,9 @@ impl Sealed {
 
 /// The user name as the gateway compares it.
 pub(super) fn name(credentials: &Credentials) -> String {
+    if !rule_enabled!(Account) {
+        return credentials.field_key();
+    }
     credentials.username.trim().to_owned()
 }
 

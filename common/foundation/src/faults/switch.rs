@@ -74,6 +74,8 @@ rules! {
     Forgotten = "forgotten",
     /// A charge that needs a challenge is sent to the acquirer once its cardholder has confirmed it.
     Challenge = "challenge",
+    /// What tells accounts at the card gateway apart is their name, which no rotation of keys changes.
+    Account = "account",
     /// A charge whose total differs from the requested amount is reversed, not booked.
     Total = "total",
     /// Rows of a table are locked in the order of their ids.

@@ -157,6 +157,7 @@ fn payments_agree_with_the_ledger() {
         ("ended early", line(|fixture| fixture.state.now = "2026-01-30T22:00:00.500Z".to_owned())),
         ("differences from the provider", line(|fixture| fixture.books.differences = 1)),
         ("from its acquirer", line(|fixture| fixture.books.acquirer_differences = 1)),
+        ("share an account at a provider", line(|fixture| fixture.books.shared_accounts = 1)),
         ("is no charge of a wrong amount", line(|fixture| fixture.books.anomalies.push(Anomaly::default()))),
     ];
     for (text, change) in cases {
