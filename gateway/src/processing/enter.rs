@@ -42,13 +42,10 @@ impl Processor {
     /// # Errors
     /// Codes 17 to 20 and 26, A1 if a challenge has no return URL, and F.
     pub async fn charge(&self, account: &Account, new: NewCharge, deadline: Deadline) -> Result<ChargeResult> {
-        let authentication = match threeds::authentication(account, &new)? {
-            Authentication::Challenge if !rule_enabled!(Challenge) => Authentication::NotRequired,
-            required => required,
-        };
+        let authentication = threeds::authentication(account, &new)?;
         let now = self.clock.now();
         let id = TransactionId::new(now);
-        let challenge = (authentication == Authentication::Challenge)
+        let challenge = (authentication == Authentication::Challenge && rule_enabled!(Challenge))
             .then(|| Challenge::new(&self.crypto.card_keys, &self.public_url, id, &new.funding.number));
         self.enter(account, id, &new, challenge.as_ref(), now, deadline).await?;
         if let Some(challenge) = challenge {

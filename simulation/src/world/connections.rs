@@ -31,7 +31,7 @@ pub(super) struct Connection {
 }
 
 enum Server {
-    Postgres(PostgresServer),
+    Postgres(Box<PostgresServer>),
     Redis(RedisServer),
     /// Another process; `None` once it has closed the connection.
     Process {
@@ -101,7 +101,7 @@ impl World {
             return Ok(());
         }
         let server = match self.services.get(&opened.to) {
-            Some(Service::Postgres) => Server::Postgres(PostgresServer::default()),
+            Some(Service::Postgres) => Server::Postgres(Box::default()),
             Some(Service::Redis(port)) => Server::Redis(RedisServer::connect(*port)?),
             Some(Service::Process(to, port)) => {
                 let from = SocketAddr::from(([10, 0, 1, process.to_le_bytes()[0]], 40_000));
