@@ -364,12 +364,14 @@ pub async fn lock_due(tx: &mut PgConnection, scope: Scope, limit: i64) -> Result
             let locked = column(&locked.fetch_all(&mut *tx).await?, |id| id.uuid());
             // A later statement, because no clock is advanced from here on.
             let query = sqlx::query!(
-                r#"SELECT id, account_now(account_id, $2) AS "now!" FROM recurring_invoices WHERE id = ANY ($1)
-                   ORDER BY account_id, next_run_at"#,
+                r#"SELECT id, account_id, next_run_at, account_now(account_id, $2) AS "now!" FROM recurring_invoices
+                   WHERE id = ANY ($1)"#,
                 &locked,
                 at,
             );
-            Ok(query.fetch_all(tx).await?.into_iter().map(|row| (row.id, row.now)).collect())
+            let mut due = query.fetch_all(tx).await?;
+            due.sort_by_key(|row| (row.account_id, row.next_run_at));
+            Ok(due.into_iter().map(|row| (row.id, row.now)).collect())
         }
         Scope::Account(account, at) | Scope::Advance(account, at) => {
             let query = sqlx::query_scalar!(
