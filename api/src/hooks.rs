@@ -13,10 +13,10 @@ use axum::middleware::from_fn;
 use axum::routing::post;
 use domain::{accounts, charges, payments};
 use foundation::body::Reading;
+use foundation::concurrency::{ConcurrencyLimit, FairConcurrencyLimit};
 use foundation::error::Error;
 use foundation::id::{AccountId, ProviderAccountId};
 use foundation::network::client_network;
-use foundation::turns::{SharedTurns, Turns};
 use providers::stripe;
 
 use crate::app::App;
@@ -30,16 +30,15 @@ use crate::retry;
 const MAX_EVENT: usize = 512 * 1024;
 /// Events read at once that are longer than the bodies of other requests: they need more memory than is planned for a
 /// connection.
-static LONG_EVENTS: LazyLock<SharedTurns<Owner>> =
-    LazyLock::new(|| SharedTurns::new(Turns::new(AT_ONCE, TURN_TIMEOUT, BUSY), Owner::share));
+static LONG_EVENTS: LazyLock<FairConcurrencyLimit<Owner>> =
+    LazyLock::new(|| FairConcurrencyLimit::new(ConcurrencyLimit::new(AT_ONCE, PERMIT_TIMEOUT, BUSY), Owner::quota));
 const AT_ONCE: usize = 32;
-/// How long a request waits for its turn.
-const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a request waits for its permit.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY: &str = "too many long events are being read; nothing was done, and it is safe to retry";
 const SIGNATURE: &str = "Stripe-Signature";
 
-/// For whom the turn of a long event counts. Whoever knows the URL of an account's events can send some slowly: all of one
-/// client leave others to the account, and all of an account leave others to the other accounts.
+/// Whose quota a large event uses. Quotas per network and account stop one sender from taking every slot.
 #[derive(PartialEq, Eq, Hash)]
 enum Owner {
     Network(IpAddr),
@@ -47,13 +46,13 @@ enum Owner {
 }
 
 impl Owner {
-    const OF_NETWORK: usize = 2;
-    const OF_ACCOUNT: usize = 4;
+    const NETWORK_QUOTA: usize = 2;
+    const ACCOUNT_QUOTA: usize = 4;
 
-    const fn share(&self) -> usize {
+    const fn quota(&self) -> usize {
         match self {
-            Self::Network(_) => Self::OF_NETWORK,
-            Self::Account(_) => Self::OF_ACCOUNT,
+            Self::Network(_) => Self::NETWORK_QUOTA,
+            Self::Account(_) => Self::ACCOUNT_QUOTA,
         }
     }
 }
@@ -95,18 +94,18 @@ async fn stripe(app: &App, account: &str, request: Request) -> ApiResult<StatusC
     Ok(StatusCode::OK)
 }
 
-/// Reads the body of an event. The turn of a long one is taken when more than [`MAX_BODY`] has arrived, because a length
+/// Reads the body of an event. The permit of a long one is acquired when more than [`MAX_BODY`] has arrived, because a length
 /// can be announced without sending anything.
 async fn read(body: Body, network: IpAddr, account: AccountId) -> ApiResult<Bytes> {
     let unread = |error| body::unread(error, MAX_EVENT);
     let mut reading = Reading::begin(body, MAX_EVENT, body::TIMEOUT).map_err(unread)?;
-    let turn = match reading.exceeds(MAX_BODY).await.map_err(unread)? {
-        true => Some(LONG_EVENTS.take([Owner::Network(network), Owner::Account(account)]).await?),
+    let permit = match reading.exceeds(MAX_BODY).await.map_err(unread)? {
+        true => Some(LONG_EVENTS.acquire([Owner::Network(network), Owner::Account(account)]).await?),
         false => None,
     };
     let bytes = reading.finish().await.map_err(unread)?;
-    Ok(match turn {
-        Some(turn) => turn.hold(bytes),
+    Ok(match permit {
+        Some(permit) => permit.hold(bytes),
         None => bytes.into(),
     })
 }
@@ -148,54 +147,54 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn unfinished_events_of_a_client_leave_turns_to_the_account() {
+    async fn unfinished_events_of_a_client_leave_permits_to_the_account() {
         let (one, mut unfinished_events) = (account(300), JoinSet::new());
         for _ in 0..20 {
             unfinished_events.spawn(read(unfinished(MAX_BODY + 1), network(300), one));
         }
         sleep(Duration::from_secs(1)).await;
         let long = || read(Body::from(vec![b'x'; MAX_EVENT]), network(301), one);
-        assert_eq!(long().await.expect("a turn").len(), MAX_EVENT);
+        assert_eq!(long().await.expect("a permit").len(), MAX_EVENT);
         let mut read_late = 0;
         while let Some(read) = unfinished_events.join_next().await {
             let status = read.expect("no panic").expect_err("no end").status();
             read_late += usize::from(status == StatusCode::REQUEST_TIMEOUT);
         }
-        assert_eq!(read_late, Owner::OF_NETWORK);
+        assert_eq!(read_late, Owner::NETWORK_QUOTA);
     }
 
     #[tokio::test(start_paused = true)]
     async fn unfinished_events_of_some_accounts_keep_no_other_waiting() {
         let (accounts, mut unfinished_events) = ([1, 2, 3, 4, 5, 6].map(account), JoinSet::new());
-        // Six accounts have their shares, 24 of the turns, and wait for more. Half the events are too short for a turn.
+        // Six accounts use up their quotas, 24 of the permits, and wait for more. Half the events are too short to need one.
         for number in 0..70 {
             unfinished_events.spawn(read(unfinished(MAX_BODY + 1), network(number), accounts[number % accounts.len()]));
             unfinished_events.spawn(read(unfinished(MAX_BODY), network(0), accounts[0]));
         }
         sleep(Duration::from_secs(1)).await;
-        let long = read(Body::from(vec![b'x'; MAX_EVENT]), network(100), account(100)).await.expect("a turn");
+        let long = read(Body::from(vec![b'x'; MAX_EVENT]), network(100), account(100)).await.expect("a permit");
         assert_eq!(long.len(), MAX_EVENT);
         let mut statuses = Vec::new();
         while let Some(read) = unfinished_events.join_next().await {
             statuses.push(read.expect("no panic").expect_err("no end").status());
         }
         let count = |wanted: StatusCode| statuses.iter().filter(|status| **status == wanted).count();
-        assert_eq!(count(StatusCode::REQUEST_TIMEOUT), 6 * Owner::OF_ACCOUNT + 70, "{statuses:?}");
-        assert_eq!(count(StatusCode::SERVICE_UNAVAILABLE), 70 - 6 * Owner::OF_ACCOUNT, "{statuses:?}");
+        assert_eq!(count(StatusCode::REQUEST_TIMEOUT), 6 * Owner::ACCOUNT_QUOTA + 70, "{statuses:?}");
+        assert_eq!(count(StatusCode::SERVICE_UNAVAILABLE), 70 - 6 * Owner::ACCOUNT_QUOTA, "{statuses:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_turn_of_a_long_event_ends_with_its_body() {
+    async fn the_permit_of_a_long_event_is_released_with_its_body() {
         let one = account(200);
         let mut events = Vec::new();
-        for number in 0..Owner::OF_ACCOUNT {
-            events.push(read(Body::from(vec![b'x'; MAX_EVENT]), network(200 + number), one).await.expect("a turn"));
+        for number in 0..Owner::ACCOUNT_QUOTA {
+            events.push(read(Body::from(vec![b'x'; MAX_EVENT]), network(200 + number), one).await.expect("a permit"));
         }
         let (copy, long) = (events[0].clone(), || read(Body::from(vec![b'x'; MAX_BODY + 1]), network(210), one));
-        assert_eq!(long().await.expect_err("no turn").status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(long().await.expect_err("no permit").status(), StatusCode::SERVICE_UNAVAILABLE);
         events.clear();
         drop(copy);
-        assert_eq!(long().await.expect("a turn").len(), MAX_BODY + 1);
+        assert_eq!(long().await.expect("a permit").len(), MAX_BODY + 1);
         assert!(read(Body::from(vec![b'x'; MAX_EVENT + 1]), network(210), one).await.is_err());
     }
 }

@@ -37,10 +37,10 @@ impl Failure {
         Self::Internal
     }
 
-    /// Of work that takes its turn, such as checking a password.
-    pub(crate) fn of_turn(error: Error) -> Self {
+    /// The failure of work whose concurrency is limited, such as checking a password.
+    pub(crate) fn of_limited(error: Error) -> Self {
         if let Error::Busy(_) = error {
-            tracing::warn!(%error, "a turn did not come in time; the client gets 503 and may try again");
+            tracing::warn!(%error, "too much of this work is running; the client gets 503 and may try again");
             return Self::Unavailable;
         }
         Self::internal(error)

@@ -49,7 +49,7 @@ pub(crate) async fn accept(
         }
         Err(error) => {
             app.restore_attempt(attempt).await;
-            Err(Failure::of_turn(error))
+            Err(Failure::of_limited(error))
         }
     }
 }

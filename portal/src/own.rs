@@ -151,7 +151,7 @@ fn refused(object: Option<String>, error: Error) -> Result<Outcome, Failure> {
     } else if let Error::Invalid { .. } | Error::Conflict(_) = error {
         Ok(Outcome::refused(object, &error.to_string()))
     } else {
-        Err(Failure::of_turn(error))
+        Err(Failure::of_limited(error))
     }
 }
 

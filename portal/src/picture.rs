@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use domain::accounts::Picture;
+use foundation::concurrency::{ConcurrencyLimit, FairConcurrencyLimit};
 use foundation::error::{Error, Result};
 use foundation::id::AccountId;
-use foundation::turns::{SharedTurns, Turns};
 use image::imageops::{self, FilterType};
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder as _, ImageError, ImageFormat, ImageReader, Limits, Rgba, RgbaImage};
@@ -30,24 +30,24 @@ pub(crate) const TOO_LONG: &str = "Logo: the file has more than 256 KiB";
 const TOO_LARGE: &str = "Logo: the picture is wider or higher than 2,000 pixels";
 const NOT_A_PICTURE: &str = "Logo: the file is not a PNG or a JPEG, or is damaged";
 
-/// One picture is read at a time, because that can take 100 MB. One of an account waits for it, so that none keeps the others
-/// waiting.
-static TURNS: LazyLock<SharedTurns<AccountId>> =
-    LazyLock::new(|| SharedTurns::new(Turns::new(1, TURN_TIMEOUT, BUSY), |_| 1));
-const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+/// One picture is decoded at a time, because that can take 100 MB. At most one of each account waits for this, so that no
+/// account keeps the others waiting.
+static DECODING: LazyLock<FairConcurrencyLimit<AccountId>> =
+    LazyLock::new(|| FairConcurrencyLimit::new(ConcurrencyLimit::new(1, PERMIT_TIMEOUT, BUSY), |_| 1));
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY: &str = "too many pictures are being read; nothing was done, and it is safe to retry";
 
 /// Reads the file that was uploaded to an account, and drops it.
 ///
 /// # Errors
-/// [`Error::Invalid`] unless it is a PNG or a JPEG within the limits; [`Error::Busy`] if its turn does not come in time.
+/// [`Error::Invalid`] unless it is a PNG or a JPEG within the limits; [`Error::Busy`] if others take too long.
 pub(crate) async fn read(file: Bytes, account: AccountId) -> Result<Picture> {
     if file.len() > MAX_FILE {
         return Err(refused(TOO_LONG));
     }
-    let turn = TURNS.take([account]).await?;
+    let permit = DECODING.acquire([account]).await?;
     let decoding = spawn_blocking(move || {
-        let (_turn, file) = (turn, file);
+        let (_permit, file) = (permit, file);
         decode(&file)
     });
     // Decoders may panic at damaged files.

@@ -7,9 +7,9 @@ use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{FromRequest, Multipart, Request};
 use axum::http::header::CONTENT_TYPE;
 use foundation::body::{self, ReadError, Reading};
+use foundation::concurrency::{ConcurrencyLimit, FairConcurrencyLimit, Permit};
 use foundation::crypto::{hex, sha256};
 use foundation::id::AccountId;
-use foundation::turns::{SharedTurns, Turn, Turns};
 use futures_util::StreamExt as _;
 use tokio::time::timeout;
 
@@ -30,11 +30,11 @@ const MAX_DISCARDED: usize = 2 << 20;
 /// The time for a form to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Long forms at once: they need more memory than is planned for a connection, until their file is read.
-static LONG_FORMS: LazyLock<SharedTurns<AccountId>> =
-    LazyLock::new(|| SharedTurns::new(Turns::new(AT_ONCE, TURN_TIMEOUT, BUSY), |_| OF_ACCOUNT));
+static LONG_FORMS: LazyLock<FairConcurrencyLimit<AccountId>> =
+    LazyLock::new(|| FairConcurrencyLimit::new(ConcurrencyLimit::new(AT_ONCE, PERMIT_TIMEOUT, BUSY), |_| ACCOUNT_QUOTA));
 const AT_ONCE: usize = 8;
-const OF_ACCOUNT: usize = 2;
-const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+const ACCOUNT_QUOTA: usize = 2;
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY: &str = "too many files are being received; nothing was done, and it is safe to retry";
 
 /// A form without a file. Its extractor is the last of a route: the address and the session are checked before anything is
@@ -52,9 +52,9 @@ async fn read(form: Body) -> Result<Entered, Failure> {
     Ok(Entered::parse(&form.map_err(|_| invalid("The form is too long or incomplete."))?))
 }
 
-/// The form of an action with a file, of a user who may do that in this account. Of the file, its hash is entered. Of a long
-/// form, the file holds the turn, which is taken when more than [`MAX_FORM`] has arrived, because a length can be announced
-/// without sending anything.
+/// The form of an action with a file, of a user who may do that in this account. The hash of the file is entered in its
+/// place. The file of a long form holds the permit, which is acquired when more than [`MAX_FORM`] has arrived, because a
+/// length can be announced without sending anything.
 pub(crate) async fn with_file(request: Request, account: AccountId) -> Result<(Entered, Option<Bytes>), Failure> {
     let (head, form) = request.into_parts();
     if !head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(PARTS)) {
@@ -66,13 +66,13 @@ pub(crate) async fn with_file(request: Request, account: AccountId) -> Result<(E
         return Err(invalid(picture::TOO_LONG));
     }
     let mut reading = Reading::begin(form, MAX_UPLOAD, BODY_TIMEOUT).map_err(unread)?;
-    let turn = match reading.exceeds(MAX_FORM).await.map_err(unread)? {
-        true => Some(LONG_FORMS.take([account]).await.map_err(Failure::of_turn)?),
+    let permit = match reading.exceeds(MAX_FORM).await.map_err(unread)? {
+        true => Some(LONG_FORMS.acquire([account]).await.map_err(Failure::of_limited)?),
         false => None,
     };
     let form = Body::from(reading.finish().await.map_err(unread)?);
     let form = Multipart::from_request(Request::from_parts(head, form), &()).await;
-    parts(form.map_err(|_| incomplete())?, turn).await
+    parts(form.map_err(|_| incomplete())?, permit).await
 }
 
 /// Reads a form to its end and keeps nothing of it.
@@ -83,7 +83,7 @@ async fn discard(form: Body) {
 
 /// The hash of a file that was not chosen is empty. Only the file may be longer than a form without one, because the fields
 /// are kept for longer.
-async fn parts(mut form: Multipart, turn: Option<Turn>) -> Result<(Entered, Option<Bytes>), Failure> {
+async fn parts(mut form: Multipart, permit: Option<Permit>) -> Result<(Entered, Option<Bytes>), Failure> {
     let (mut entered, mut file, mut room) = (Vec::new(), None, MAX_FORM);
     while let Some(field) = form.next_field().await.map_err(|_| incomplete())? {
         let (Some(name), is_file) = (field.name().map(str::to_owned), field.file_name().is_some()) else {
@@ -101,8 +101,8 @@ async fn parts(mut form: Multipart, turn: Option<Turn>) -> Result<(Entered, Opti
             file = Some(content);
         }
     }
-    let file = match (file, turn) {
-        (Some(file), Some(turn)) => Some(turn.hold(file)),
+    let file = match (file, permit) {
+        (Some(file), Some(permit)) => Some(permit.hold(file)),
         (file, _) => file,
     };
     Ok((Entered(entered), file))
@@ -155,7 +155,7 @@ mod tests {
     async fn long_forms_of_some_accounts_keep_no_other_waiting() {
         let account = |number| AccountId::new(Timestamp::from_millisecond(number).expect("in range"));
         let (accounts, mut unfinished_forms) = ([1, 2].map(account), JoinSet::new());
-        // Two accounts have their shares and wait for more. Half the forms are too short for a turn.
+        // Two accounts use up their quotas and wait for more. Half the forms are too short to need a permit.
         for number in 0..20 {
             unfinished_forms.spawn(receive(unfinished(MAX_FORM + 1), accounts[number % accounts.len()]));
             unfinished_forms.spawn(receive(unfinished(MAX_FORM), accounts[0]));
@@ -163,21 +163,21 @@ mod tests {
         sleep(Duration::from_secs(1)).await;
         let (other, content) = (account(3), vec![b'x'; picture::MAX_FILE]);
         let sent = |length: usize| receive(form("name=\"logo\"; filename=\"a.png\"", &content[..length]), other);
-        let (entered, file) = sent(picture::MAX_FILE).await.expect("a turn");
+        let (entered, file) = sent(picture::MAX_FILE).await.expect("a permit");
         assert_eq!(entered.get("logo"), hex(&sha256(&content)));
         assert_eq!(file.as_deref(), Some(&content[..]));
-        let _second = sent(picture::MAX_FILE).await.expect("a turn");
-        assert!(matches!(sent(MAX_FORM).await, Err(Failure::Unavailable)), "the files hold their turns");
-        assert_eq!(sent(1_000).await.expect("no turn is needed").1.map(|file| file.len()), Some(1_000));
+        let _second = sent(picture::MAX_FILE).await.expect("a permit");
+        assert!(matches!(sent(MAX_FORM).await, Err(Failure::Unavailable)), "the files hold their permits");
+        assert_eq!(sent(1_000).await.expect("no permit is needed").1.map(|file| file.len()), Some(1_000));
         drop(file);
-        assert!(sent(MAX_FORM).await.is_ok(), "a turn has ended with its file");
-        let (mut without_turn, mut without_end) = (0, 0);
+        assert!(sent(MAX_FORM).await.is_ok(), "a permit is released with its file");
+        let (mut without_permit, mut without_end) = (0, 0);
         while let Some(received) = unfinished_forms.join_next().await {
             let received = received.expect("no panic");
-            without_turn += usize::from(matches!(received, Err(Failure::Unavailable)));
+            without_permit += usize::from(matches!(received, Err(Failure::Unavailable)));
             without_end += usize::from(matches!(received, Err(Failure::Invalid(_))));
         }
-        assert_eq!((without_turn, without_end), (20 - 2 * OF_ACCOUNT, 20 + 2 * OF_ACCOUNT));
+        assert_eq!((without_permit, without_end), (20 - 2 * ACCOUNT_QUOTA, 20 + 2 * ACCOUNT_QUOTA));
     }
 
     #[tokio::test]

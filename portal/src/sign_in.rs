@@ -44,7 +44,7 @@ pub(crate) async fn submit(
     if !matches!(passed, Ok(None)) {
         app.restore_attempt(attempt).await;
     }
-    match passed.map_err(Failure::of_turn)? {
+    match passed.map_err(Failure::of_limited)? {
         None => {
             tracing::warn!(client = %client.ip(), "a sign-in was refused");
             let problem = text("The e-mail address or the password is wrong.");

@@ -7,26 +7,26 @@ use std::time::Duration;
 use ::documents::{Fonts, Sheet};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
+use foundation::concurrency::ConcurrencyLimit;
 use foundation::error::Error;
-use foundation::turns::Turns;
 use tokio::task::spawn_blocking;
 
 /// Documents written at once: each takes a processor for some milliseconds. An invoice has at most 100 lines.
 const AT_ONCE: usize = 2;
-/// How long a request waits for its turn.
-const TURN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a request waits for its permit.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
 const BUSY: &str = "too many documents are being written; nothing was done, and it is safe to retry";
 
 pub(crate) struct Documents {
     folders: Vec<PathBuf>,
     /// Loaded for the first document.
     fonts: OnceLock<Option<Fonts>>,
-    turns: Turns,
+    limit: ConcurrencyLimit,
 }
 
 impl Documents {
     pub(crate) fn new(folders: Vec<PathBuf>) -> Self {
-        Self { folders, fonts: OnceLock::new(), turns: Turns::new(AT_ONCE, TURN_TIMEOUT, BUSY) }
+        Self { folders, fonts: OnceLock::new(), limit: ConcurrencyLimit::new(AT_ONCE, PERMIT_TIMEOUT, BUSY) }
     }
 
     /// The response with the PDF, under this file name.
@@ -34,10 +34,10 @@ impl Documents {
     /// # Errors
     /// [`Error::Busy`] if too many documents are being written, [`Error::Internal`] if there are no fonts.
     pub(super) async fn response(self: &Arc<Self>, sheet: Sheet, name: &str) -> Result<Response, Error> {
-        let turn = self.turns.take().await?;
+        let permit = self.limit.acquire().await?;
         let documents = Arc::clone(self);
         let pdf = spawn_blocking(move || {
-            let _turn = turn;
+            let _permit = permit;
             documents.write(&sheet)
         });
         let pdf = pdf.await.map_err(|error| Error::internal(format!("a document was not written: {error}")))??;

@@ -185,7 +185,7 @@ struct Claims<'a> {
     queue: Queue,
     stop: &'a CancellationToken,
     slots: Arc<Semaphore>,
-    /// The account whose turn was last.
+    /// The account served last.
     last: Option<AccountId>,
     /// Whether more may be due.
     more: bool,

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _, phc::PasswordHash};
+use foundation::concurrency::ConcurrencyLimit;
 use foundation::crypto::Secret;
 use foundation::error::{Error, Result};
-use foundation::turns::Turns;
 use tokio::task::spawn_blocking;
 
 /// The length of a password in characters.
 const LENGTH: std::ops::RangeInclusive<usize> = 12..=128;
 
 /// Each computation needs 19 MiB and some tens of milliseconds of a processor.
-static COMPUTATIONS: LazyLock<Turns> =
-    LazyLock::new(|| Turns::new(AT_ONCE, Duration::from_secs(5), "too many passwords are being checked"));
+static COMPUTATIONS: LazyLock<ConcurrencyLimit> =
+    LazyLock::new(|| ConcurrencyLimit::new(AT_ONCE, Duration::from_secs(5), "too many passwords are being checked"));
 const AT_ONCE: usize = 4;
 
 /// Verified if there is no such user, so that this takes as long as for one that exists. No password is known to have this
@@ -26,7 +26,7 @@ const OF_NOBODY: &str =
 /// The hash of a new password.
 ///
 /// # Errors
-/// 422 `password` if it is too short or too long; [`Error::Busy`] if its turn does not come in time.
+/// 422 `password` if it is too short or too long; [`Error::Busy`] if others take too long.
 pub(super) async fn hash(password: Secret<String>) -> Result<String> {
     if !LENGTH.contains(&password.expose().chars().count()) {
         return Err(Error::invalid("password", format!("must have {} to {} characters", LENGTH.start(), LENGTH.end())));
@@ -37,7 +37,7 @@ pub(super) async fn hash(password: Secret<String>) -> Result<String> {
 /// Whether this is the password of the hash; `None` is the hash of a user who does not exist.
 ///
 /// # Errors
-/// [`Error::Busy`] if its turn does not come in time; otherwise only if the hash is malformed.
+/// [`Error::Busy`] if others take too long; otherwise only if the hash is malformed.
 pub(super) async fn verify(password: Secret<String>, hash: Option<String>) -> Result<bool> {
     if password.expose().chars().count() > *LENGTH.end() {
         return Ok(false);
@@ -60,11 +60,11 @@ fn compute(password: &str) -> Result<String> {
 
 /// Computes a hash once, for as many clients at once as is planned for.
 async fn blocking<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let turn = COMPUTATIONS.take().await?;
+    let permit = COMPUTATIONS.acquire().await?;
     metrics::counter!("password_computations_total").increment(1);
     let computing = spawn_blocking(move || {
         // Held to the end of the computation, although the client may be gone.
-        let _turn = turn;
+        let _permit = permit;
         compute()
     });
     computing.await.map_err(|error| Error::internal(error.to_string()))
@@ -99,9 +99,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_password_that_is_not_checked_in_time_is_not_wrong() -> Result<()> {
         let mut all = Vec::new();
-        // Other tests have turns for moments, during which no time passes here.
+        // Other tests hold permits for moments, during which no time passes here.
         while all.len() < AT_ONCE {
-            all.extend(COMPUTATIONS.take().await);
+            all.extend(COMPUTATIONS.acquire().await);
         }
         let checked = verify(secret("correct horse"), None).await;
         assert!(matches!(checked, Err(Error::Busy(_))), "{checked:?}");

@@ -20,7 +20,7 @@ mod tests;
 const LIMIT: usize = 64;
 /// How often a batch lets the tasks run that can run now, before it begins. More would delay the first caller in a busy
 /// process.
-const TURNS: usize = 2;
+const YIELDS: usize = 2;
 /// Calls waiting for a batch; a caller waits when there are more.
 const CAPACITY: usize = 1_024;
 /// A batch that takes longer, for example because it waits for a lock, does not hold up the next one.
@@ -127,7 +127,7 @@ where
 /// Adds the calls of tasks that can run now: one event wakes many callers, such as the responses of the batch before, and the
 /// first of them would otherwise begin a batch alone. Waits for nothing.
 async fn add_runnable<T>(accumulated: &mut mpsc::Receiver<T>, batch: &mut Vec<T>) {
-    for _ in 0..TURNS {
+    for _ in 0..YIELDS {
         let before = batch.len();
         if before == LIMIT {
             return;
