@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tracing::{Instrument as _, Span};
 
-use crate::actions::{Action, Kind, Own, Request};
-use crate::address::{is_id, of_object};
+use crate::actions::{Action, Kind, PortalChange, Request, V1Request};
+use crate::address::is_id;
 use crate::app::App;
 use crate::catalog::List;
 use crate::failure::Failure;
@@ -30,10 +30,10 @@ use crate::lists;
 use crate::metadata::remove_missing;
 use crate::notice::Notice;
 use crate::object;
-use crate::own::{self, Done};
 use crate::pages;
+use crate::portal_changes::{self, Done};
 use crate::posted;
-use crate::session::{User, Work, set_session};
+use crate::session::{AccountSession, User, set_session};
 use crate::texts::{self, button, filled, in_language, labelled, language, listed, message, text};
 
 /// How long the second request with a nonce waits for the first one. A request of /v1 takes about 25 s at most.
@@ -44,7 +44,7 @@ const CHANGED: &str = "it was changed meanwhile; this form has the present value
 /// What is to be done, and where.
 #[derive(Clone)]
 struct Task {
-    work: Work,
+    session: AccountSession,
     action: &'static Action,
     /// The object in the address.
     id: Option<String>,
@@ -62,13 +62,13 @@ impl Task {
         (page, name): (&str, &str),
         id: Option<String>,
     ) -> Result<Self, Failure> {
-        let work = Work::begin(app, user, mode).await?;
-        let action = Action::find(page, name).filter(|action| action.has_object() == id.is_some());
+        let session = AccountSession::begin(app, user, mode).await?;
+        let action = Action::find(page, name).filter(|action| action.has_object == id.is_some());
         let action = action.filter(|_| id.as_deref().is_none_or(is_id)).ok_or(Failure::NotFound)?;
-        if !action.is_allowed(&work) {
+        if !action.is_allowed(&session) {
             return Err(Failure::Forbidden);
         }
-        Ok(Self { work, action, id, version: ExpectedVersion::default() })
+        Ok(Self { session, action, id, version: ExpectedVersion::default() })
     }
 
     /// The resource of /v1.
@@ -77,13 +77,13 @@ impl Task {
     }
 
     fn address_of_page(&self) -> String {
-        format!("/{}/{}", self.work.mode.name(), self.action.page)
+        format!("/{}/{}", self.session.mode.name(), self.action.page)
     }
 
     /// The object as it is now; null without one.
     async fn object(&self, app: &App) -> Result<Value, Failure> {
         match &self.id {
-            Some(id) => app.get(&self.work.caller, &format!("/v1/{}/{id}", self.resource())).await,
+            Some(id) => app.get(&self.session.caller, &format!("/v1/{}/{id}", self.resource())).await,
             None => Ok(Value::Null),
         }
     }
@@ -96,11 +96,11 @@ impl Task {
 
     /// The page with the form of this task.
     async fn page(&self, app: &App, notice: Notice) -> Result<Response, Failure> {
-        let Self { work, action, id, .. } = self;
+        let Self { session, action, id, .. } = self;
         Ok(match (List::find(action.page), id) {
-            (Some(list), Some(id)) => object::show(app, work, list, id, &notice).await?,
-            (Some(list), None) => creation(app, work, list, action, &notice).await?.into_response(),
-            (None, _) => pages::show(app, work, action.page, &notice).await?.into_response(),
+            (Some(list), Some(id)) => object::show(app, session, list, id, &notice).await?,
+            (Some(list), None) => creation(app, session, list, action, &notice).await?.into_response(),
+            (None, _) => pages::show(app, session, action.page, &notice).await?.into_response(),
         })
     }
 }
@@ -113,7 +113,7 @@ pub(crate) async fn creating(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
     let task = Task::new(&app, user, &mode, (&page, "new"), None).await?;
-    let known = Entered::of_link(task.action, task.work.mode, &query.unwrap_or_default());
+    let known = Entered::of_link(task.action, task.session.mode, &query.unwrap_or_default());
     task.page(&app, Notice::known(task.action, known)).await
 }
 
@@ -163,7 +163,7 @@ pub(crate) async fn confirming(
 async fn act(app: App, mut task: Task, request: extract::Request) -> Result<Response, Failure> {
     let action = task.action;
     let (mut entered, file) = match action.has_file() {
-        true => posted::with_file(request, task.work.caller.account_id).await?,
+        true => posted::with_file(request, task.session.caller.account_id).await?,
         false => (Entered::from_request(request, &app).await?, None),
     };
     let nonce = entered.nonce().ok_or_else(|| Failure::Invalid(text("The form is incomplete.").to_owned()))?.to_owned();
@@ -171,7 +171,7 @@ async fn act(app: App, mut task: Task, request: extract::Request) -> Result<Resp
         return Ok(Redirect::to(&task.address()).into_response());
     }
     if let Some(field) = action.fields.iter().find(|field| matches!(field.kind, Kind::Suggested("customers"))) {
-        match customer(&app, &task.work, entered.get(field.name)).await? {
+        match lists::customer(&app, &task.session, entered.get(field.name)).await? {
             Ok(id) => entered = entered.with(field.name, id),
             Err(problem) => {
                 // What was entered may have meant one customer when the form was first sent.
@@ -213,8 +213,7 @@ async fn act(app: App, mut task: Task, request: extract::Request) -> Result<Resp
     }
 }
 
-/// Refuses a form that is wrong now, unless it was sent before, when it may have been right: then its result is awaited until
-/// `end`, and it cannot be repeated.
+/// Rejects an invalid form. If its nonce was already used, waits until `end` for the earlier result.
 async fn refused_now(
     app: &App,
     task: &Task,
@@ -222,7 +221,7 @@ async fn refused_now(
     problem: &str,
     end: Instant,
 ) -> Result<Response, Failure> {
-    let (db, user) = (app.api.pool(), task.work.user.id);
+    let (db, user) = (app.api.pool(), task.session.user.id);
     loop {
         match users::find_action(db, user, nonce).await.map_err(Failure::internal)? {
             Begun::Again(Some(outcome)) => return follow(app, task, (nonce, entered), outcome.into(), None).await,
@@ -242,9 +241,9 @@ async fn follow(
     too_much: Option<String>,
 ) -> Result<Response, Failure> {
     let action = task.action;
-    let (mode, has_page) = (task.work.mode.name(), List::find(action.page).is_some());
+    let (mode, has_page) = (task.session.mode.name(), List::find(action.page).is_some());
     let next = match (action.next, outcome.object) {
-        _ if action.has_object() && outcome.status == 404 => return Err(Failure::NotFound),
+        _ if action.has_object && outcome.status == 404 => return Err(Failure::NotFound),
         // It was changed after it was compared, before the row was locked.
         _ if action.has_version() && outcome.status == 409 => {
             let present = Entered::of(action, &task.object(app).await?);
@@ -264,27 +263,37 @@ async fn follow(
 
 /// Does it, unless another request with this nonce has done so or is doing so.
 async fn once(app: &App, task: &Task, nonce: String, (body, file): (Value, Option<Bytes>)) -> Result<Done, Failure> {
-    let Task { work, action, id, .. } = task;
-    let content =
-        format!("{}/{} {}", id.as_deref().unwrap_or_default(), action.name, own::hashed(app, action, &nonce, &body));
+    let Task { session, action, id, .. } = task;
+    let content = format!(
+        "{}/{} {}",
+        id.as_deref().unwrap_or_default(),
+        action.name,
+        portal_changes::hashed(app, action, &nonce, &body)
+    );
     let record = users::Action {
         nonce,
-        user: work.user.id,
-        account: work.caller.account_id,
+        user: session.user.id,
+        account: session.caller.account_id,
         name: action.record_name(),
         content: sha256(content.as_bytes()),
         object: id.clone(),
     };
     match action.request {
-        Request::Own(change) => own::once(app, work, change, id.as_deref(), (&body, file), record).await,
-        Request::Create | Request::Update | Request::Post | Request::PostOnce | Request::Delete | Request::Advance => {
-            once_at_v1(app, task, record, body).await.map(Done::from)
+        Request::V1(request) => once_at_v1(app, task, request, record, body).await.map(Done::from),
+        Request::Portal(change) => {
+            portal_changes::once(app, session, change, id.as_deref(), (&body, file), record).await
         }
     }
 }
 
-async fn once_at_v1(app: &App, task: &Task, record: users::Action, body: Value) -> Result<Outcome, Failure> {
-    let (db, request) = (app.api.pool(), task.action.request);
+async fn once_at_v1(
+    app: &App,
+    task: &Task,
+    request: V1Request,
+    record: users::Action,
+    body: Value,
+) -> Result<Outcome, Failure> {
+    let db = app.api.pool();
     let end = Instant::now() + WAIT;
     let is_repeated = loop {
         match record.begin(db).await.map_err(Failure::internal)? {
@@ -301,8 +310,8 @@ async fn once_at_v1(app: &App, task: &Task, record: users::Action, body: Value) 
         }
     };
     // A response that cannot be read may be that of something that was done.
-    let (status, response) = send(app, task, &record.nonce, body).await.map_err(|_| Failure::Unknown)?;
-    let deleted_before = is_repeated && request == Request::Delete && status == StatusCode::NOT_FOUND;
+    let (status, response) = send(app, task, request, &record.nonce, body).await.map_err(|_| Failure::Unknown)?;
+    let deleted_before = is_repeated && request == V1Request::Delete && status == StatusCode::NOT_FOUND;
     match status {
         // Nothing was done now, but perhaps by the first request.
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE if is_repeated => return Err(Failure::Unknown),
@@ -324,7 +333,7 @@ async fn once_at_v1(app: &App, task: &Task, record: users::Action, body: Value) 
         _ if is_unknown && status.is_success() => StatusCode::ACCEPTED,
         status => status,
     };
-    let created = (request == Request::Create).then(|| response["id"].as_str()).flatten().map(str::to_owned);
+    let created = (request == V1Request::Create).then(|| response["id"].as_str()).flatten().map(str::to_owned);
     let outcome = Outcome {
         status: i16::try_from(status.as_u16()).unwrap_or(i16::MAX),
         object: created.or_else(|| task.id.clone()),
@@ -336,23 +345,27 @@ async fn once_at_v1(app: &App, task: &Task, record: users::Action, body: Value) 
 }
 
 /// The response of /v1. It has one effect for a nonce, except for those that are not sent again.
-async fn send(app: &App, task: &Task, nonce: &str, mut body: Value) -> Result<(StatusCode, Value), Failure> {
+async fn send(
+    app: &App,
+    task: &Task,
+    request: V1Request,
+    nonce: &str,
+    mut body: Value,
+) -> Result<(StatusCode, Value), Failure> {
     let own_id = format!("portal-{nonce}");
     let (resource, id, name) = (task.resource(), task.id.as_deref().unwrap_or_default(), task.action.name);
-    let request = task.action.request;
     let (method, path) = match request {
-        Request::Create => ("POST", format!("/v1/{resource}")),
-        Request::Update => ("POST", format!("/v1/{resource}/{id}")),
-        Request::Post | Request::PostOnce => ("POST", format!("/v1/{resource}/{id}/{name}")),
-        Request::Delete => ("DELETE", format!("/v1/{resource}/{id}")),
-        Request::Advance => ("POST", format!("/v1/{resource}/{name}")),
-        Request::Own(_) => return Err(Failure::internal("not a request of /v1")),
+        V1Request::Create => ("POST", format!("/v1/{resource}")),
+        V1Request::Update => ("POST", format!("/v1/{resource}/{id}")),
+        V1Request::Post | V1Request::PostOnce => ("POST", format!("/v1/{resource}/{id}/{name}")),
+        V1Request::Delete => ("DELETE", format!("/v1/{resource}/{id}")),
+        V1Request::Advance => ("POST", format!("/v1/{resource}/{name}")),
     };
-    if request == Request::PostOnce {
+    if request == V1Request::PostOnce {
         body["externalId"] = own_id.as_str().into();
     }
-    let key = (request == Request::Create).then_some(own_id);
-    app.send(&task.work.caller, (method, &path), key, task.version, body).await
+    let key = (request == V1Request::Create).then_some(own_id);
+    app.send(&task.session.caller, (method, &path), key, task.version, body).await
 }
 
 /// The page of the form again, with the reason.
@@ -379,44 +392,20 @@ fn too_much(action: &Action, object: &Value, body: &Value) -> Option<String> {
     (body["amount"].as_i64()? > most.minor).then(|| labelled(text(field.label), problem()))
 }
 
-/// The customer with this id, or the only one with this name, e-mail address or reference.
-async fn customer(app: &App, work: &Work, entered: &str) -> Result<Result<String, String>, Failure> {
-    if entered.is_empty() || of_object(work.mode, entered).is_some() {
-        return Ok(Ok(entered.to_owned()));
-    }
-    let several = || Err(text("several customers match; enter the ID").to_owned());
-    let mut found = lists::customers(app, work, entered).await?;
-    // Another page may have another one.
-    if found["hasMore"] == true {
-        return Ok(several());
-    }
-    if let Some(found) = found["data"].as_array_mut() {
-        let is_it = |customer: &Value, field: &str| {
-            customer[field].as_str().is_some_and(|own| own.to_lowercase() == entered.to_lowercase())
-        };
-        found.retain(|customer| ["name", "email", "externalId"].iter().any(|field| is_it(customer, field)));
-    }
-    Ok(match found["data"].as_array().map(Vec::as_slice) {
-        Some([only]) => Ok(only["id"].as_str().unwrap_or_default().to_owned()),
-        Some([_, ..]) => several(),
-        Some([]) | None => Err(text("no customer has this ID, name or e-mail address").to_owned()),
-    })
-}
-
 /// Requests a confirmation before something that cannot be undone.
 async fn confirmation(app: &App, task: &Task, consequence: &'static str) -> Result<Html<String>, Failure> {
-    let Task { work, action, id, .. } = task;
+    let Task { session, action, id, .. } = task;
     let (page_address, id) = (task.address_of_page(), id.as_deref().unwrap_or_default());
     let list = List::find(action.page);
     let singular = list.map_or("", |list| text(list.singular));
     let object = match list {
-        Some(list) => app.get(&work.caller, &format!("/v1/{}/{id}", list.resource)).await?,
-        None if action.request == Request::Own(Own::RemoveMember) => {
-            let members = users::members(app.api.pool(), work.user.merchant_id).await.map_err(Failure::internal)?;
+        Some(list) => app.get(&session.caller, &format!("/v1/{}/{id}", list.resource)).await?,
+        None if action.request == Request::Portal(PortalChange::RemoveMember) => {
+            let members = users::members(app.api.pool(), session.user.merchant_id).await.map_err(Failure::internal)?;
             let member = members.into_iter().find(|member| member.id.to_string() == id).ok_or(Failure::NotFound)?;
             json!({"object": "user", "email": member.email})
         }
-        None => named_key(app, work, id).await?,
+        None => named_key(app, session, id).await?,
     };
     let back = if list.is_some() { format!("{page_address}/{id}") } else { page_address.clone() };
     let known = ["name", "email", "number", "last4"].iter().filter_map(|field| object[*field].as_str());
@@ -436,13 +425,13 @@ async fn confirmation(app: &App, task: &Task, consequence: &'static str) -> Resu
         }
         p { a href=(back) { (text("Back")) } }
     };
-    Ok(page(work, action.page, button(action.label), &content))
+    Ok(page(session, action.page, button(action.label), &content))
 }
 
 /// The name of the account's key with this id.
-async fn named_key(app: &App, work: &Work, id: &str) -> Result<Value, Failure> {
+async fn named_key(app: &App, session: &AccountSession, id: &str) -> Result<Value, Failure> {
     let key: KeyId = id.parse().map_err(|_| Failure::NotFound)?;
-    match find_key(app.api.pool(), work.caller.account_id, key).await {
+    match find_key(app.api.pool(), session.caller.account_id, key).await {
         Ok(key) => Ok(json!({"name": key.name})),
         Err(Error::NotFound(_)) => Err(Failure::NotFound),
         Err(error) => Err(Failure::internal(error)),
@@ -451,27 +440,27 @@ async fn named_key(app: &App, work: &Work, id: &str) -> Result<Value, Failure> {
 
 async fn creation(
     app: &App,
-    work: &Work,
+    session: &AccountSession,
     list: &List,
     action: &Action,
     notice: &Notice,
 ) -> Result<Html<String>, Failure> {
-    let address = format!("/{}/{}/new", work.mode.name(), list.path);
+    let address = format!("/{}/{}/new", session.mode.name(), list.path);
     let content = html! {
         h1 { (button(action.label)) }
         (notice.markup())
         section.panel { (form(action, &address, &notice.entered(action, None, &Value::Null), &Value::Null)) }
-        (suggestions(app, work, action).await?)
+        (suggestions(app, session, action).await?)
     };
-    Ok(page(work, list.path, button(action.label), &content))
+    Ok(page(session, list.path, button(action.label), &content))
 }
 
 /// The latest customers and plans, for the fields that have one of them.
-async fn suggestions(app: &App, work: &Work, action: &Action) -> Result<Markup, Failure> {
+async fn suggestions(app: &App, session: &AccountSession, action: &Action) -> Result<Markup, Failure> {
     let mut lists = Vec::new();
     for field in action.fields {
         if let Kind::Suggested(id) = field.kind {
-            lists.push((id, app.get(&work.caller, &format!("/v1/{id}?limit=100")).await?));
+            lists.push((id, app.get(&session.caller, &format!("/v1/{id}?limit=100")).await?));
         }
     }
     let label = |object: &Value| match (object["name"].as_str().unwrap_or_default(), object["email"].as_str()) {

@@ -9,7 +9,7 @@ use url::form_urlencoded::{Serializer, parse};
 use crate::address::of_object;
 use crate::catalog::{List, Search};
 use crate::form::minor_units;
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::{label, labelled, listed, marked, text, words_of};
 
 /// The filters by times and by the amount: the label of each, its kind of input and its most characters.
@@ -121,7 +121,7 @@ fn day(date: &str, later: u64) -> Result<String, String> {
 }
 
 /// The form of a list's filters.
-pub(crate) fn form(work: &Work, list: &List, list_query: &ListQuery, address: &str) -> Markup {
+pub(crate) fn form(session: &AccountSession, list: &List, list_query: &ListQuery, address: &str) -> Markup {
     let statuses: Vec<_> =
         list_query.filters.iter().filter(|(name, _)| name == "status").map(|(_, value)| value).collect();
     let has_more = list_query.filters.iter().any(|(name, _)| list.ranges.contains(&name.as_str()));
@@ -164,7 +164,7 @@ pub(crate) fn form(work: &Work, list: &List, list_query: &ListQuery, address: &s
             @for (name, value) in list_query.filters.iter().filter(|(name, _)| list.filters.contains(&name.as_str())) {
                 p.filter {
                     input type="hidden" name=(name) value=(value);
-                    (marked("{name}: {value}", &[("name", html! { (label(name)) }), ("value", html! { a href=[of_object(work.mode, value)] { (value) } })]))
+                    (marked("{name}: {value}", &[("name", html! { (label(name)) }), ("value", html! { a href=[of_object(session.mode, value)] { (value) } })]))
                     " (" a href=(address) { (text("Show all")) } ")"
                 }
             }

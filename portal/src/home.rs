@@ -14,7 +14,7 @@ use crate::charts;
 use crate::failure::Failure;
 use crate::layout::page;
 use crate::lists::table;
-use crate::session::{User, Work};
+use crate::session::{AccountSession, User};
 use crate::texts::text;
 
 /// The days that the page covers, today included.
@@ -22,7 +22,7 @@ const DAYS: i32 = 30;
 
 /// Leads to test data if the merchant has any: there, nothing costs money.
 pub(crate) async fn first(State(app): State<App>, user: User) -> Redirect {
-    let has_test = Work::begin(&app, user, Mode::Test.name()).await.is_ok();
+    let has_test = AccountSession::begin(&app, user, Mode::Test.name()).await.is_ok();
     Redirect::to(if has_test { "/test" } else { "/live" })
 }
 
@@ -31,8 +31,8 @@ pub(crate) async fn home(
     user: User,
     Path(mode): Path<String>,
 ) -> Result<Html<String>, Failure> {
-    let work = Work::begin(&app, user, &mode).await?;
-    let (db, account, now) = (app.api.pool(), work.caller.account_id, app.clock.now());
+    let session = AccountSession::begin(&app, user, &mode).await?;
+    let (db, account, now) = (app.api.pool(), session.caller.account_id, app.clock.now());
     let is_behind = figures::update(db, account).await.unwrap_or_else(|error| {
         tracing::error!(%account, %error, "the figures of an account could not be brought up to date");
         true
@@ -41,18 +41,18 @@ pub(crate) async fn home(
     let utc_day = TimeZone::UTC.date_at(accounts::now(db, account, now).await.map_err(Failure::internal)?);
     let standing = figures::standing(db, account, utc_day).await.map_err(Failure::internal)?;
     let list = List::find("payments").ok_or(Failure::NotFound)?;
-    let latest = app.get(&work.caller, "/v1/payments?limit=5").await?;
+    let latest = app.get(&session.caller, "/v1/payments?limit=5").await?;
     let rows = latest["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
     let content = html! {
         h1 { (text("Home")) }
         @if is_behind { p.empty role="status" { (text("The figures are being added up. Some payments are not included yet.")) } }
-        (charts::sums(work.mode, today, &days))
-        (charts::standing(work.mode, utc_day, &standing))
+        (charts::sums(session.mode, today, &days))
+        (charts::standing(session.mode, utc_day, &standing))
         (charts::by_day(today, &days))
         section {
             h2 { (text("Latest payments")) }
-            @if rows.is_empty() { p.empty { (text("None.")) } } @else { (table(&work, list.title, list.columns, rows)) }
+            @if rows.is_empty() { p.empty { (text("None.")) } } @else { (table(&session, list.title, list.columns, rows)) }
         }
     };
-    Ok(page(&work, "", text("Home"), &content))
+    Ok(page(&session, "", text("Home"), &content))
 }

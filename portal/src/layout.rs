@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::catalog::{LISTS, Menu};
 use crate::document::document;
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::text;
 
 /// A link of the navigation: its path, its text, and those of its menu.
@@ -34,23 +34,23 @@ fn links(mode: Mode) -> Vec<Link> {
 }
 
 /// A page in an account. `current` is the path of the navigation's link to it.
-pub(crate) fn page(work: &Work, current: &str, title: &str, content: &Markup) -> Html<String> {
-    let mode = work.mode.name();
+pub(crate) fn page(session: &AccountSession, current: &str, title: &str, content: &Markup) -> Html<String> {
+    let mode = session.mode.name();
     let body = html! {
         a.skip href="#content" { (text("Skip to content")) }
         header.top {
-            p.account { (work.name) }
-            p.mode.live[work.mode == Mode::Live] {
-                @match work.mode { Mode::Test => (text("Test data")), Mode::Live => (text("Live")) }
+            p.account { (session.name) }
+            p.mode.live[session.mode == Mode::Live] {
+                @match session.mode { Mode::Test => (text("Test data")), Mode::Live => (text("Live")) }
             }
-            @if work.has_other {
-                @match work.mode {
+            @if session.has_other {
+                @match session.mode {
                     Mode::Test => a href="/live" { (text("Switch to live")) },
                     Mode::Live => a href="/test" { (text("Switch to test")) },
                 }
             }
             form method="post" action="/sign-out" {
-                span.user { (work.user.email) " (" (text(work.user.role.name())) ")" }
+                span.user { (session.user.email) " (" (text(session.user.role.name())) ")" }
                 button.plain name="action" value="sign-out" { (text("Sign out")) }
             }
         }
@@ -58,7 +58,7 @@ pub(crate) fn page(work: &Work, current: &str, title: &str, content: &Markup) ->
             // On a phone the links are behind it; elsewhere it is not shown.
             button.plain type="button" popovertarget="menu" { (text("Menu")) }
             ul #menu popover {
-                @for Link { path, title, menu } in links(work.mode) {
+                @for Link { path, title, menu } in links(session.mode) {
                     @let is_open = path == current || menu.iter().any(|(path, _)| *path == current);
                     li {
                         (link(mode, path, title, current))

@@ -17,7 +17,7 @@ use crate::fields::{amount, status, time};
 use crate::filters::{self, ListQuery};
 use crate::layout::page;
 use crate::notice::Notice;
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::{self, button, text, words_of};
 
 /// Objects on a page.
@@ -26,30 +26,30 @@ const PAGE: &str = "25";
 /// The page of a list, or its CSV file.
 pub(crate) async fn show(
     app: &App,
-    work: &Work,
+    session: &AccountSession,
     list: &'static List,
     query: &str,
     is_csv: bool,
 ) -> Result<Response, Failure> {
     let list_query = ListQuery::parse(list, query);
     if is_csv {
-        return csv(app, work, list, &list_query).await;
+        return csv(app, session, list, &list_query).await;
     }
-    if let Some(address) = of_object(work.mode, list_query.search()) {
+    if let Some(address) = of_object(session.mode, list_query.search()) {
         return Ok(Redirect::to(&address).into_response());
     }
     let mut found = Found::default();
-    match read(app, work, list, &list_query).await? {
+    match read(app, session, list, &list_query).await? {
         Ok((_, rows)) => found.rows = rows,
         Err(problem) => found.problem = Some(problem),
     }
     let is_empty = found.rows["data"].as_array().is_none_or(Vec::is_empty);
     if is_empty && found.problem.is_none() && !list_query.search().is_empty() && list.filters.contains(&"customerId") {
-        found.customers = customers(app, work, list_query.search()).await?["data"].take();
+        found.customers = customers(app, session, list_query.search()).await?["data"].take();
     }
-    let notice = Notice::of_query(app, work, query, None).await?;
-    let content = html! { (notice.markup()) (content(work, list, &list_query, &found)) };
-    Ok(page(work, list.path, text(list.title), &content).into_response())
+    let notice = Notice::of_query(app, session, query, None).await?;
+    let content = html! { (notice.markup()) (content(session, list, &list_query, &found)) };
+    Ok(page(session, list.path, text(list.title), &content).into_response())
 }
 
 /// A page of /v1, and the search that found it.
@@ -67,14 +67,19 @@ struct Found {
 }
 
 /// A page, by the first search that finds something, and which one it is; or what is wrong with the filters.
-async fn read(app: &App, work: &Work, list: &List, list_query: &ListQuery) -> Result<Result<Read, String>, Failure> {
+async fn read(
+    app: &App,
+    session: &AccountSession,
+    list: &List,
+    list_query: &ListQuery,
+) -> Result<Result<Read, String>, Failure> {
     let mut last = (None, Value::Null);
     for search in list_query.searches(list) {
         let query = match list_query.query(search, Some(PAGE)) {
             Ok(query) => query,
             Err(problem) => return Ok(Err(problem)),
         };
-        let rows = match app.get(&work.caller, &format!("/v1/{}?{query}", list.resource)).await {
+        let rows = match app.get(&session.caller, &format!("/v1/{}?{query}", list.resource)).await {
             // What was searched for cannot exist.
             Err(Failure::Invalid(_)) => Value::Null,
             other => other?,
@@ -88,37 +93,61 @@ async fn read(app: &App, work: &Work, list: &List, list_query: &ListQuery) -> Re
 }
 
 /// The first page of the customers with this name, e-mail address or reference.
-pub(crate) async fn customers(app: &App, work: &Work, search: &str) -> Result<Value, Failure> {
+async fn customers(app: &App, session: &AccountSession, search: &str) -> Result<Value, Failure> {
     let list = List::find("customers").ok_or(Failure::NotFound)?;
-    let (_, found) = read(app, work, list, &ListQuery::of_search(search)).await?.map_err(Failure::Invalid)?;
+    let (_, found) = read(app, session, list, &ListQuery::of_search(search)).await?.map_err(Failure::Invalid)?;
     Ok(found)
 }
 
-async fn csv(app: &App, work: &Work, list: &List, list_query: &ListQuery) -> Result<Response, Failure> {
+/// The customer with this id, or the only one with this name, e-mail address or reference.
+pub(crate) async fn customer(app: &App, session: &AccountSession, entered: &str) -> Result<Result<String, String>, Failure> {
+    if entered.is_empty() || of_object(session.mode, entered).is_some() {
+        return Ok(Ok(entered.to_owned()));
+    }
+    let several = || Err(text("several customers match; enter the ID").to_owned());
+    let mut found = customers(app, session, entered).await?;
+    // Another page may have another one.
+    if found["hasMore"] == true {
+        return Ok(several());
+    }
+    if let Some(found) = found["data"].as_array_mut() {
+        let is_it = |customer: &Value, field: &str| {
+            customer[field].as_str().is_some_and(|own| own.to_lowercase() == entered.to_lowercase())
+        };
+        found.retain(|customer| ["name", "email", "externalId"].iter().any(|field| is_it(customer, field)));
+    }
+    Ok(match found["data"].as_array().map(Vec::as_slice) {
+        Some([only]) => Ok(only["id"].as_str().unwrap_or_default().to_owned()),
+        Some([_, ..]) => several(),
+        Some([]) | None => Err(text("no customer has this ID, name or e-mail address").to_owned()),
+    })
+}
+
+async fn csv(app: &App, session: &AccountSession, list: &List, list_query: &ListQuery) -> Result<Response, Failure> {
     let search = match list_query.searches(list)[..] {
         [only] => only,
         // Only a page shows which of several searches finds something.
-        _ => read(app, work, list, list_query).await?.map_err(Failure::Invalid)?.0,
+        _ => read(app, session, list, list_query).await?.map_err(Failure::Invalid)?.0,
     };
     let path = format!("/v1/{}?{}", list.resource, list_query.query(search, None).map_err(Failure::Invalid)?);
-    let mut response = app.respond(&work.caller, &path, "text/csv; amounts=major").await?;
+    let mut response = app.respond(&session.caller, &path, "text/csv; amounts=major").await?;
     let name = format!("attachment; filename=\"{}.csv\"", list.path);
     let name = HeaderValue::try_from(name).map_err(Failure::internal)?;
     response.headers_mut().insert(CONTENT_DISPOSITION, name);
     Ok(response)
 }
 
-fn content(work: &Work, list: &List, list_query: &ListQuery, found: &Found) -> Markup {
+fn content(session: &AccountSession, list: &List, list_query: &ListQuery, found: &Found) -> Markup {
     let Found { rows: found, customers, problem } = found;
     let rows = found["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
     let customers = customers.as_array().map_or(&[] as &[Value], Vec::as_slice);
-    let address = format!("/{}/{}", work.mode.name(), list.path);
+    let address = format!("/{}/{}", session.mode.name(), list.path);
     html! {
         h1 { (text(list.title)) }
-        @if let Some(action) = Action::find(list.path, "new").filter(|action| action.is_offered(work)) {
+        @if let Some(action) = Action::find(list.path, "new").filter(|action| action.is_offered(session)) {
             p { a.button href={ (address) "/new" } { (button(action.label)) } }
         }
-        (filters::form(work, list, list_query, &address))
+        (filters::form(session, list, list_query, &address))
         @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
         @if !customers.is_empty() {
             section {
@@ -134,7 +163,7 @@ fn content(work: &Work, list: &List, list_query: &ListQuery, found: &Found) -> M
                 }
             }
         }
-        @if rows.is_empty() { @if customers.is_empty() { p.empty { (text("Nothing found.")) } } } @else { (table(work, list.title, list.columns, rows)) }
+        @if rows.is_empty() { @if customers.is_empty() { p.empty { (text("Nothing found.")) } } } @else { (table(session, list.title, list.columns, rows)) }
         p.pages {
             @if list_query.after.is_some() { a href={ (address) "?" (list_query.page(None)) } { (text("First page")) } }
             @if let Some(next) = found["nextCursor"].as_str() {
@@ -145,7 +174,12 @@ fn content(work: &Work, list: &List, list_query: &ListQuery, found: &Found) -> M
 }
 
 /// Rows that lead to the page of their object.
-pub(crate) fn table(work: &Work, title: &'static str, columns: &[(&'static str, Cell)], rows: &[Value]) -> Markup {
+pub(crate) fn table(
+    session: &AccountSession,
+    title: &'static str,
+    columns: &[(&'static str, Cell)],
+    rows: &[Value],
+) -> Markup {
     html! {
         div.scroll role="region" aria-label=(text(title)) tabindex="0" {
             table {
@@ -156,11 +190,11 @@ pub(crate) fn table(work: &Work, title: &'static str, columns: &[(&'static str, 
                 tbody {
                     @for row in rows {
                         @let id = row["id"].as_str().unwrap_or_default();
-                        @let address = of_object(work.mode, id);
+                        @let address = of_object(session.mode, id);
                         tr {
                             @for (column, (_, cell)) in columns.iter().enumerate() {
                                 // On a phone only the first columns are visible.
-                                td { @if column == 0 { a href=[&address] { (shown(work.mode, cell, row)) } } @else { (shown(work.mode, cell, row)) } }
+                                td { @if column == 0 { a href=[&address] { (shown(session.mode, cell, row)) } } @else { (shown(session.mode, cell, row)) } }
                             }
                             td { a href=[&address] { (id) } }
                         }

@@ -9,7 +9,7 @@ use crate::actions::Action;
 use crate::app::App;
 use crate::failure::{Failure, NOT_KNOWN};
 use crate::form::Entered;
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::{button, label, labelled, text};
 
 /// A form that was refused, of an action on an object if it has one.
@@ -54,11 +54,16 @@ impl Notice {
     ///
     /// # Errors
     /// Only if the database fails.
-    pub(crate) async fn of_query(app: &App, work: &Work, query: &str, object: Option<&str>) -> Result<Self, Failure> {
+    pub(crate) async fn of_query(
+        app: &App,
+        session: &AccountSession,
+        query: &str,
+        object: Option<&str>,
+    ) -> Result<Self, Failure> {
         let Some(nonce) = query.strip_prefix("did=").filter(|nonce| is_hex(nonce, 16)) else {
             return Ok(Self::default());
         };
-        let (db, user) = (app.api.pool(), work.user.id);
+        let (db, user) = (app.api.pool(), session.user.id);
         let found = find_action(db, user, nonce).await.map_err(Failure::internal)?;
         let Begun::Again(Some(outcome)) = found else { return Ok(Self::default()) };
         if object.is_some() && outcome.object.as_deref() != object {

@@ -19,7 +19,7 @@ use crate::layout::page;
 use crate::notice::{Notice, copy};
 use crate::qr::qr;
 use crate::related::related;
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::{button, text};
 use crate::timeline::timeline;
 
@@ -27,42 +27,48 @@ use crate::timeline::timeline;
 const REFRESH: HeaderName = HeaderName::from_static("refresh");
 
 /// The page, with a notice at its beginning.
-pub(crate) async fn show(app: &App, work: &Work, list: &List, id: &str, notice: &Notice) -> Result<Response, Failure> {
+pub(crate) async fn show(
+    app: &App,
+    session: &AccountSession,
+    list: &List,
+    id: &str,
+    notice: &Notice,
+) -> Result<Response, Failure> {
     if !is_id(id) {
         return Err(Failure::NotFound);
     }
-    let found = app.get(&work.caller, &format!("/v1/{}/{id}", list.resource)).await?;
+    let found = app.get(&session.caller, &format!("/v1/{}/{id}", list.resource)).await?;
     let link = async {
         match list.payers {
             Payers::Nothing => Ok(html! {}),
-            Payers::Receipt => receipt(app, work, &found).await,
+            Payers::Receipt => receipt(app, session, &found).await,
             Payers::Page => payers_page(&found),
-            Payers::ReceiptsByEmail => receipts_by_email(app, work, id).await,
+            Payers::ReceiptsByEmail => receipts_by_email(app, session, id).await,
         }
     };
     let (related, timeline, link) =
-        try_join3(related(app, work, list, id), timeline(app, work, list, id), link).await?;
+        try_join3(related(app, session, list, id), timeline(app, session, list, id), link).await?;
     let title = format!("{} {id}", text(list.singular));
     let after = html! { (related) (timeline) };
-    let page = page(work, list.path, &title, &content(work, list, &found, notice, (&link, &after)));
+    let page = page(session, list.path, &title, &content(session, list, &found, notice, (&link, &after)));
     let refresh = notice.is_awaited(&found).then_some([(REFRESH, "2")]);
     Ok((refresh, page).into_response())
 }
 
 /// The receipt of a payment, if it has paid an invoice or a link.
-async fn receipt(app: &App, work: &Work, payment: &Value) -> Result<Markup, Failure> {
+async fn receipt(app: &App, session: &AccountSession, payment: &Value) -> Result<Markup, Failure> {
     let parent = |field: &str, resource: &str| payment[field].as_str().map(|id| format!("/v1/{resource}/{id}"));
     let Some(parent) = parent("invoiceId", "invoices").or_else(|| parent("paymentLinkId", "payment_links")) else {
         return Ok(html! {});
     };
-    let parent = app.get(&work.caller, &parent).await?;
+    let parent = app.get(&session.caller, &parent).await?;
     Ok(html! { @if let Some(url) = receipt_url(&parent, &payment["id"]) { p { a href=(url) { (text("Receipt")) } } } })
 }
 
 /// That a customer has stopped receipts by e-mail. It is not in /v1, so it is read here.
-async fn receipts_by_email(app: &App, work: &Work, id: &str) -> Result<Markup, Failure> {
+async fn receipts_by_email(app: &App, session: &AccountSession, id: &str) -> Result<Markup, Failure> {
     let Ok(customer) = id.parse::<CustomerId>() else { return Ok(html! {}) };
-    let wants = mails::wants_receipts(app.api.pool(), work.caller.account_id, customer);
+    let wants = mails::wants_receipts(app.api.pool(), session.caller.account_id, customer);
     let wants = wants.await.map_err(Failure::internal)?;
     Ok(html! {
         @if !wants { p { (text("This customer has stopped receipts by e-mail. Other e-mails are sent.")) } }
@@ -97,14 +103,20 @@ fn payers_page(found: &Value) -> Result<Markup, Failure> {
     })
 }
 
-fn content(work: &Work, list: &List, found: &Value, notice: &Notice, (link, after): (&Markup, &Markup)) -> Markup {
-    let (mode, id) = (work.mode.name(), found["id"].as_str().unwrap_or_default());
+fn content(
+    session: &AccountSession,
+    list: &List,
+    found: &Value,
+    notice: &Notice,
+    (link, after): (&Markup, &Markup),
+) -> Markup {
+    let (mode, id) = (session.mode.name(), found["id"].as_str().unwrap_or_default());
     let heading = match amount(found, "amount") {
         amount if amount.is_empty() => id.to_owned(),
         amount => amount,
     };
     let actions = Action::all().filter(|action| {
-        action.page == list.path && action.has_object() && (action.applies)(found) && action.is_offered(work)
+        action.page == list.path && action.has_object && (action.applies)(found) && action.is_offered(session)
     });
     let address = |action: &Action| format!("/{mode}/{}/{id}/{}", list.path, action.name);
     html! {
@@ -113,7 +125,7 @@ fn content(work: &Work, list: &List, found: &Value, notice: &Notice, (link, afte
         h1 { (heading) " " (status(list.object(), &found["status"])) }
         div.actions {
             @for (page, field) in list.creations {
-                @if let Some(action) = Action::find(page, "new").filter(|action| action.is_offered(work)) {
+                @if let Some(action) = Action::find(page, "new").filter(|action| action.is_offered(session)) {
                     a.button href={ "/" (mode) "/" (page) "/new?" (field) "=" (id) } { (button(action.label)) }
                 }
             }
@@ -122,7 +134,7 @@ fn content(work: &Work, list: &List, found: &Value, notice: &Notice, (link, afte
             }
         }
         (link)
-        (fields(work.mode, found.as_object().unwrap_or(&Map::new()), found))
+        (fields(session.mode, found.as_object().unwrap_or(&Map::new()), found))
         (after)
     }
 }

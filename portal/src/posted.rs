@@ -30,8 +30,9 @@ const MAX_DISCARDED: usize = 2 << 20;
 /// The time for a form to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Long forms at once: they need more memory than is planned for a connection, until their file is read.
-static LONG_FORMS: LazyLock<FairConcurrencyLimit<AccountId>> =
-    LazyLock::new(|| FairConcurrencyLimit::new(ConcurrencyLimit::new(AT_ONCE, PERMIT_TIMEOUT, BUSY), |_| ACCOUNT_QUOTA));
+static LONG_FORMS: LazyLock<FairConcurrencyLimit<AccountId>> = LazyLock::new(|| {
+    FairConcurrencyLimit::new(ConcurrencyLimit::new(AT_ONCE, PERMIT_TIMEOUT, BUSY), |_| ACCOUNT_QUOTA)
+});
 const AT_ONCE: usize = 8;
 const ACCOUNT_QUOTA: usize = 2;
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);

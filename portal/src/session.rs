@@ -99,11 +99,11 @@ impl FromRequestParts<App> for User {
     }
 }
 
-/// A user in an account.
+/// The session of a user in one of the merchant's accounts.
 #[derive(Clone)]
-pub(crate) struct Work {
+pub(crate) struct AccountSession {
     pub(crate) user: SignedIn,
-    /// Of the user's session.
+    /// The session's cookie.
     pub(crate) cookie: Secret<String>,
     pub(crate) mode: Mode,
     /// The account's name.
@@ -113,7 +113,7 @@ pub(crate) struct Work {
     pub(crate) has_other: bool,
 }
 
-impl Work {
+impl AccountSession {
     /// # Errors
     /// [`Failure::NotFound`] if the merchant has no account in this mode.
     pub(crate) async fn begin(app: &App, user: User, mode: &str) -> Result<Self, Failure> {

@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::catalog::{List, Timeline};
 use crate::failure::Failure;
 use crate::fields::{status, time};
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::{self, filled, labelled, text, words_of};
 
 /// Events in a timeline.
@@ -28,13 +28,13 @@ struct Entry {
 }
 
 /// The timeline of an object, newest first; empty for what has no events.
-pub(crate) async fn timeline(app: &App, work: &Work, list: &List, id: &str) -> Result<Markup, Failure> {
+pub(crate) async fn timeline(app: &App, session: &AccountSession, list: &List, id: &str) -> Result<Markup, Failure> {
     if list.timeline == Timeline::None {
         return Ok(html! {});
     }
-    let mut entries = events(app, work, id).await?;
+    let mut entries = events(app, session, id).await?;
     if list.timeline == Timeline::EventsAndOperations {
-        entries.extend(operations(app, work, id).await?);
+        entries.extend(operations(app, session, id).await?);
     }
     entries.sort_by_key(|entry| -entry.at);
     Ok(html! {
@@ -50,16 +50,20 @@ fn at(value: &Value) -> i64 {
     value.as_str().and_then(Timestamp::parse).map(Timestamp::as_millisecond).unwrap_or_default()
 }
 
-async fn events(app: &App, work: &Work, id: &str) -> Result<Vec<Entry>, Failure> {
-    let found = app.get(&work.caller, &format!("/v1/events?objectId={id}&limit={EVENTS}")).await?;
+async fn events(app: &App, session: &AccountSession, id: &str) -> Result<Vec<Entry>, Failure> {
+    let found = app.get(&session.caller, &format!("/v1/events?objectId={id}&limit={EVENTS}")).await?;
     let events = found["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
     let ids: Vec<EventId> = events.iter().filter_map(|event| event["id"].as_str()?.parse().ok()).collect();
-    let sent = deliveries::of_events(app.api.pool(), work.caller.account_id, &ids).await.map_err(Failure::internal)?;
-    Ok(events.iter().map(|event| Entry { at: at(&event["createdAt"]), shown: of_event(work, event, &sent) }).collect())
+    let sent =
+        deliveries::of_events(app.api.pool(), session.caller.account_id, &ids).await.map_err(Failure::internal)?;
+    Ok(events
+        .iter()
+        .map(|event| Entry { at: at(&event["createdAt"]), shown: of_event(session, event, &sent) })
+        .collect())
 }
 
-fn of_event(work: &Work, event: &Value, sent: &[Delivery]) -> Markup {
-    let (mode, id) = (work.mode.name(), event["id"].as_str().unwrap_or_default());
+fn of_event(session: &AccountSession, event: &Value, sent: &[Delivery]) -> Markup {
+    let (mode, id) = (session.mode.name(), event["id"].as_str().unwrap_or_default());
     let own: Vec<_> = sent.iter().filter(|delivery| delivery.event_id.to_string() == id).collect();
     html! {
         (time(&event["createdAt"])) " "
@@ -85,17 +89,17 @@ fn answered(delivery: &Delivery) -> String {
     texts::listed(&[Some(attempt), response, failure].into_iter().flatten().collect::<Vec<_>>())
 }
 
-async fn operations(app: &App, work: &Work, id: &str) -> Result<Vec<Entry>, Failure> {
-    let (db, account) = (app.api.pool(), work.caller.account_id);
+async fn operations(app: &App, session: &AccountSession, id: &str) -> Result<Vec<Entry>, Failure> {
+    let (db, account) = (app.api.pool(), session.caller.account_id);
     let id: PaymentId = id.parse().map_err(|_| Failure::NotFound)?;
     let found = admin::of_payment(db, account, id).await.map_err(Failure::internal)?;
     let keys: Vec<KeyId> = found.iter().filter_map(|operation| operation.requested_by).collect();
-    let users = users::of_keys(db, work.user.merchant_id, &keys).await.map_err(Failure::internal)?;
-    Ok(found.iter().flat_map(|operation| of_operation(work, operation, &users)).collect())
+    let users = users::of_keys(db, session.user.merchant_id, &keys).await.map_err(Failure::internal)?;
+    Ok(found.iter().flat_map(|operation| of_operation(session, operation, &users)).collect())
 }
 
 /// An operation when it was requested, sent and completed.
-fn of_operation(work: &Work, operation: &OperationRow, users: &[(KeyId, String)]) -> Vec<Entry> {
+fn of_operation(session: &AccountSession, operation: &OperationRow, users: &[(KeyId, String)]) -> Vec<Entry> {
     let is_charge = operation.kind == OperationKind::Sale;
     let kind = if is_charge { text("Charge").to_owned() } else { words_of("operation", operation.kind.name()) };
     let named = |english: &'static str| filled(english, &[("operation", &kind)]);
@@ -113,7 +117,7 @@ fn of_operation(work: &Work, operation: &OperationRow, users: &[(KeyId, String)]
     let requested = html! {
         (requested) (text(", ")) (requester(operation, users))
         @if let Some(request) = operation.request_id.as_ref().filter(|_| is_logged) {
-            " (" a href={ "/" (work.mode.name()) "/requests/" (request) } { (text("request")) } ")"
+            " (" a href={ "/" (session.mode.name()) "/requests/" (request) } { (text("request")) } ")"
         }
     };
     let mut entries = vec![entry(operation.created_at, requested)];

@@ -142,7 +142,8 @@ mod tests {
         let limit = FairConcurrencyLimit::new(limit(9), |owner: &&str| owner.len());
         let held = limit.acquire(["a", "wide"]).await?.hold("bytes");
         assert!(matches!(limit.acquire(["a"]).await, Err(Error::Busy(_))), "a quota of one");
-        let _others = (limit.acquire(["wide"]).await?, limit.acquire(["b", "wide"]).await?, limit.acquire(["wide"]).await?);
+        let _others =
+            (limit.acquire(["wide"]).await?, limit.acquire(["b", "wide"]).await?, limit.acquire(["wide"]).await?);
         assert!(matches!(limit.acquire(["c", "wide"]).await, Err(Error::Busy(_))), "a quota of four");
         limit.acquire(["c"]).await?;
         let copy = held.clone();

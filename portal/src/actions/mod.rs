@@ -1,6 +1,6 @@
 //! What users can do: each action is a request of /v1 or a change that only the portal makes, with the form for its fields.
 
-mod own;
+mod portal_changes;
 mod v1;
 
 use domain::users::Area;
@@ -8,9 +8,9 @@ use foundation::money::Money;
 use providers::capabilities::{Permission, State};
 use serde_json::Value;
 
-use crate::session::Work;
+use crate::session::AccountSession;
 
-pub(crate) use own::MAILS;
+pub(crate) use portal_changes::MAILS;
 
 /// What is done to an object, or creates one.
 pub(crate) struct Action {
@@ -21,6 +21,8 @@ pub(crate) struct Action {
     /// The path of the page: for an object, of its list.
     pub(crate) page: &'static str,
     pub(crate) right: Right,
+    /// Whether it changes the object in the address.
+    pub(crate) has_object: bool,
     /// Whether it makes sense for an object in this state. Whether it is done is decided elsewhere.
     pub(crate) applies: fn(&Value) -> bool,
     pub(crate) request: Request,
@@ -43,6 +45,24 @@ pub(crate) enum Right {
 /// What is requested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
+    V1(V1Request),
+    /// A change that only the portal makes, in one transaction with its record.
+    Portal(PortalChange),
+}
+
+impl Request {
+    /// Whether it can be sent again for a nonce whose outcome is not known.
+    pub(crate) fn is_idempotent(self) -> bool {
+        match self {
+            Self::V1(request) => request.is_idempotent(),
+            Self::Portal(_) => false,
+        }
+    }
+}
+
+/// A request of /v1.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum V1Request {
     /// `POST /v1/{resource}`, with an idempotency key.
     Create,
     /// `POST /v1/{resource}/{id}`
@@ -55,23 +75,21 @@ pub(crate) enum Request {
     Delete,
     /// `POST /v1/test_clock/advance`
     Advance,
-    /// A change that only the portal makes, in one transaction with its record.
-    Own(Own),
 }
 
-impl Request {
+impl V1Request {
     /// Whether /v1 does it once for a nonce, however often it is sent, and returns the same result.
     pub(crate) fn is_idempotent(self) -> bool {
         match self {
             Self::Create | Self::PostOnce | Self::Delete => true,
-            Self::Update | Self::Post | Self::Advance | Self::Own(_) => false,
+            Self::Update | Self::Post | Self::Advance => false,
         }
     }
 }
 
 /// A change that only the portal makes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Own {
+pub(crate) enum PortalChange {
     CreateKey,
     RenameKey,
     RotateKey,
@@ -164,13 +182,14 @@ const fn optional(name: &'static str, label: &'static str, kind: Kind) -> Field 
     Field { name, label, kind, required: false }
 }
 
-/// An action that makes sense in every state, can be undone and has no fields.
+/// An action on no particular object that makes sense in every state, can be undone and has no fields.
 const fn action(page: &'static str, name: &'static str, label: &'static str, right: Right, request: Request) -> Action {
     Action {
         name,
         label,
         page,
         right,
+        has_object: false,
         applies: |_| true,
         request,
         fields: &[],
@@ -183,40 +202,11 @@ const fn action(page: &'static str, name: &'static str, label: &'static str, rig
 impl Action {
     /// All actions.
     pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
-        v1::ACTIONS.iter().chain(&own::ACTIONS)
+        v1::ACTIONS.iter().chain(&portal_changes::ACTIONS)
     }
 
     pub(crate) fn find(page: &str, name: &str) -> Option<&'static Self> {
         Self::all().find(|action| action.page == page && action.name == name)
-    }
-
-    /// Whether it changes the object in the address.
-    pub(crate) fn has_object(&self) -> bool {
-        match self.request {
-            Request::Update | Request::Post | Request::PostOnce | Request::Delete => true,
-            Request::Create | Request::Advance => false,
-            Request::Own(own) => match own {
-                Own::RenameKey
-                | Own::RotateKey
-                | Own::RevokeKey
-                | Own::RevokeInvitation
-                | Own::SetRole
-                | Own::RemoveMember
-                | Own::EndSession => true,
-                Own::CreateKey
-                | Own::SetOrigins
-                | Own::SaveSettings
-                | Own::SaveLogo
-                | Own::RemoveLogo
-                | Own::SaveMail
-                | Own::Invite
-                | Own::ChangePassword
-                | Own::AddFactor
-                | Own::ReplaceRecoveryCodes
-                | Own::RemoveFactor
-                | Own::SetLanguage => false,
-            },
-        }
     }
 
     pub(crate) fn has_amount(&self) -> bool {
@@ -234,18 +224,18 @@ impl Action {
     }
 
     /// Whether the role includes it.
-    pub(crate) fn is_allowed(&self, work: &Work) -> bool {
+    pub(crate) fn is_allowed(&self, session: &AccountSession) -> bool {
         match self.right {
-            Right::Operation(permission) => work.caller.require(permission).is_ok(),
-            Right::Area(area) => work.user.role.may(area),
+            Right::Operation(permission) => session.caller.require(permission).is_ok(),
+            Right::Area(area) => session.user.role.may(area),
         }
     }
 
     /// Whether it is offered: the role includes it, and the account has it.
-    pub(crate) fn is_offered(&self, work: &Work) -> bool {
+    pub(crate) fn is_offered(&self, session: &AccountSession) -> bool {
         match self.right {
-            Right::Operation(permission) => work.caller.grants.state(permission) == State::Active,
-            Right::Area(area) => work.user.role.may(area),
+            Right::Operation(permission) => session.caller.grants.state(permission) == State::Active,
+            Right::Area(area) => session.user.role.may(area),
         }
     }
 

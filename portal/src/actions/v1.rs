@@ -6,7 +6,7 @@ use providers::capabilities::Permission;
 use serde_json::Value;
 
 use super::Right::Operation;
-use super::{Action, Field, Kind, Request, action, optional, required};
+use super::{Action, Field, Kind, Request, V1Request, action, optional, required};
 use crate::fields::money;
 
 const AMOUNT: Field = required("amount", "Amount", Kind::Amount);
@@ -15,7 +15,7 @@ const DESCRIPTION: Field = optional("description", "Description", Kind::Text);
 const CUSTOMER: Field = required("customerId", "Customer (ID, name or e-mail)", Kind::Suggested("customers"));
 
 /// What merchants store on an object for themselves.
-const OWN_DATA: [Field; 3] = [
+const MERCHANT_DATA: [Field; 3] = [
     required("version", "Version", Kind::Version),
     optional("externalId", "Own reference", Kind::Cleared),
     optional("metadata", "Own data, a pair per line (order: 1042)", Kind::Pairs),
@@ -57,20 +57,30 @@ macro_rules! invoice_fields {
 }
 
 const fn create(page: &'static str, label: &'static str, permission: Permission) -> Action {
-    action(page, "new", label, Operation(permission), Request::Create)
+    action(page, "new", label, Operation(permission), Request::V1(V1Request::Create))
+}
+
+const fn on_object(
+    page: &'static str,
+    name: &'static str,
+    label: &'static str,
+    permission: Permission,
+    request: V1Request,
+) -> Action {
+    Action { has_object: true, ..action(page, name, label, Operation(permission), Request::V1(request)) }
 }
 
 const fn update(page: &'static str, permission: Permission) -> Action {
-    action(page, "save", "Save", Operation(permission), Request::Update)
+    on_object(page, "save", "Save", permission, V1Request::Update)
 }
 
 const fn post(page: &'static str, name: &'static str, label: &'static str, permission: Permission) -> Action {
-    action(page, name, label, Operation(permission), Request::Post)
+    on_object(page, name, label, permission, V1Request::Post)
 }
 
 /// What is deleted has no page that could follow.
 const fn delete(page: &'static str, name: &'static str, label: &'static str, permission: Permission) -> Action {
-    Action { next: Some(page), ..action(page, name, label, Operation(permission), Request::Delete) }
+    Action { next: Some(page), ..on_object(page, name, label, permission, V1Request::Delete) }
 }
 
 pub(super) const ACTIONS: [Action; 32] = [
@@ -89,7 +99,7 @@ pub(super) const ACTIONS: [Action; 32] = [
         applies: |payment| has_status(payment, &["pending_settlement", "settled", "partially_refunded"]),
         fields: &[required("amount", "Amount to refund", Kind::Amount), optional("reason", "Reason", Kind::Reason)],
         most: refundable,
-        ..action("payments", "refund", "Refund", Operation(Permission::PaymentsRefund), Request::PostOnce)
+        ..on_object("payments", "refund", "Refund", Permission::PaymentsRefund, V1Request::PostOnce)
     },
     Action {
         fields: &[
@@ -184,9 +194,9 @@ pub(super) const ACTIONS: [Action; 32] = [
         next: Some("customers"),
         ..delete("cards", "remove", "Remove", Permission::PaymentMethodsDelete)
     },
-    Action { fields: &OWN_DATA, ..update("plans", Permission::PlansUpdate) },
-    Action { fields: &OWN_DATA, ..update("invoices", Permission::InvoicesUpdate) },
-    Action { fields: &OWN_DATA, ..update("payment-links", Permission::PaymentLinksUpdate) },
+    Action { fields: &MERCHANT_DATA, ..update("plans", Permission::PlansUpdate) },
+    Action { fields: &MERCHANT_DATA, ..update("invoices", Permission::InvoicesUpdate) },
+    Action { fields: &MERCHANT_DATA, ..update("payment-links", Permission::PaymentLinksUpdate) },
     Action {
         fields: &[
             CUSTOMER,
@@ -233,6 +243,12 @@ pub(super) const ACTIONS: [Action; 32] = [
     Action {
         applies: |clock| clock["pending"] != true,
         fields: &[required("to", "New time (UTC)", Kind::Time)],
-        ..action("clock", "advance", "Advance", Operation(Permission::TestClockAdvance), Request::Advance)
+        ..action(
+            "clock",
+            "advance",
+            "Advance",
+            Operation(Permission::TestClockAdvance),
+            Request::V1(V1Request::Advance),
+        )
     },
 ];

@@ -12,11 +12,11 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::time;
 use crate::layout::page;
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::{text, words_of};
 
-pub(super) async fn show(app: &App, work: &Work) -> Result<Html<String>, Failure> {
-    let (db, merchant) = (app.api.pool(), work.user.merchant_id);
+pub(super) async fn show(app: &App, session: &AccountSession) -> Result<Html<String>, Failure> {
+    let (db, merchant) = (app.api.pool(), session.user.merchant_id);
     let entries = latest_actions(db, merchant).await.map_err(Failure::internal)?;
     let key = |object: &str| object.parse::<KeyId>().ok();
     let keys: Vec<_> = entries.iter().filter_map(|entry| key(entry.object.as_deref()?)).collect();
@@ -51,5 +51,5 @@ pub(super) async fn show(app: &App, work: &Work) -> Result<Html<String>, Failure
         @if entries.is_empty() { p.empty { (text("Nothing was changed in the portal yet.")) } }
         (table("Activity", &["Time", "User", "Action", "Object", "Data", "Result"], &rows))
     };
-    Ok(page(work, "activity", text("Activity"), &content))
+    Ok(page(session, "activity", text("Activity"), &content))
 }

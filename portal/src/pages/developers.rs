@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::status;
 use crate::layout::page;
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::text;
 
 /// Numbers and tokens of the mock provider, and what becomes of a payment with them.
@@ -24,8 +24,8 @@ const TEST_CARDS: [(&str, &str, &str); 7] = [
     ("4000 0000 0000 0259", "tok_disputed", "Approved, and disputed when it settles"),
 ];
 
-pub(super) async fn show(app: &App, work: &Work) -> Result<Html<String>, Failure> {
-    let capabilities = app.get(&work.caller, "/v1/capabilities").await?;
+pub(super) async fn show(app: &App, session: &AccountSession) -> Result<Html<String>, Failure> {
+    let capabilities = app.get(&session.caller, "/v1/capabilities").await?;
     let capabilities = capabilities["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
     let cards = html! {
         @for (number, token, outcome) in TEST_CARDS { tr { td { (number) } td { code { (token) } } td { (text(outcome)) } } }
@@ -37,7 +37,7 @@ pub(super) async fn show(app: &App, work: &Work) -> Result<Html<String>, Failure
     };
     let content = html! {
         h1 { (text("Developers")) }
-        @if work.mode == Mode::Test {
+        @if session.mode == Mode::Test {
             section { h2 { (text("Test cards")) } (table("Test cards", &["Number", "Token", "Outcome"], &cards)) }
         }
         section {
@@ -46,5 +46,5 @@ pub(super) async fn show(app: &App, work: &Work) -> Result<Html<String>, Failure
             (table("Capabilities", &["Operation", "State"], &operations))
         }
     };
-    Ok(page(work, "developers", text("Developers"), &content))
+    Ok(page(session, "developers", text("Developers"), &content))
 }

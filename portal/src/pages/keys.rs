@@ -7,31 +7,31 @@ use foundation::time::Timestamp;
 use maud::{Markup, html};
 use serde_json::json;
 
-use super::{own_form, table};
+use super::{action_form, table};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::{status, time};
 use crate::layout::page;
 use crate::notice::{Notice, copy};
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::{text, words_of};
 
 /// Keys on the page.
 const KEYS: i64 = 200;
 
-pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
-    let (db, account, now) = (app.api.pool(), work.caller.account_id, app.clock.now());
+pub(super) async fn show(app: &App, session: &AccountSession, notice: &Notice) -> Result<Html<String>, Failure> {
+    let (db, account, now) = (app.api.pool(), session.caller.account_id, app.clock.now());
     let keys = accounts::newest_keys(db, account, KEYS).await.map_err(Failure::internal)?;
     let origins = accounts::retrieve(db, account).await.map_err(Failure::internal)?.allowed_origins;
-    let rows = html! { @for key in &keys { (row(work, key, now, notice)) } };
+    let rows = html! { @for key in &keys { (row(session, key, now, notice)) } };
     let origins = json!({"origins": origins});
     let content = html! {
         h1 { (text("API keys")) }
         (notice.markup())
-        @if work.user.role.may(Area::Keys) {
+        @if session.user.role.may(Area::Keys) {
             section.panel {
                 h2 { (text("New key")) }
-                (own_form(work, ("keys", "new"), None, &json!({}), notice))
+                (action_form(session, ("keys", "new"), None, &json!({}), notice))
             }
         }
         (table("API keys", &["Name", "Kind", "Status", "Key", "Actions", "Last used", "Entitlements", "Created", "ID"], &rows))
@@ -39,13 +39,13 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
             h2 { (text("Origins")) }
             p { (text("Web sites that may use the publishable keys, such as https://shop.example.")) }
             ul { @for origin in origins["origins"].as_array().into_iter().flatten() { li { (origin.as_str().unwrap_or_default()) } } }
-            (own_form(work, ("keys", "origins"), None, &origins, notice))
+            (action_form(session, ("keys", "origins"), None, &origins, notice))
         }
     };
-    Ok(page(work, "keys", text("API keys"), &content))
+    Ok(page(session, "keys", text("API keys"), &content))
 }
 
-fn row(work: &Work, key: &KeyRow, now: Timestamp, notice: &Notice) -> Markup {
+fn row(session: &AccountSession, key: &KeyRow, now: Timestamp, notice: &Notice) -> Markup {
     let state = match (key.revoked_at, key.expires_at) {
         (Some(_), _) => "revoked",
         (None, Some(expiry)) if expiry <= now => "expired",
@@ -63,9 +63,9 @@ fn row(work: &Work, key: &KeyRow, now: Timestamp, notice: &Notice) -> Markup {
             }
             td.full { @if let Some(key) = &key.key_text { code { (key) } " " (copy(key)) } @else { (text("Shown once, when it was created")) } }
             td {
-                (own_form(work, ("keys", "rotate"), Some(&id), &object, notice))
-                @if state != "expired" { (own_form(work, ("keys", "revoke"), Some(&id), &object, notice)) }
-                (own_form(work, ("keys", "rename"), Some(&id), &object, notice))
+                (action_form(session, ("keys", "rotate"), Some(&id), &object, notice))
+                @if state != "expired" { (action_form(session, ("keys", "revoke"), Some(&id), &object, notice)) }
+                (action_form(session, ("keys", "rename"), Some(&id), &object, notice))
             }
             td { @if let Some(used) = key.last_used_at { (time(&used.to_string().into())) } @else { (text("Never")) } }
             td {

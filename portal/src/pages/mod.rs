@@ -22,7 +22,7 @@ use crate::form::form;
 use crate::lists;
 use crate::notice::Notice;
 use crate::object;
-use crate::session::{User, Work};
+use crate::session::{AccountSession, User};
 use crate::texts::text;
 
 pub(crate) use settings::logo;
@@ -34,17 +34,17 @@ pub(crate) async fn page(
     Path((mode, path)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let work = Work::begin(&app, user, &mode).await?;
+    let session = AccountSession::begin(&app, user, &mode).await?;
     let query = query.unwrap_or_default();
     let (name, is_csv) = path.strip_suffix(".csv").map_or((path.as_str(), false), |name| (name, true));
     if path == "requests" {
-        return Ok(requests::show(&app, &work, &query).await?.into_response());
+        return Ok(requests::show(&app, &session, &query).await?.into_response());
     }
     if let Some(list) = List::find(name) {
-        return lists::show(&app, &work, list, &query, is_csv).await;
+        return lists::show(&app, &session, list, &query, is_csv).await;
     }
-    let notice = Notice::of_query(&app, &work, &query, None).await?;
-    Ok(show(&app, &work, &path, &notice).await?.into_response())
+    let notice = Notice::of_query(&app, &session, &query, None).await?;
+    Ok(show(&app, &session, &path, &notice).await?.into_response())
 }
 
 /// The page of a request, or of an object of a list.
@@ -54,35 +54,46 @@ pub(crate) async fn object(
     Path((mode, path, id)): Path<(String, String, String)>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let work = Work::begin(&app, user, &mode).await?;
+    let session = AccountSession::begin(&app, user, &mode).await?;
     if path == "requests" {
-        return Ok(requests::show_one(&app, &work, &id).await?.into_response());
+        return Ok(requests::show_one(&app, &session, &id).await?.into_response());
     }
     let list = List::find(&path).ok_or(Failure::NotFound)?;
-    let notice = Notice::of_query(&app, &work, query.as_deref().unwrap_or_default(), Some(&id)).await?;
-    object::show(&app, &work, list, &id, &notice).await
+    let notice = Notice::of_query(&app, &session, query.as_deref().unwrap_or_default(), Some(&id)).await?;
+    object::show(&app, &session, list, &id, &notice).await
 }
 
 /// The page with this path, with a notice at its beginning.
-pub(crate) async fn show(app: &App, work: &Work, path: &str, notice: &Notice) -> Result<Html<String>, Failure> {
+pub(crate) async fn show(
+    app: &App,
+    session: &AccountSession,
+    path: &str,
+    notice: &Notice,
+) -> Result<Html<String>, Failure> {
     match path {
-        "activity" => activity::show(app, work).await,
-        "clock" => clock::show(app, work, notice).await,
-        "developers" => developers::show(app, work).await,
-        "keys" => keys::show(app, work, notice).await,
-        "security" => security::show(app, work, notice).await,
-        "settings" => settings::show(app, work, notice).await,
-        "team" => team::show(app, work, notice).await,
+        "activity" => activity::show(app, session).await,
+        "clock" => clock::show(app, session, notice).await,
+        "developers" => developers::show(app, session).await,
+        "keys" => keys::show(app, session, notice).await,
+        "security" => security::show(app, session, notice).await,
+        "settings" => settings::show(app, session, notice).await,
+        "team" => team::show(app, session, notice).await,
         _ => Err(Failure::NotFound),
     }
 }
 
 /// The form of an action of this page, if the role includes it and it makes sense for the object.
-fn own_form(work: &Work, (page, name): (&str, &str), id: Option<&str>, object: &Value, notice: &Notice) -> Markup {
-    let action = Action::find(page, name).filter(|action| action.is_offered(work) && (action.applies)(object));
+fn action_form(
+    session: &AccountSession,
+    (page, name): (&str, &str),
+    id: Option<&str>,
+    object: &Value,
+    notice: &Notice,
+) -> Markup {
+    let action = Action::find(page, name).filter(|action| action.is_offered(session) && (action.applies)(object));
     let Some(action) = action else { return html! {} };
     let object_part = id.map(|id| format!("/{id}")).unwrap_or_default();
-    let address = format!("/{}/{page}{object_part}/{name}", work.mode.name());
+    let address = format!("/{}/{page}{object_part}/{name}", session.mode.name());
     form(action, &address, &notice.entered(action, id, object), object)
 }
 

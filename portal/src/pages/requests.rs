@@ -12,26 +12,26 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::time;
 use crate::layout::page;
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::{filled, text, words_of, words_of_code};
 
 /// Requests on a page.
 const PAGE: i64 = 50;
 
-pub(super) async fn show(app: &App, work: &Work, query: &str) -> Result<Html<String>, Failure> {
+pub(super) async fn show(app: &App, session: &AccountSession, query: &str) -> Result<Html<String>, Failure> {
     let parameter = |name: &str| {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         pairs.find(|(own, _)| own == name).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
     };
     let (searched, refused) = (parameter("q"), !parameter("refused").is_empty());
-    let (db, account) = (app.api.pool(), work.caller.account_id);
+    let (db, account) = (app.api.pool(), session.caller.account_id);
     let entries = match (searched.is_empty(), searched.parse()) {
         (true, _) => list(db, account, parameter("before").parse().ok(), refused, PAGE).await,
         (false, Ok(id)) => find(db, account, id).await.map(|entry| entry.into_iter().collect()),
         (false, Err(_)) => Ok(Vec::new()),
     };
     let entries = entries.map_err(Failure::internal)?;
-    let address = format!("/{}/requests", work.mode.name());
+    let address = format!("/{}/requests", session.mode.name());
     let rows = html! { @for entry in &entries { (row(&address, entry)) } };
     let is_full = i64::try_from(entries.len()).is_ok_and(|count| count == PAGE);
     let content = html! {
@@ -49,15 +49,15 @@ pub(super) async fn show(app: &App, work: &Work, query: &str) -> Result<Html<Str
             p.pages { a href={ (address) "?before=" (last.id) @if refused { "&refused=yes" } } { (text("Next page")) } }
         }
     };
-    Ok(page(work, "requests", text("Requests"), &content))
+    Ok(page(session, "requests", text("Requests"), &content))
 }
 
-pub(super) async fn show_one(app: &App, work: &Work, id: &str) -> Result<Html<String>, Failure> {
+pub(super) async fn show_one(app: &App, session: &AccountSession, id: &str) -> Result<Html<String>, Failure> {
     let id: RequestId = id.parse().map_err(|_| Failure::NotFound)?;
     let db = app.api.pool();
-    let found = find(db, work.caller.account_id, id).await.map_err(Failure::internal)?;
+    let found = find(db, session.caller.account_id, id).await.map_err(Failure::internal)?;
     let entry = &found.ok_or(Failure::NotFound)?;
-    let named = key_names(db, work.user.merchant_id, &[entry.key]).await.map_err(Failure::internal)?;
+    let named = key_names(db, session.user.merchant_id, &[entry.key]).await.map_err(Failure::internal)?;
     let content = html! {
         p.kind { (text("Request")) }
         h1 { (entry.method) " " (entry.path) }
@@ -70,7 +70,7 @@ pub(super) async fn show_one(app: &App, work: &Work, id: &str) -> Result<Html<St
             dt { (text("API key")) } dd { (entry.key) @for (_, name) in &named { " " (name) } }
         }
     };
-    Ok(page(work, "requests", text("Request"), &content))
+    Ok(page(session, "requests", text("Request"), &content))
 }
 
 fn row(address: &str, entry: &Entry) -> Markup {

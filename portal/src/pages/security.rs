@@ -5,28 +5,28 @@ use domain::users::{new_factor, sessions};
 use maud::{Markup, html};
 use serde_json::json;
 
-use super::{own_form, table};
+use super::{action_form, table};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::time;
 use crate::layout::page;
 use crate::notice::Notice;
 use crate::qr::qr;
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::{marked, text};
 
-pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
-    let (db, user) = (app.api.pool(), &work.user);
-    let sessions = sessions(db, user.id, work.cookie.expose()).await.map_err(Failure::internal)?;
+pub(super) async fn show(app: &App, session: &AccountSession, notice: &Notice) -> Result<Html<String>, Failure> {
+    let (db, user) = (app.api.pool(), &session.user);
+    let sessions = sessions(db, user.id, session.cookie.expose()).await.map_err(Failure::internal)?;
     let rows = html! {
-        @for session in &sessions {
+        @for row in &sessions {
             tr {
-                td { (session.user_agent.as_deref().unwrap_or_default()) }
-                td { (time(&session.created_at.to_string().into())) }
-                td { (time(&session.last_used_at.to_string().into())) }
+                td { (row.user_agent.as_deref().unwrap_or_default()) }
+                td { (time(&row.created_at.to_string().into())) }
+                td { (time(&row.last_used_at.to_string().into())) }
                 td {
-                    @if session.is_current { (text("This one")) }
-                    (own_form(work, ("security", "end"), Some(&session.id), &json!({"isCurrent": session.is_current}), notice))
+                    @if row.is_current { (text("This one")) }
+                    (action_form(session, ("security", "end"), Some(&row.id), &json!({"isCurrent": row.is_current}), notice))
                 }
             }
         }
@@ -36,39 +36,39 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
         (notice.markup())
         section.panel {
             h2 { (text("Password")) }
-            (own_form(work, ("security", "password"), None, &json!({}), notice))
+            (action_form(session, ("security", "password"), None, &json!({}), notice))
         }
         section.panel {
             h2 { (text("Second factor")) }
-            (factor(app, work, notice)?)
+            (factor(app, session, notice)?)
         }
         section.panel {
             h2 { (text("Language")) }
-            (own_form(work, ("security", "language"), None, &json!({"language": user.language}), notice))
+            (action_form(session, ("security", "language"), None, &json!({"language": user.language}), notice))
         }
         section {
             h2 { (text("Sessions")) }
             (table("Sessions", &["Browser", "Signed in", "Last active", "Actions"], &rows))
         }
     };
-    Ok(page(work, "security", text("Security"), &content))
+    Ok(page(session, "security", text("Security"), &content))
 }
 
-fn factor(app: &App, work: &Work, notice: &Notice) -> Result<Markup, Failure> {
-    let user = json!({"hasFactor": work.user.has_factor});
-    if work.user.has_factor {
+fn factor(app: &App, session: &AccountSession, notice: &Notice) -> Result<Markup, Failure> {
+    let user = json!({"hasFactor": session.user.has_factor});
+    if session.user.has_factor {
         return Ok(html! {
             p { (text("A code of your app is asked for at each sign-in.")) }
-            (own_form(work, ("security", "recovery-codes"), None, &user, notice))
-            (own_form(work, ("security", "remove-factor"), None, &user, notice))
+            (action_form(session, ("security", "recovery-codes"), None, &user, notice))
+            (action_form(session, ("security", "remove-factor"), None, &user, notice))
         });
     }
-    let new = new_factor(&work.user.email, &app.host, notice.refused_value("secret")).map_err(Failure::internal)?;
+    let new = new_factor(&session.user.email, &app.host, notice.refused_value("secret")).map_err(Failure::internal)?;
     let user = json!({"hasFactor": false, "secret": new.secret.expose()});
     Ok(html! {
         p { (text("Scan this with an authenticator app, or enter the secret there. Then enter the code that the app shows.")) }
         (qr(new.url.expose())?)
         p { (marked("{name}: {value}", &[("name", html! { (text("Secret")) }), ("value", html! { code { (new.secret.expose()) } })])) }
-        (own_form(work, ("security", "factor"), None, &user, notice))
+        (action_form(session, ("security", "factor"), None, &user, notice))
     })
 }

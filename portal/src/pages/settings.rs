@@ -10,18 +10,18 @@ use domain::users::Area;
 use maud::{Markup, html};
 use serde_json::json;
 
-use super::own_form;
+use super::action_form;
 use crate::actions::MAILS;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::layout::page;
 use crate::notice::Notice;
-use crate::session::{User, Work};
+use crate::session::{AccountSession, User};
 use crate::texts::{listed, text};
 
-pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
-    let account = accounts::retrieve(app.api.pool(), work.caller.account_id).await.map_err(Failure::internal)?;
-    let logo = present_logo(app, work).await?;
+pub(super) async fn show(app: &App, session: &AccountSession, notice: &Notice) -> Result<Html<String>, Failure> {
+    let account = accounts::retrieve(app.api.pool(), session.caller.account_id).await.map_err(Failure::internal)?;
+    let logo = present_logo(app, session).await?;
     let modifiers = &account.modifiers;
     let settings = json!({
         "name": account.name,
@@ -37,7 +37,7 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
     });
     let contact = account.support_contact.as_deref().unwrap_or_default();
     let mail = if app.sends_mail {
-        mail(app, work, notice).await?
+        mail(app, session, notice).await?
     } else {
         html! {}
     };
@@ -55,41 +55,41 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
             dt { (text("Colour")) } dd { (account.color.as_deref().unwrap_or_default()) }
             @if let Some(Logo { width, height, .. }) = logo {
                 dt { (text("Logo")) }
-                dd { img.logo src={ "/" (work.mode.name()) "/settings/logo.png" } width=(width) height=(height) alt=(account.name); }
+                dd { img.logo src={ "/" (session.mode.name()) "/settings/logo.png" } width=(width) height=(height) alt=(account.name); }
             }
             dt { (text("Time zone of invoices")) } dd { (account.timezone) }
         }
-        @if work.user.role.may(Area::Settings) { section.panel {
+        @if session.user.role.may(Area::Settings) { section.panel {
             h2 { (text("Change")) }
             p { (text("Customers see the name, the address, the tax number and the support contact on payment pages, documents and e-mails. Buttons and links there have the colour, darker or lighter where it would be hard to read. Tax, surcharge and tip are added there: a percentage such as 8.25%, or a fixed amount in minor units.")) }
-            (own_form(work, ("settings", "save"), None, &settings, notice))
+            (action_form(session, ("settings", "save"), None, &settings, notice))
         }
         section.panel {
             h2 { (text("Logo")) }
             p { (text("Customers see it on payment pages, documents and e-mails, on a white background. A PNG or a JPEG of at most 256 KiB and 2,000 pixels in width and height; it is scaled down to at most 600 × 200 pixels.")) }
-            (own_form(work, ("settings", "logo"), None, &settings, notice))
-            (own_form(work, ("settings", "remove-logo"), None, &settings, notice))
+            (action_form(session, ("settings", "logo"), None, &settings, notice))
+            (action_form(session, ("settings", "remove-logo"), None, &settings, notice))
         } }
         (mail)
     };
-    Ok(page(work, "settings", text("Settings"), &content))
+    Ok(page(session, "settings", text("Settings"), &content))
 }
 
-async fn present_logo(app: &App, work: &Work) -> Result<Option<Logo>, Failure> {
+async fn present_logo(app: &App, session: &AccountSession) -> Result<Option<Logo>, Failure> {
     let mut db = app.api.pool().acquire().await.map_err(Failure::internal)?;
-    Ok(accounts::payee(&mut db, work.caller.account_id).await.map_err(Failure::internal)?.logo)
+    Ok(accounts::payee(&mut db, session.caller.account_id).await.map_err(Failure::internal)?.logo)
 }
 
 /// The logo, from the portal's own origin.
 pub(crate) async fn logo(State(app): State<App>, user: User, Path(mode): Path<String>) -> Result<Response, Failure> {
-    let work = Work::begin(&app, user, &mode).await?;
-    let logo = present_logo(&app, &work).await?.ok_or(Failure::NotFound)?;
+    let session = AccountSession::begin(&app, user, &mode).await?;
+    let logo = present_logo(&app, &session).await?.ok_or(Failure::NotFound)?;
     let png = accounts::logo(app.api.pool(), logo.id).await.map_err(Failure::internal)?;
     Ok(([(CONTENT_TYPE, "image/png")], png.ok_or(Failure::NotFound)?).into_response())
 }
 
-async fn mail(app: &App, work: &Work, notice: &Notice) -> Result<Markup, Failure> {
-    let saved = mails::settings(app.api.pool(), work.caller.account_id).await.map_err(Failure::internal)?;
+async fn mail(app: &App, session: &AccountSession, notice: &Notice) -> Result<Markup, Failure> {
+    let saved = mails::settings(app.api.pool(), session.caller.account_id).await.map_err(Failure::internal)?;
     let Settings { invoices, receipts, collections, language, test_recipients } = &saved;
     let on = [invoices, receipts, collections].into_iter().zip(MAILS).filter(|(is_on, _)| **is_on);
     let on: Vec<_> = on.map(|(_, name)| name).collect();
@@ -105,9 +105,9 @@ async fn mail(app: &App, work: &Work, notice: &Notice) -> Result<Markup, Failure
                 dt { (text("Language")) } dd { (text(language)) }
                 dt { (text("Recipients in test mode")) } dd { (test_recipients.join(", ")) }
             }
-            @if work.user.role.may(Area::Settings) {
+            @if session.user.role.may(Area::Settings) {
                 p { (text("A customer with a billing address in a country of another of these languages gets e-mails in that one. In test mode only the recipients named here get e-mails.")) }
-                (own_form(work, ("settings", "mail"), None, &settings, notice))
+                (action_form(session, ("settings", "mail"), None, &settings, notice))
             }
         }
     })

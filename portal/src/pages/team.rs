@@ -5,13 +5,13 @@ use domain::users::{Area, INVITATION_LIFETIME, Role, invitations, members};
 use maud::html;
 use serde_json::json;
 
-use super::{own_form, table};
+use super::{action_form, table};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::time;
 use crate::layout::page;
 use crate::notice::Notice;
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::{filled, text, words_of};
 
 /// What each role may do.
@@ -31,8 +31,8 @@ const BY_EMAIL: &str =
 const BY_HAND: &str =
     "An invitation is a link that works once; send it to the person, no e-mail is sent. It lasts {days} days.";
 
-pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html<String>, Failure> {
-    let (db, merchant) = (app.api.pool(), work.user.merchant_id);
+pub(super) async fn show(app: &App, session: &AccountSession, notice: &Notice) -> Result<Html<String>, Failure> {
+    let (db, merchant) = (app.api.pool(), session.user.merchant_id);
     let members = members(db, merchant).await.map_err(Failure::internal)?;
     let open = invitations(db, merchant).await.map_err(Failure::internal)?;
     let users = html! {
@@ -44,8 +44,8 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
                 td { @if member.has_factor { (text("On")) } @else { (text("Off")) } }
                 td { @if let Some(used) = member.last_used_at { (time(&used.to_string().into())) } }
                 td {
-                    (own_form(work, ("team", "save"), Some(&id), &object, notice))
-                    (own_form(work, ("team", "remove"), Some(&id), &object, notice))
+                    (action_form(session, ("team", "save"), Some(&id), &object, notice))
+                    (action_form(session, ("team", "remove"), Some(&id), &object, notice))
                 }
             }
         }
@@ -57,7 +57,7 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
                 td { (invitation.email) }
                 td { (words_of("role", invitation.role.name())) }
                 td { (time(&invitation.created_at.to_string().into())) }
-                td { (own_form(work, ("team", "revoke"), Some(&id), &object, notice)) }
+                td { (action_form(session, ("team", "revoke"), Some(&id), &object, notice)) }
             }
         }
     };
@@ -69,16 +69,16 @@ pub(super) async fn show(app: &App, work: &Work, notice: &Notice) -> Result<Html
             h2 { (text("Invitations")) }
             @if open.is_empty() { p.empty { (text("None.")) } }
             @else { (table("Invitations", &["E-mail", "Role", "Created", "Actions"], &invited)) }
-            @if work.user.role.may(Area::Settings) {
+            @if session.user.role.may(Area::Settings) {
                 p {
                     (filled(if app.sends_mail { BY_EMAIL } else { BY_HAND }, &[("days", &(INVITATION_LIFETIME.as_secs() / 86_400))]))
                 }
                 dl {
                     @for (role, rights) in ROLES { dt { (words_of("role", role.name())) } dd { (text(rights)) } }
                 }
-                div.panel { (own_form(work, ("team", "new"), None, &json!({}), notice)) }
+                div.panel { (action_form(session, ("team", "new"), None, &json!({}), notice)) }
             }
         }
     };
-    Ok(page(work, "team", text("Team"), &content))
+    Ok(page(session, "team", text("Team"), &content))
 }

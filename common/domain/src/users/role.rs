@@ -25,7 +25,7 @@ pub enum Area {
     /// Settings and the team.
     Settings,
     /// One's own password, second factor and sessions.
-    Own,
+    Profile,
 }
 
 impl Role {
@@ -46,7 +46,7 @@ impl Role {
         match area {
             Area::Keys => matches!(self, Self::Owner | Self::Developer),
             Area::Settings => self == Self::Owner,
-            Area::Own => true,
+            Area::Profile => true,
         }
     }
 
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn only_owners_change_settings() {
-        for (area, roles) in [(Area::Keys, [1, 1, 0, 0]), (Area::Settings, [1, 0, 0, 0]), (Area::Own, [1; 4])] {
+        for (area, roles) in [(Area::Keys, [1, 1, 0, 0]), (Area::Settings, [1, 0, 0, 0]), (Area::Profile, [1; 4])] {
             assert_eq!(Role::ALL.map(|role| u8::from(role.may(area))), roles, "{area:?}");
         }
     }

@@ -14,11 +14,11 @@ use foundation::web_url::WebOrigin;
 use providers::capabilities::Permission;
 use serde_json::{Map, Value, json};
 
-use crate::actions::{Action, MAILS, Own};
+use crate::actions::{Action, MAILS, PortalChange};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::picture;
-use crate::session::Work;
+use crate::session::AccountSession;
 use crate::texts::{language, text};
 
 /// How long a key that is rotated stays valid.
@@ -73,26 +73,38 @@ struct Prepared {
     logo: Option<Picture>,
 }
 
-async fn prepare(app: &App, work: &Work, own: Own, body: &Value, file: Option<Bytes>) -> Result<Prepared> {
-    if own == Own::SaveLogo {
+async fn prepare(
+    app: &App,
+    session: &AccountSession,
+    kind: PortalChange,
+    body: &Value,
+    file: Option<Bytes>,
+) -> Result<Prepared> {
+    if kind == PortalChange::SaveLogo {
         // Of this field and no other one.
         let file = file.filter(|file| hex(&sha256(file)) == string(body, "logo")).unwrap_or_default();
-        let logo = picture::read(file, work.caller.account_id).await?;
+        let logo = picture::read(file, session.caller.account_id).await?;
         return Ok(Prepared { logo: Some(logo), ..Prepared::default() });
     }
-    if !matches!(own, Own::ChangePassword | Own::AddFactor | Own::ReplaceRecoveryCodes | Own::RemoveFactor) {
+    if !matches!(
+        kind,
+        PortalChange::ChangePassword
+            | PortalChange::AddFactor
+            | PortalChange::ReplaceRecoveryCodes
+            | PortalChange::RemoveFactor
+    ) {
         return Ok(Prepared::default());
     }
-    if !app.may_confirm(work.user.id).await {
+    if !app.may_confirm(session.user.id).await {
         return Err(Error::invalid("current", text("There were too many attempts. Please try again in some minutes.")));
     }
     let secret = |name: &str| Secret::new(string(body, name).to_owned());
-    let confirmed = users::confirm(app.api.pool(), work.user.id, secret("current")).await;
+    let confirmed = users::confirm(app.api.pool(), session.user.id, secret("current")).await;
     if !matches!(confirmed, Err(Error::Invalid { .. })) {
-        app.restore_confirmation(work.user.id).await;
+        app.restore_confirmation(session.user.id).await;
     }
     let confirmed = confirmed?;
-    let password = match own == Own::ChangePassword {
+    let password = match kind == PortalChange::ChangePassword {
         true => Some(NewPassword::hash(secret("password")).await?),
         false => None,
     };
@@ -102,8 +114,8 @@ async fn prepare(app: &App, work: &Work, own: Own, body: &Value, file: Option<By
 /// Makes the change, unless another request with this nonce has.
 pub(crate) async fn once(
     app: &App,
-    work: &Work,
-    own: Own,
+    session: &AccountSession,
+    kind: PortalChange,
     id: Option<&str>,
     (body, file): (&Value, Option<Bytes>),
     record: users::Action,
@@ -111,7 +123,7 @@ pub(crate) async fn once(
     let (object, db) = (record.object.clone(), app.api.pool());
     let (user, nonce) = (record.user, record.nonce.clone());
     let prepared = match users::find_action(db, user, &nonce).await.map_err(Failure::internal)? {
-        Begun::First(()) => prepare(app, work, own, body, file).await,
+        Begun::First(()) => prepare(app, session, kind, body, file).await,
         // Nothing is computed for a form that was sent before.
         Begun::Again(_) | Begun::Other => Ok(Prepared::default()),
     };
@@ -133,7 +145,7 @@ pub(crate) async fn once(
             return Ok(Outcome::refused(object, text("This form was sent before. Please use the new one.")).into());
         }
     };
-    match make(app, work, own, (id.unwrap_or_default(), body, prepared), &mut change).await {
+    match make(app, session, kind, (id.unwrap_or_default(), body, prepared), &mut change).await {
         Ok(ActionResult { object, secret, cookie }) => {
             let outcome = change.commit(app.api.encryption(), object, secret).await.map_err(Failure::unknown)?;
             Ok(Done { outcome, cookie })
@@ -157,90 +169,92 @@ fn refused(object: Option<String>, error: Error) -> Result<Outcome, Failure> {
 
 async fn make(
     app: &App,
-    work: &Work,
-    own: Own,
+    session: &AccountSession,
+    kind: PortalChange,
     (id, body, prepared): (&str, &Value, Prepared),
     tx: &mut Change,
 ) -> Result<ActionResult> {
-    let (now, merchant, account) = (app.clock.now(), work.user.merchant_id, work.caller.account_id);
+    let (now, merchant, account) = (app.clock.now(), session.user.merchant_id, session.caller.account_id);
     let confirmed = || prepared.confirmed.as_ref().ok_or_else(|| Error::internal("no password was confirmed"));
-    match own {
-        Own::CreateKey => create_key(app, account, body, tx).await,
-        Own::RenameKey => {
+    match kind {
+        PortalChange::CreateKey => create_key(app, account, body, tx).await,
+        PortalChange::RenameKey => {
             accounts::rename(&mut **tx, Some(account), KeyId::from_request(id)?, string(body, "name")).await?;
             Ok(ActionResult::default())
         }
-        Own::RotateKey => rotate_key(app, (account, id), body, tx).await,
-        Own::RevokeKey => {
+        PortalChange::RotateKey => rotate_key(app, (account, id), body, tx).await,
+        PortalChange::RevokeKey => {
             accounts::revoke(&mut **tx, Some(account), KeyId::from_request(id)?, now).await?;
             Ok(ActionResult::default())
         }
-        Own::SetOrigins => {
+        PortalChange::SetOrigins => {
             let origins = strings(body, "origins").into_iter().map(origin).collect::<Result<Vec<_>>>()?;
             let settings = AccountSettings { allowed_origins: Some(origins), ..AccountSettings::default() };
             accounts::set(tx, now, account, &settings).await?;
             Ok(ActionResult::object(account))
         }
-        Own::SaveSettings => {
+        PortalChange::SaveSettings => {
             accounts::set(tx, now, account, &settings(body)).await?;
             Ok(ActionResult::object(account))
         }
-        Own::SaveLogo => {
+        PortalChange::SaveLogo => {
             let logo = prepared.logo.ok_or_else(|| Error::internal("no logo was read"))?;
             accounts::set_logo(tx, now, account, &logo).await?;
             Ok(ActionResult::object(account))
         }
-        Own::RemoveLogo => {
+        PortalChange::RemoveLogo => {
             accounts::remove_logo(tx, account).await?;
             Ok(ActionResult::object(account))
         }
-        Own::SaveMail => save_mail(app, account, body, tx).await,
-        Own::Invite => invite(app, work, body, tx).await,
-        Own::RevokeInvitation => {
+        PortalChange::SaveMail => save_mail(app, account, body, tx).await,
+        PortalChange::Invite => invite(app, session, body, tx).await,
+        PortalChange::RevokeInvitation => {
             users::revoke_invitation(tx, merchant, InvitationId::from_request(id)?).await?;
             Ok(ActionResult::default())
         }
-        Own::SetRole => {
+        PortalChange::SetRole => {
             users::set_role(tx, merchant, UserId::from_request(id)?, role(body)?).await?;
             Ok(ActionResult::default())
         }
-        Own::RemoveMember => {
+        PortalChange::RemoveMember => {
             users::remove(tx, now, Some(merchant), UserId::from_request(id)?).await?;
             Ok(ActionResult::default())
         }
-        Own::ChangePassword => {
+        PortalChange::ChangePassword => {
             let confirmed = confirmed()?;
             let new = prepared.password.ok_or_else(|| Error::internal("no password was hashed"))?;
-            let cookie = users::change_password(tx, confirmed, work.cookie.expose(), new).await?;
-            Ok(ActionResult { cookie: Some(cookie), ..ActionResult::object(work.user.id) })
+            let cookie = users::change_password(tx, confirmed, session.cookie.expose(), new).await?;
+            Ok(ActionResult { cookie: Some(cookie), ..ActionResult::object(session.user.id) })
         }
-        Own::AddFactor => {
+        PortalChange::AddFactor => {
             let (secret, code) = (Secret::new(string(body, "secret").to_owned()), string(body, "code"));
-            let session = (confirmed()?, work.cookie.expose().as_str());
-            let (codes, cookie) = users::add_factor(tx, app.api.encryption(), session, secret, code).await?;
-            Ok(ActionResult { cookie: Some(cookie), ..recovery(work, &codes) })
+            let by = (confirmed()?, session.cookie.expose().as_str());
+            let (codes, cookie) = users::add_factor(tx, app.api.encryption(), by, secret, code).await?;
+            Ok(ActionResult { cookie: Some(cookie), ..recovery(session, &codes) })
         }
-        Own::ReplaceRecoveryCodes => Ok(recovery(work, &users::replace_recovery_codes(tx, confirmed()?).await?)),
-        Own::RemoveFactor => {
+        PortalChange::ReplaceRecoveryCodes => {
+            Ok(recovery(session, &users::replace_recovery_codes(tx, confirmed()?).await?))
+        }
+        PortalChange::RemoveFactor => {
             users::remove_factor(tx, confirmed()?).await?;
-            Ok(ActionResult::object(work.user.id))
+            Ok(ActionResult::object(session.user.id))
         }
-        Own::SetLanguage => set_language(work, body, tx).await,
-        Own::EndSession => {
-            users::end_session(tx, work.user.id, id).await?;
+        PortalChange::SetLanguage => set_language(session, body, tx).await,
+        PortalChange::EndSession => {
+            users::end_session(tx, session.user.id, id).await?;
             Ok(ActionResult::default())
         }
     }
 }
 
-async fn set_language(work: &Work, body: &Value, tx: &mut Change) -> Result<ActionResult> {
+async fn set_language(session: &AccountSession, body: &Value, tx: &mut Change) -> Result<ActionResult> {
     let chosen = string(body, "language");
     let language = Language::of_tag(chosen);
     if language.is_none() && !chosen.is_empty() {
         return Err(Error::invalid("language", "choose one"));
     }
-    users::set_language(tx, work.user.id, language.map(Language::code)).await?;
-    Ok(ActionResult::object(work.user.id))
+    users::set_language(tx, session.user.id, language.map(Language::code)).await?;
+    Ok(ActionResult::object(session.user.id))
 }
 
 async fn save_mail(app: &App, account: AccountId, body: &Value, tx: &mut Change) -> Result<ActionResult> {
@@ -251,12 +265,12 @@ async fn save_mail(app: &App, account: AccountId, body: &Value, tx: &mut Change)
     Ok(ActionResult::object(account))
 }
 
-async fn invite(app: &App, work: &Work, body: &Value, tx: &mut Change) -> Result<ActionResult> {
+async fn invite(app: &App, session: &AccountSession, body: &Value, tx: &mut Change) -> Result<ActionResult> {
     let (email, role) = (string(body, "email"), role(body)?);
-    let (id, token) = users::invite(tx, app.clock.now(), &work.user, (email, language().code()), role).await?;
+    let (id, token) = users::invite(tx, app.clock.now(), &session.user, (email, language().code()), role).await?;
     let link = Secret::new(format!("{}/invitations/{}", app.origin, token.expose()));
     if app.sends_mail {
-        mails::write_invitation(tx, app.api.encryption(), work.caller.account_id, id, &link).await?;
+        mails::write_invitation(tx, app.api.encryption(), session.caller.account_id, id, &link).await?;
     }
     Ok(ActionResult::object(id).secret(&json!({"link": link.expose()})))
 }
@@ -307,8 +321,8 @@ fn issued(key: &accounts::IssuedKey) -> ActionResult {
     ActionResult::object(key.id).secret(&shown)
 }
 
-fn recovery(work: &Work, codes: &[String]) -> ActionResult {
-    ActionResult::object(work.user.id).secret(&json!({"recoveryCodes": codes.join("\n")}))
+fn recovery(session: &AccountSession, codes: &[String]) -> ActionResult {
+    ActionResult::object(session.user.id).secret(&json!({"recoveryCodes": codes.join("\n")}))
 }
 
 fn settings(body: &Value) -> AccountSettings {

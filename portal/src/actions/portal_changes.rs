@@ -4,7 +4,7 @@ use ::texts::Language;
 use domain::users::Area;
 use providers::capabilities::Permission;
 
-use super::{Action, Field, Kind, Own, Request, Right, action, optional, required};
+use super::{Action, Field, Kind, PortalChange, Request, Right, action, optional, required};
 
 /// The roles, as they are chosen.
 pub(crate) const ROLES: &[&str] = &["viewer", "support", "developer", "owner"];
@@ -31,8 +31,25 @@ fn operations() -> Vec<&'static str> {
     Permission::ALL.iter().map(|operation| operation.name()).collect()
 }
 
-const fn own(page: &'static str, name: &'static str, label: &'static str, area: Area, change: Own) -> Action {
-    action(page, name, label, Right::Area(area), Request::Own(change))
+const fn change(
+    page: &'static str,
+    name: &'static str,
+    label: &'static str,
+    area: Area,
+    change: PortalChange,
+) -> Action {
+    action(page, name, label, Right::Area(area), Request::Portal(change))
+}
+
+/// A change of the object in the address.
+const fn object_change(
+    page: &'static str,
+    name: &'static str,
+    label: &'static str,
+    area: Area,
+    change: PortalChange,
+) -> Action {
+    Action { has_object: true, ..self::change(page, name, label, area, change) }
 }
 
 const KEY_NAME: Field = optional("name", "Name", Kind::Short);
@@ -45,27 +62,27 @@ pub(super) const ACTIONS: [Action; 19] = [
             optional("rights", "Rights", Kind::Choice(&["everything", "read only", "selected"])),
             optional("entitlements", "Selected rights (if any is ticked, only these)", Kind::Many(operations)),
         ],
-        ..own("keys", "new", "Create API key", Area::Keys, Own::CreateKey)
+        ..change("keys", "new", "Create API key", Area::Keys, PortalChange::CreateKey)
     },
     Action {
         applies: |key| key["status"] != "revoked",
         fields: &[KEY_NAME],
-        ..own("keys", "rename", "Rename", Area::Keys, Own::RenameKey)
+        ..object_change("keys", "rename", "Rename", Area::Keys, PortalChange::RenameKey)
     },
     Action {
         applies: |key| key["status"] == "active",
         fields: &[KEY_NAME],
         consequence: Some("A new key is shown once. The present one is refused after 24 hours."),
-        ..own("keys", "rotate", "Rotate", Area::Keys, Own::RotateKey)
+        ..object_change("keys", "rotate", "Rotate", Area::Keys, PortalChange::RotateKey)
     },
     Action {
         applies: |key| key["status"] != "revoked",
         consequence: Some("Requests with this key are refused from now on."),
-        ..own("keys", "revoke", "Revoke", Area::Keys, Own::RevokeKey)
+        ..object_change("keys", "revoke", "Revoke", Area::Keys, PortalChange::RevokeKey)
     },
     Action {
         fields: &[optional("origins", "Allowed origins, one per line", Kind::Lines)],
-        ..own("keys", "origins", "Save", Area::Keys, Own::SetOrigins)
+        ..change("keys", "origins", "Save", Area::Keys, PortalChange::SetOrigins)
     },
     Action {
         fields: &[
@@ -79,15 +96,15 @@ pub(super) const ACTIONS: [Action; 19] = [
             optional("surcharge", "Surcharge", Kind::Modifier),
             optional("tip", "Tip", Kind::Modifier),
         ],
-        ..own("settings", "save", "Save", Area::Settings, Own::SaveSettings)
+        ..change("settings", "save", "Save", Area::Settings, PortalChange::SaveSettings)
     },
     Action {
         fields: &[required("logo", "Logo", Kind::Image)],
-        ..own("settings", "logo", "Save logo", Area::Settings, Own::SaveLogo)
+        ..change("settings", "logo", "Save logo", Area::Settings, PortalChange::SaveLogo)
     },
     Action {
         applies: |settings| settings["hasLogo"] == true,
-        ..own("settings", "remove-logo", "Remove logo", Area::Settings, Own::RemoveLogo)
+        ..change("settings", "remove-logo", "Remove logo", Area::Settings, PortalChange::RemoveLogo)
     },
     Action {
         fields: &[
@@ -95,32 +112,32 @@ pub(super) const ACTIONS: [Action; 19] = [
             required("language", "Language", Kind::Choice(&LANGUAGES)),
             optional("testRecipients", "Recipients in test mode, one per line", Kind::Lines),
         ],
-        ..own("settings", "mail", "Save e-mails", Area::Settings, Own::SaveMail)
+        ..change("settings", "mail", "Save e-mails", Area::Settings, PortalChange::SaveMail)
     },
     Action {
         fields: &[required("email", "E-mail", Kind::Email), required("role", "Role", Kind::Choice(ROLES))],
-        ..own("team", "new", "Create invitation", Area::Settings, Own::Invite)
+        ..change("team", "new", "Create invitation", Area::Settings, PortalChange::Invite)
     },
     Action {
         applies: |row| row["object"] == "invitation",
-        ..own("team", "revoke", "Revoke", Area::Settings, Own::RevokeInvitation)
+        ..object_change("team", "revoke", "Revoke", Area::Settings, PortalChange::RevokeInvitation)
     },
     Action {
         applies: |row| row["object"] == "user",
         fields: &[required("role", "Role", Kind::Choice(ROLES))],
-        ..own("team", "save", "Save", Area::Settings, Own::SetRole)
+        ..object_change("team", "save", "Save", Area::Settings, PortalChange::SetRole)
     },
     Action {
         applies: |row| row["object"] == "user",
         consequence: Some("The user is signed out and can no longer sign in."),
-        ..own("team", "remove", "Remove", Area::Settings, Own::RemoveMember)
+        ..object_change("team", "remove", "Remove", Area::Settings, PortalChange::RemoveMember)
     },
     Action {
         fields: &[
             required("current", "Current password", Kind::Password),
             required("password", "New password", Kind::Password),
         ],
-        ..own("security", "password", "Save password", Area::Own, Own::ChangePassword)
+        ..change("security", "password", "Save password", Area::Profile, PortalChange::ChangePassword)
     },
     Action {
         applies: |user| user["hasFactor"] == false,
@@ -129,24 +146,30 @@ pub(super) const ACTIONS: [Action; 19] = [
             required("current", "Current password", Kind::Password),
             required("secret", "Secret", Kind::Hidden),
         ],
-        ..own("security", "factor", "Turn on", Area::Own, Own::AddFactor)
+        ..change("security", "factor", "Turn on", Area::Profile, PortalChange::AddFactor)
     },
     Action {
         applies: |user| user["hasFactor"] == true,
         fields: &[required("current", "Current password", Kind::Password)],
-        ..own("security", "recovery-codes", "Create recovery codes", Area::Own, Own::ReplaceRecoveryCodes)
+        ..change(
+            "security",
+            "recovery-codes",
+            "Create recovery codes",
+            Area::Profile,
+            PortalChange::ReplaceRecoveryCodes,
+        )
     },
     Action {
         applies: |user| user["hasFactor"] == true,
         fields: &[required("current", "Current password", Kind::Password)],
-        ..own("security", "remove-factor", "Turn off", Area::Own, Own::RemoveFactor)
+        ..change("security", "remove-factor", "Turn off", Area::Profile, PortalChange::RemoveFactor)
     },
     Action {
         applies: |session| session["isCurrent"] == false,
-        ..own("security", "end", "End session", Area::Own, Own::EndSession)
+        ..object_change("security", "end", "End session", Area::Profile, PortalChange::EndSession)
     },
     Action {
         fields: &[optional("language", "Language", Kind::Language)],
-        ..own("security", "language", "Save language", Area::Own, Own::SetLanguage)
+        ..change("security", "language", "Save language", Area::Profile, PortalChange::SetLanguage)
     },
 ];
