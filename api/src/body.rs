@@ -5,8 +5,8 @@
 mod cadence;
 mod calendar;
 mod json;
+mod merchant_data;
 mod nested;
-mod own_data;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -41,8 +41,8 @@ use utoipa::openapi::{Object, ObjectBuilder, SchemaFormat, Type};
 pub(crate) use self::cadence::{CadenceInterval, CadenceUnit, DayOfMonth, InvoiceMode};
 pub(crate) use self::calendar::{Day, Zone};
 pub(crate) use self::json::{field, paths};
+pub(crate) use self::merchant_data::{ExternalId, Metadata, merchant_data};
 pub(crate) use self::nested::{Nested, optional_list};
-pub(crate) use self::own_data::{ExternalId, Metadata, own_data};
 use self::strict::strict;
 use crate::error::ApiError;
 

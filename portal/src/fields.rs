@@ -38,7 +38,7 @@ pub(crate) fn status(object: &str, value: &Value) -> Markup {
 /// What the page shows in other ways, or what only programs need.
 pub(crate) const HIDDEN: [&str; 4] = ["livemode", "object", "refunds", "version"];
 /// What merchants have entered, which is shown as it is.
-pub(crate) const OWN: [&str; 2] = ["metadata", "customFields"];
+pub(crate) const MERCHANT_FIELDS: [&str; 2] = ["metadata", "customFields"];
 /// Texts of which /v1 has a fixed number, besides those that are words in English as well. Types of events stay as they are.
 const CODES: [&str; 8] =
     ["disabledReason", "failureReason", "interval", "mode", "paymentTerms", "pendingOperation", "type", "unit"];
@@ -70,7 +70,7 @@ fn section(mode: Mode, name: &str, value: &Value, context: &Value) -> Markup {
             h2 { (label(name)) }
             @for item in items {
                 @match item.as_object() {
-                    Some(object) if OWN.contains(&name) => {
+                    Some(object) if MERCHANT_FIELDS.contains(&name) => {
                         dl { @for (name, value) in object { dt { (name) } dd { (value.as_str().map_or_else(|| value.to_string(), str::to_owned)) } } }
                     }
                     // The object of an event has a currency of its own.

@@ -100,7 +100,11 @@ async fn customers(app: &App, session: &AccountSession, search: &str) -> Result<
 }
 
 /// The customer with this id, or the only one with this name, e-mail address or reference.
-pub(crate) async fn customer(app: &App, session: &AccountSession, entered: &str) -> Result<Result<String, String>, Failure> {
+pub(crate) async fn customer(
+    app: &App,
+    session: &AccountSession,
+    entered: &str,
+) -> Result<Result<String, String>, Failure> {
     if entered.is_empty() || of_object(session.mode, entered).is_some() {
         return Ok(Ok(entered.to_owned()));
     }

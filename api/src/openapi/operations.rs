@@ -34,18 +34,21 @@ use crate::routes::addresses::{AddressFields, RoleField};
 use crate::routes::capabilities::Capabilities;
 use crate::routes::checkout::{ExchangeFields, SessionFields, SessionView, TokenView};
 use crate::routes::customers::CustomerFields;
-use crate::routes::own_data::OwnDataFields;
+use crate::routes::merchant_data::MerchantDataFields;
 use crate::routes::payment_methods::NewCardFields;
 use crate::routes::payments::{AmountField, PaymentFields, RefundFields};
 use crate::routes::plans::PlanFields;
 use crate::routes::webhook_endpoints::{EndpointFields, NewEndpointFields};
 
 /// An update of `metadata` and `externalId` alone.
-fn own_data_update<Id: PartialSchema, View: ToSchema>(summary: &'static str, returned: &'static str) -> OperationDoc {
+fn merchant_data_update<Id: PartialSchema, View: ToSchema>(
+    summary: &'static str,
+    returned: &'static str,
+) -> OperationDoc {
     let description = "Changes `metadata` and `externalId`, whatever the status. There is no event.";
     OperationDoc::new(summary, description)
         .path_id::<Id>()
-        .request_body::<OwnDataFields>("OwnDataUpdate", &[], json!({"metadata": {"order": "1042", "note": null}}))
+        .request_body::<MerchantDataFields>("OwnDataUpdate", &[], json!({"metadata": {"order": "1042", "note": null}}))
         .response::<View>(200, returned)
         .errors(&[404, 422])
 }
@@ -141,7 +144,7 @@ pub(crate) fn payment_methods_delete() -> OperationDoc {
 }
 
 pub(crate) fn payment_methods_update() -> OperationDoc {
-    own_data_update::<PaymentMethodId, PaymentMethodView<'_>>("Change your own data on a card", "The card.")
+    merchant_data_update::<PaymentMethodId, PaymentMethodView<'_>>("Change your own data on a card", "The card.")
 }
 
 pub(crate) fn payment_methods_default() -> OperationDoc {
@@ -178,7 +181,7 @@ pub(crate) fn payments_retrieve() -> OperationDoc {
 }
 
 pub(crate) fn payments_update() -> OperationDoc {
-    own_data_update::<PaymentId, PaymentView<'_>>("Change your own data on a payment", "The payment.")
+    merchant_data_update::<PaymentId, PaymentView<'_>>("Change your own data on a payment", "The payment.")
 }
 
 pub(crate) fn payments_capture() -> OperationDoc {
@@ -415,7 +418,7 @@ pub(crate) fn plans_retrieve() -> OperationDoc {
 }
 
 pub(crate) fn plans_update() -> OperationDoc {
-    own_data_update::<PlanId, PlanView<'_>>("Change your own data on a plan", "The plan.")
+    merchant_data_update::<PlanId, PlanView<'_>>("Change your own data on a plan", "The plan.")
 }
 
 pub(crate) fn checkout_sessions_create() -> OperationDoc {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::body::{Body, Email, ExternalId, Metadata, Text, nullable, own_data, required};
+use crate::body::{Body, Email, ExternalId, Metadata, Text, merchant_data, nullable, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::path::Path;
@@ -54,7 +54,7 @@ pub(super) async fn create(
         email: required("email", fields.email)?.0,
         name: fields.name.map(|text| text.0),
         phone: fields.phone.map(|text| text.0),
-        own: own_data(fields.metadata, fields.external_id.flatten())?,
+        merchant_data: merchant_data(fields.metadata, fields.external_id.flatten())?,
         custom_fields: custom_fields(fields.custom_fields)?.unwrap_or_default(),
     };
     let creation = engine::create_customer(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;

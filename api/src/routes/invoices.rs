@@ -8,11 +8,11 @@ use foundation::id::{CustomerId, InvoiceId, PaymentMethodId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::own_data::OwnDataFields;
+use super::merchant_data::MerchantDataFields;
 use crate::app::App;
 use crate::body::{
     Amount, Body, CurrencyCode, ExternalId, Instant, Metadata, Nested, NonNegativeAmount, Quantity, Reference, Terms,
-    Text, optional_list, own_data, required,
+    Text, merchant_data, optional_list, required,
 };
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
@@ -112,7 +112,7 @@ pub(super) async fn create(
         // Parsed last: errors in the other fields take precedence over an unknown customer.
         customer_id: CustomerId::from_request(&customer)?,
         cycle: None,
-        own: own_data(fields.metadata, fields.external_id)?,
+        merchant_data: merchant_data(fields.metadata, fields.external_id)?,
     };
     let creation = engine::create_invoice(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
     respond(&app, creation, |invoice| created(InvoiceView::new(invoice)))
@@ -186,7 +186,7 @@ pub(super) async fn update(
     Authenticated(caller): Authenticated,
     expected: ExpectedVersion,
     Path(id): Path<String>,
-    Body { fields, .. }: Body<OwnDataFields>,
+    Body { fields, .. }: Body<MerchantDataFields>,
 ) -> ApiResult {
     let (id, change) = (InvoiceId::from_request(&id)?, fields.into_change_of(expected));
     let updated = invoices::update(&app.db, caller.account_id, id, change).await?;

@@ -15,7 +15,7 @@ use domain::webhooks::deliveries::{self, Delivery};
 use domain::webhooks::endpoints::{self, Endpoint};
 use domain::webhooks::{DeliveryView, EndpointView};
 use foundation::error::Result;
-use foundation::filter::{NoFilter, OwnId, Reference};
+use foundation::filter::{ExternalIdFilter, NoFilter, Reference};
 use foundation::id::{
     AccountId, AddressId, CollectionAttemptId, CustomerId, DisputeId, EventId, InvoiceId, PaymentId, PaymentLinkId,
     PaymentMethodId, PlanId, RecurringInvoiceId, RefundId, SubscriptionId, WebhookDeliveryId, WebhookEndpointId,
@@ -81,7 +81,7 @@ foundation::filters! {
         /// The customer.
         customer_id("customerId"): Option<Reference<CustomerId>>,
         /// Your own id, matched exactly.
-        external_id("externalId"): Option<OwnId>,
+        external_id("externalId"): Option<ExternalIdFilter>,
     }
 }
 

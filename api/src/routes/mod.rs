@@ -10,7 +10,7 @@ pub(crate) mod events;
 mod hints;
 pub(crate) mod invoices;
 pub(crate) mod lists;
-pub(crate) mod own_data;
+pub(crate) mod merchant_data;
 pub(crate) mod payment_links;
 pub(crate) mod payment_methods;
 pub(crate) mod payments;

@@ -8,9 +8,9 @@ use foundation::money::Money;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::own_data::OwnDataFields;
+use super::merchant_data::MerchantDataFields;
 use crate::app::App;
-use crate::body::{Amount, Body, CurrencyCode, ExternalId, Instant, Metadata, Text, own_data, required};
+use crate::body::{Amount, Body, CurrencyCode, ExternalId, Instant, Metadata, Text, merchant_data, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::path::Path;
@@ -49,7 +49,7 @@ pub(super) async fn create(
         money,
         description: fields.description.map(|text| text.0),
         expires_at: fields.expires_at.map(|instant| instant.0),
-        own: own_data(fields.metadata, fields.external_id)?,
+        merchant_data: merchant_data(fields.metadata, fields.external_id)?,
     };
     let creation =
         engine::create_payment_link(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
@@ -87,7 +87,7 @@ pub(super) async fn update(
     Authenticated(caller): Authenticated,
     expected: ExpectedVersion,
     Path(id): Path<String>,
-    Body { fields, .. }: Body<OwnDataFields>,
+    Body { fields, .. }: Body<MerchantDataFields>,
 ) -> ApiResult {
     let (id, change) = (PaymentLinkId::from_request(&id)?, fields.into_change_of(expected));
     let now = app.now(&caller).await?;

@@ -15,9 +15,9 @@ use queue::Wake;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::own_data::OwnDataFields;
+use super::merchant_data::MerchantDataFields;
 use crate::app::App;
-use crate::body::{Body, ExternalId, Metadata, Reference, own_data, required};
+use crate::body::{Body, ExternalId, Metadata, Reference, merchant_data, required};
 use crate::error::{ApiError, ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::path::Path;
@@ -45,8 +45,8 @@ pub(super) async fn create(
 ) -> ApiResult {
     let customer = required("customerId", fields.customer_id)?.0;
     let payment_token = required("paymentToken", fields.payment_token)?.0;
-    let own = own_data(fields.metadata, fields.external_id)?;
-    let new = NewCard { customer_id: CustomerId::from_request(&customer)?, payment_token, own };
+    let merchant_data = merchant_data(fields.metadata, fields.external_id)?;
+    let new = NewCard { customer_id: CustomerId::from_request(&customer)?, payment_token, merchant_data };
     let origin = app.origin(Some(caller.key_id));
     let now = app.now(&caller).await?;
     let creation = engine::save_card(&app.db, &caller, &new, &origin, &app.encryption, idempotent.key(), now).await?;
@@ -61,7 +61,7 @@ pub(super) async fn create(
     if let CreationResult::New((_, operation)) = creation {
         app.publisher.post(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
     }
-    let processing = PaymentMethod::processing(id, &caller, new.customer_id, new.own, now);
+    let processing = PaymentMethod::processing(id, &caller, new.customer_id, new.merchant_data, now);
     let card = outcome(&app, Waiting::new(waiter), processing).await;
     if card.status == Status::Failed {
         let code = operations::store_card_failure(&app.db, caller.account_id, id).await?;
@@ -109,7 +109,7 @@ pub(super) async fn update(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-    Body { fields, .. }: Body<OwnDataFields>,
+    Body { fields, .. }: Body<MerchantDataFields>,
 ) -> ApiResult {
     let (id, change) = (PaymentMethodId::from_request(&id)?, fields.into_change());
     let updated = payment_methods::update(&app.db, caller.account_id, id, change).await?;

@@ -20,10 +20,10 @@ use queue::Wake;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::own_data::OwnDataFields;
+use super::merchant_data::MerchantDataFields;
 use crate::app::App;
 use crate::body::{
-    Amount, Body, CurrencyCode, Description, ExternalId, Flag, Metadata, Reference, WebUrl, own_data, required,
+    Amount, Body, CurrencyCode, Description, ExternalId, Flag, Metadata, Reference, WebUrl, merchant_data, required,
 };
 use crate::error::{ApiResult, accepted, created, ok};
 use crate::guard::Authenticated;
@@ -110,7 +110,7 @@ fn payment_request(fields: PaymentFields, idempotency_key: Option<IdempotencyKey
         return_url: fields.return_url.map(|url| url.0),
         description: fields.description.map(|text| text.0),
         customer_id: fields.customer_id.map(|id| id.0),
-        own: own_data(fields.metadata, fields.external_id)?,
+        merchant_data: merchant_data(fields.metadata, fields.external_id)?,
         idempotency_key,
     })
 }
@@ -213,8 +213,8 @@ pub(super) async fn refund(
     Path(id): Path<String>,
     Body { fields, .. }: Body<RefundFields>,
 ) -> ApiResult {
-    let own = own_data(fields.metadata, fields.external_id)?;
-    let change = Change::Refund(fields.amount.map(|amount| amount.0), &own);
+    let merchant_data = merchant_data(fields.metadata, fields.external_id)?;
+    let change = Change::Refund(fields.amount.map(|amount| amount.0), &merchant_data);
     let origin = app.origin(Some(caller.key_id));
     let changing = engine::change_payment(
         &app.db,
@@ -247,7 +247,7 @@ pub(super) async fn update(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-    Body { fields, .. }: Body<OwnDataFields>,
+    Body { fields, .. }: Body<MerchantDataFields>,
 ) -> ApiResult {
     let (id, change) = (PaymentId::from_request(&id)?, fields.into_change());
     let (payment, refunds) = payments::update(&app.db, caller.account_id, id, change).await?;

@@ -7,10 +7,10 @@ use foundation::money::Money;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::own_data::OwnDataFields;
+use super::merchant_data::MerchantDataFields;
 use crate::app::App;
 use crate::body::{
-    Amount, Body, CurrencyCode, ExternalId, IntervalCount, Metadata, PlanInterval, Text, own_data, required,
+    Amount, Body, CurrencyCode, ExternalId, IntervalCount, Metadata, PlanInterval, Text, merchant_data, required,
 };
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
@@ -51,7 +51,7 @@ pub(super) async fn create(
         price: Money { minor, currency },
         interval: required("interval", fields.interval)?.0,
         interval_count: fields.interval_count.map_or(1, |count| count.0),
-        own: own_data(fields.metadata, fields.external_id)?,
+        merchant_data: merchant_data(fields.metadata, fields.external_id)?,
     };
     let livemode = caller.livemode();
     let creation = engine::create_plan(&app.db, &caller, new, idempotent.key(), app.now(&caller).await?).await?;
@@ -76,7 +76,7 @@ pub(super) async fn update(
     Authenticated(caller): Authenticated,
     expected: ExpectedVersion,
     Path(id): Path<String>,
-    Body { fields, .. }: Body<OwnDataFields>,
+    Body { fields, .. }: Body<MerchantDataFields>,
 ) -> ApiResult {
     let (id, change) = (PlanId::from_request(&id)?, fields.into_change_of(expected));
     let updated = plans::update(&app.db, caller.account_id, id, change).await?;

@@ -7,7 +7,7 @@ use domain::recurring_invoices::{
 use foundation::calendar::PaymentTerms;
 use foundation::error::Error;
 use foundation::id::RecurringInvoiceId;
-use foundation::own_data::{OwnData, OwnDataChange};
+use foundation::merchant_data::{MerchantData, MerchantDataChange};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -124,7 +124,7 @@ impl RecurringInvoiceFields {
             end_date: self.end_date.map(|day| day.0),
             issue_mode: self.mode.map(|mode| mode.0),
             template: self.template.map(|template| template.0.into_template()).transpose()?,
-            own: OwnDataChange {
+            merchant_data: MerchantDataChange {
                 metadata: self.metadata.map(|metadata| metadata.0),
                 external_id: self.external_id.map(|id| id.map(|id| id.0)),
                 expected_version: None,
@@ -149,7 +149,7 @@ pub(super) async fn create(
         end_date: fields.end_date,
         issue_mode: fields.issue_mode.unwrap_or(IssueMode::AutoSend),
         template: required("template", fields.template)?,
-        own: fields.own.apply(OwnData::default(), 0)?,
+        merchant_data: fields.merchant_data.apply(MerchantData::default(), 0)?,
     };
     let now = app.now(&caller).await?;
     let creation = engine::create_recurring_invoice(&app.db, &caller, new, idempotent.key(), now).await?;

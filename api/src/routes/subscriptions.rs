@@ -14,9 +14,9 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
 
-use super::own_data::OwnDataFields;
+use super::merchant_data::MerchantDataFields;
 use crate::app::App;
-use crate::body::{Body, Day, Description, ExternalId, Metadata, Reference, Zone, own_data, required};
+use crate::body::{Body, Day, Description, ExternalId, Metadata, Reference, Zone, merchant_data, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::path::Path;
@@ -61,7 +61,7 @@ pub(super) async fn create(
         start_at: fields.start_at.map(|day| day.0),
         timezone: fields.timezone.map_or(TimeZone::UTC, |zone| zone.0),
         description: fields.description.map(|text| text.0),
-        own: own_data(fields.metadata, fields.external_id)?,
+        merchant_data: merchant_data(fields.metadata, fields.external_id)?,
     };
     let now = app.now(&caller).await?;
     let (id, new_object) = match engine::create_subscription(&app.db, &caller, &new, idempotent.key(), now).await? {
@@ -160,7 +160,7 @@ pub(super) async fn update(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-    Body { fields, .. }: Body<OwnDataFields>,
+    Body { fields, .. }: Body<MerchantDataFields>,
 ) -> ApiResult {
     let (id, change) = (SubscriptionId::from_request(&id)?, fields.into_change());
     let updated = subscriptions::update(&app.db, caller.account_id, id, change).await?;

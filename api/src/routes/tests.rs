@@ -69,7 +69,9 @@ fn payment_and_card_bodies() {
         "returnUrl": "https://shop.example/thanks", "description": "A ticket", "customerId": CUSTOMER,
         "metadata": {"order": "1042", "gone": null}, "externalId": "o-1042",
     }));
-    body::<own_data::OwnDataFields>(json!({"metadata": {"order": "1042", "gone": null}, "externalId": "o-1042"}));
+    body::<merchant_data::MerchantDataFields>(
+        json!({"metadata": {"order": "1042", "gone": null}, "externalId": "o-1042"}),
+    );
     body::<payments::RefundFields>(json!({"amount": 250, "externalId": "return-1", "metadata": {"order": "1042"}}));
     body::<payments::AmountField>(json!({"amount": 250}));
     body::<payment_methods::NewCardFields>(json!({"customerId": CUSTOMER, "paymentToken": "mtok_1"}));

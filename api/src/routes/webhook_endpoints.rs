@@ -9,7 +9,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::body::{Body, EndpointStatus, EventName, Metadata, WebUrl, optional_list, own_data, required};
+use crate::body::{Body, EndpointStatus, EventName, Metadata, WebUrl, merchant_data, optional_list, required};
 use crate::error::{ApiResult, created, ok};
 use crate::guard::Authenticated;
 use crate::path::Path;
@@ -51,7 +51,7 @@ pub(super) async fn create(
     let new = NewEndpoint {
         url: EndpointUrl::parse(required("url", fields.url)?.0, endpoints::policy(caller.mode, app.webhook_loopback))?,
         enabled_events: fields.enabled_events.into_iter().flatten().map(|name| name.0).collect(),
-        metadata: own_data(fields.metadata, None)?.metadata,
+        metadata: merchant_data(fields.metadata, None)?.metadata,
     };
     let now = app.clock.now();
     let creation =

@@ -24,8 +24,8 @@ use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::failpoint;
 use foundation::id::{AccountId, CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
+use foundation::merchant_data::MerchantData;
 use foundation::money::Money;
-use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use providers::capabilities::Permission;
 
@@ -486,7 +486,7 @@ fn payment(
         payment_link_id,
         parts: Some(parts).filter(Parts::has_additions),
         description: None,
-        own: OwnData { metadata, external_id: None },
+        merchant_data: MerchantData { metadata, external_id: None },
     };
     Payment::processing(payment, mode, now)
 }

@@ -317,9 +317,9 @@ impl<const MAX: u64> FilterValue for Seconds<MAX> {
 
 /// A merchant's own id, matched exactly.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OwnId(String);
+pub struct ExternalIdFilter(String);
 
-impl Deref for OwnId {
+impl Deref for ExternalIdFilter {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -327,7 +327,7 @@ impl Deref for OwnId {
     }
 }
 
-impl FilterValue for OwnId {
+impl FilterValue for ExternalIdFilter {
     fn expected() -> Cow<'static, str> {
         "a string of 1 to 255 characters".into()
     }
@@ -347,16 +347,16 @@ pub struct CaselessText(pub String);
 
 impl FilterValue for CaselessText {
     fn expected() -> Cow<'static, str> {
-        OwnId::expected()
+        ExternalIdFilter::expected()
     }
 
     // E-mail addresses stored by earlier versions may not be valid today.
     fn parse(text: &str) -> Option<Self> {
-        OwnId::parse(text).map(|text| Self(text.0))
+        ExternalIdFilter::parse(text).map(|text| Self(text.0))
     }
 
     fn schema() -> Object {
-        OwnId::schema()
+        ExternalIdFilter::schema()
     }
 }
 

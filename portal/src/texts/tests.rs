@@ -12,7 +12,7 @@ use super::catalogue::{Catalogue, FILES, sections};
 use super::*;
 use crate::actions::{Action, Kind};
 use crate::catalog::LISTS;
-use crate::fields::{HIDDEN, OWN};
+use crate::fields::{HIDDEN, MERCHANT_FIELDS};
 
 /// What is on a line before a literal that pages do not show.
 const NOT_SHOWN: [&str; 10] = [
@@ -233,7 +233,7 @@ impl LookUps {
     fn object(&mut self, document: &Value, schema: &Value) {
         let fields = schema["properties"].as_object();
         let object = schema["properties"]["object"]["enum"][0].as_str().unwrap_or_default();
-        let is_shown = |name: &&String| !HIDDEN.contains(&name.as_str()) && !OWN.contains(&name.as_str());
+        let is_shown = |name: &&String| !HIDDEN.contains(&name.as_str()) && !MERCHANT_FIELDS.contains(&name.as_str());
         for (name, field) in fields.into_iter().flatten().filter(|(name, _)| is_shown(name)) {
             self.label(name);
             let field = if field["items"].is_object() { &field["items"] } else { field };
@@ -252,7 +252,7 @@ impl LookUps {
         for name in OBJECTS {
             self.object(&document, &schemas[name]);
         }
-        OWN.iter().for_each(|name| self.label(name));
+        MERCHANT_FIELDS.iter().for_each(|name| self.label(name));
         for (context, field) in [
             ("capability", &schemas["Capability"]["properties"]["state"]),
             ("code", &schemas["ErrorDetail"]["properties"]["code"]),

@@ -4,7 +4,7 @@ use domain::invoices::InvoiceView;
 use foundation::id::InvoiceId;
 use serde_json::json;
 
-use super::own_data_update;
+use super::merchant_data_update;
 use crate::openapi::operation_doc::OperationDoc;
 use crate::routes::collections::RunView;
 use crate::routes::invoices::{InvoiceFields, ScheduleFields};
@@ -39,7 +39,7 @@ pub(crate) fn invoices_retrieve() -> OperationDoc {
 }
 
 pub(crate) fn invoices_update() -> OperationDoc {
-    own_data_update::<InvoiceId, InvoiceView<'_>>("Change your own data on an invoice", "The invoice.")
+    merchant_data_update::<InvoiceId, InvoiceView<'_>>("Change your own data on an invoice", "The invoice.")
 }
 
 pub(crate) fn invoices_issue() -> OperationDoc {

@@ -4,7 +4,7 @@ use domain::payment_links::PaymentLinkView;
 use foundation::id::PaymentLinkId;
 use serde_json::json;
 
-use super::own_data_update;
+use super::merchant_data_update;
 use crate::openapi::operation_doc::OperationDoc;
 use crate::routes::payment_links::PaymentLinkFields;
 
@@ -33,7 +33,7 @@ pub(crate) fn payment_links_retrieve() -> OperationDoc {
 }
 
 pub(crate) fn payment_links_update() -> OperationDoc {
-    own_data_update::<PaymentLinkId, PaymentLinkView<'_>>("Change your own data on a payment link", "The link.")
+    merchant_data_update::<PaymentLinkId, PaymentLinkView<'_>>("Change your own data on a payment link", "The link.")
 }
 
 pub(crate) fn payment_links_cancel() -> OperationDoc {

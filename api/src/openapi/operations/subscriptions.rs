@@ -4,7 +4,7 @@ use domain::subscriptions::SubscriptionView;
 use foundation::id::SubscriptionId;
 use serde_json::json;
 
-use super::own_data_update;
+use super::merchant_data_update;
 use crate::openapi::operation_doc::OperationDoc;
 use crate::routes::subscriptions::SubscriptionFields;
 
@@ -39,7 +39,7 @@ pub(crate) fn subscriptions_retrieve() -> OperationDoc {
 }
 
 pub(crate) fn subscriptions_update() -> OperationDoc {
-    own_data_update::<SubscriptionId, SubscriptionView<'_>>(
+    merchant_data_update::<SubscriptionId, SubscriptionView<'_>>(
         "Change your own data on a subscription",
         "The subscription.",
     )

@@ -15,8 +15,8 @@ use foundation::id::{
     AccountId, CustomerId, InvoiceId, OperationId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId,
     RefundId,
 };
+use foundation::merchant_data::{ExternalId, Metadata};
 use foundation::money::{Currency, Money};
-use foundation::own_data::{ExternalId, Metadata};
 use foundation::public_url;
 use foundation::time::Timestamp;
 use providers::{Action, OperationKind, PROVIDER_TIMEOUT, Payer, ProviderKind, Request, Source};

@@ -12,8 +12,8 @@ use foundation::id::{
     AccountId, CustomerId, InvoiceId, KeyId, OperationId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId,
     RefundId,
 };
+use foundation::merchant_data::Metadata;
 use foundation::money::Money;
-use foundation::own_data::Metadata;
 use foundation::time::Timestamp;
 use providers::{OperationKind, Source};
 

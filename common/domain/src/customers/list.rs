@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Customer, select_customers};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::{CaselessText, Filters as _, OwnId};
+use foundation::filter::{CaselessText, ExternalIdFilter, Filters as _};
 use foundation::id::{AccountId, CustomerId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
@@ -15,7 +15,7 @@ foundation::filters! {
     /// Filters of the list of customers.
     pub struct Filter {
         /// Your own id, matched exactly.
-        external_id("externalId"): Option<OwnId>,
+        external_id("externalId"): Option<ExternalIdFilter>,
         /// Only customers with this e-mail address, compared without case.
         email("email"): Option<CaselessText>,
         /// Only customers whose name has, for each of these words, one that begins with it; compared without case.

@@ -19,7 +19,7 @@ use crate::events::{self, Event, EventType};
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, AddressId, CustomerId, PaymentMethodId};
-use foundation::own_data::{ExternalId, Metadata, MetadataChange, OwnData};
+use foundation::merchant_data::{ExternalId, MerchantData, Metadata, MetadataChange};
 use foundation::queues;
 use foundation::time::Timestamp;
 
@@ -52,7 +52,7 @@ pub struct NewCustomer {
     pub email: String,
     pub name: Option<String>,
     pub phone: Option<String>,
-    pub own: OwnData,
+    pub merchant_data: MerchantData,
     pub custom_fields: CustomFields,
 }
 
@@ -104,8 +104,8 @@ impl NewCustomer {
             name: self.name.unwrap_or_else(|| local_part(&self.email).to_owned()),
             email: self.email,
             phone: self.phone,
-            external_id: self.own.external_id,
-            metadata: self.own.metadata,
+            external_id: self.merchant_data.external_id,
+            metadata: self.merchant_data.metadata,
             custom_fields: self.custom_fields.into_json(),
             default_payment_method_id: None,
             version: 1,

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::{Customer, custom_fields};
 use foundation::id::CustomerId;
-use foundation::own_data::{ExternalId, Metadata};
+use foundation::merchant_data::{ExternalId, Metadata};
 use foundation::schema;
 use foundation::time::Timestamp;
 

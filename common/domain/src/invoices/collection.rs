@@ -183,7 +183,7 @@ mod tests {
     use crate::invoices::{Bill, Due, NewInvoice};
     use foundation::calendar::PaymentTerms;
     use foundation::id::{AccountId, CustomerId, PaymentMethodId};
-    use foundation::own_data::OwnData;
+    use foundation::merchant_data::MerchantData;
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
     static UTC: TimeZone = TimeZone::UTC;
@@ -200,7 +200,7 @@ mod tests {
             bill: Bill::new(Some(500), None, None, None).expect("a bill"),
             due: Due::Terms(PaymentTerms::DueOnReceipt),
             cycle: None,
-            own: OwnData::default(),
+            merchant_data: MerchantData::default(),
         };
         let mut invoice = new.into_draft(AccountId::new(now), Mode::Test, now);
         invoice.status = Status::Scheduled;

@@ -9,8 +9,8 @@ use foundation::crypto::random_hex;
 use foundation::id::{
     AccountId, CustomerId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId, SubscriptionId,
 };
+use foundation::merchant_data::{ExternalId, MerchantData, Metadata};
 use foundation::money::{Currency, Money};
-use foundation::own_data::{ExternalId, Metadata, OwnData};
 use foundation::time::Timestamp;
 
 /// Random bytes of the token in the URL of a payment page.
@@ -140,7 +140,7 @@ pub struct NewInvoice {
     pub due: Due,
     /// The producer and the cycle to bill; `None` if an API request creates the invoice.
     pub cycle: Option<(Producer, Period)>,
-    pub own: OwnData,
+    pub merchant_data: MerchantData,
 }
 
 /// An object that creates invoices on a schedule.
@@ -194,8 +194,8 @@ impl NewInvoice {
             subscription_id,
             billing_period: self.cycle.map(|(_, period)| period.to_string()),
             page_token: random_hex(PAGE_TOKEN_BYTES),
-            metadata: self.own.metadata,
-            external_id: self.own.external_id,
+            metadata: self.merchant_data.metadata,
+            external_id: self.merchant_data.external_id,
             version: 1,
             created_at: now,
         }

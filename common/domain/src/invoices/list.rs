@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Invoice, Number, Status, find, select_invoices};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::{Filters as _, OwnId};
+use foundation::filter::{ExternalIdFilter, Filters as _};
 use foundation::id::{AccountId, CustomerId, InvoiceId, RecurringInvoiceId, SubscriptionId};
 use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
 use foundation::time::Timestamp;
@@ -17,7 +17,7 @@ foundation::filters! {
     /// Filters of the list of invoices.
     pub struct Filter {
         /// Your own id, matched exactly.
-        external_id("externalId"): Option<OwnId>,
+        external_id("externalId"): Option<ExternalIdFilter>,
         /// The number on the invoice, such as `INV-000001`.
         number("number"): Option<Number>,
         /// Only invoices in one of these statuses.

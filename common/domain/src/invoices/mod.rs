@@ -30,12 +30,12 @@ pub use view::InvoiceView;
 
 use crate::accounts::{self, Mode};
 use crate::events::{self, EventType};
-use crate::own_data::change_own_data;
+use crate::merchant_data::change_merchant_data;
 use foundation::calendar::Date;
 use foundation::db::{self, Db, Reader, Tx, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentMethodId, RecurringInvoiceId};
-use foundation::own_data::OwnDataChange;
+use foundation::merchant_data::MerchantDataChange;
 use foundation::time::Timestamp;
 use numbering::next_numbers;
 
@@ -290,9 +290,9 @@ pub async fn retrieve_by_page_token(db: &mut PgConnection, page_token: &str) -> 
 ///
 /// # Errors
 /// [`Error::NotFound`]; 422 `metadata` if it becomes too large; [`Error::Conflict`] if another version was expected.
-pub async fn update(db: &PgPool, account: AccountId, id: InvoiceId, change: OwnDataChange) -> Result<Invoice> {
+pub async fn update(db: &PgPool, account: AccountId, id: InvoiceId, change: MerchantDataChange) -> Result<Invoice> {
     let mut tx = db::begin(db).await?;
-    change_own_data!(tx, "invoices", "invoice", account, id, change);
+    change_merchant_data!(tx, "invoices", "invoice", account, id, change);
     let updated = retrieve(&mut *tx, account, id).await?;
     tx.commit().await?;
     Ok(updated)

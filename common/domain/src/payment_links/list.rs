@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{PaymentLink, Status, find, select_links};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::{Filters as _, OwnId};
+use foundation::filter::{ExternalIdFilter, Filters as _};
 use foundation::id::{AccountId, PaymentLinkId};
 use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
 use foundation::time::Timestamp;
@@ -17,7 +17,7 @@ foundation::filters! {
     /// Filters of the list of payment links.
     pub struct Filter {
         /// Your own id, matched exactly.
-        external_id("externalId"): Option<OwnId>,
+        external_id("externalId"): Option<ExternalIdFilter>,
         /// Only links in one of these statuses.
         status("status"): Vec<Status>,
     }

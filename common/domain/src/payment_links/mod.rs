@@ -21,13 +21,13 @@ pub use view::PaymentLinkView;
 
 use crate::accounts::{Caller, Mode};
 use crate::events::{self, EventType};
-use crate::own_data::change_own_data;
+use crate::merchant_data::change_merchant_data;
 use foundation::crypto::random_hex;
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, PaymentId, PaymentLinkId};
+use foundation::merchant_data::{ExternalId, MerchantData, MerchantDataChange, Metadata};
 use foundation::money::{Currency, Money};
-use foundation::own_data::{ExternalId, Metadata, OwnData, OwnDataChange};
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
 
@@ -93,7 +93,7 @@ pub struct NewPaymentLink {
     pub description: Option<String>,
     /// By default [`DEFAULT_LIFETIME`] from now.
     pub expires_at: Option<Timestamp>,
-    pub own: OwnData,
+    pub merchant_data: MerchantData,
 }
 
 impl NewPaymentLink {
@@ -120,8 +120,8 @@ impl NewPaymentLink {
             payment_id: None,
             cancelled_at: None,
             page_token: random_hex(PAGE_TOKEN_BYTES),
-            metadata: self.own.metadata,
-            external_id: self.own.external_id,
+            metadata: self.merchant_data.metadata,
+            external_id: self.merchant_data.external_id,
             version: 1,
             created_at: now,
             as_of: now,
@@ -373,11 +373,11 @@ pub async fn update(
     db: &PgPool,
     account: AccountId,
     id: PaymentLinkId,
-    change: OwnDataChange,
+    change: MerchantDataChange,
     now: Timestamp,
 ) -> Result<PaymentLink> {
     let mut tx = db::begin(db).await?;
-    change_own_data!(tx, "payment_links", "payment link", account, id, change);
+    change_merchant_data!(tx, "payment_links", "payment link", account, id, change);
     let updated = retrieve(&mut *tx, account, id, now).await?;
     tx.commit().await?;
     Ok(updated)

@@ -10,11 +10,11 @@ pub use awaiting::{accept, awaiting, store_awaiting};
 pub use view::PaymentMethodView;
 
 use crate::accounts::{Caller, Mode};
-use crate::own_data::change_own_data;
+use crate::merchant_data::change_merchant_data;
 use foundation::db::{self, Reader, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
-use foundation::own_data::{ExternalId, Metadata, OwnData, OwnDataChange};
+use foundation::merchant_data::{ExternalId, MerchantData, MerchantDataChange, Metadata};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
 use providers::Card;
@@ -87,7 +87,7 @@ impl PaymentMethod {
         id: PaymentMethodId,
         caller: &Caller,
         customer_id: CustomerId,
-        own: OwnData,
+        merchant_data: MerchantData,
         now: Timestamp,
     ) -> Self {
         Self {
@@ -106,8 +106,8 @@ impl PaymentMethod {
             last4: None,
             exp_month: None,
             exp_year: None,
-            metadata: own.metadata,
-            external_id: own.external_id,
+            metadata: merchant_data.metadata,
+            external_id: merchant_data.external_id,
             version: 1,
             created_at: now,
             is_default: false,
@@ -170,7 +170,7 @@ pub struct NewPaymentMethod<'a> {
     pub account_id: AccountId,
     pub customer_id: CustomerId,
     pub provider_account_id: ProviderAccountId,
-    pub own: &'a OwnData,
+    pub merchant_data: &'a MerchantData,
     pub created_at: Timestamp,
     /// What is charged to the card then, if a payer's page saves it.
     pub awaited: Option<&'a AwaitedCharge>,
@@ -202,8 +202,8 @@ pub async fn insert_processing(tx: &mut PgConnection, new: &NewPaymentMethod<'_>
         new.customer_id.uuid(),
         new.provider_account_id.uuid(),
         new.created_at,
-        new.own.metadata.as_ref() as Option<&Metadata>,
-        new.own.external_id.as_deref(),
+        new.merchant_data.metadata.as_ref() as Option<&Metadata>,
+        new.merchant_data.external_id.as_deref(),
         awaited.map(|charge| charge.payment.uuid()),
         awaited.map(|charge| charge.operation.uuid()),
         awaited.and_then(|charge| charge.action_token.as_deref()),
@@ -311,10 +311,10 @@ pub async fn update(
     db: &PgPool,
     account: AccountId,
     id: PaymentMethodId,
-    change: OwnDataChange,
+    change: MerchantDataChange,
 ) -> Result<PaymentMethod> {
     let mut tx = db::begin(db).await?;
-    change_own_data!(tx, "payment_methods", "payment method", account, id, change);
+    change_merchant_data!(tx, "payment_methods", "payment method", account, id, change);
     let updated = retrieve(&mut tx, account, id).await?;
     tx.commit().await?;
     Ok(updated)

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::{PaymentMethod, Status};
 use crate::accounts::Mode;
 use foundation::id::{CustomerId, PaymentMethodId};
-use foundation::own_data::{ExternalId, Metadata};
+use foundation::merchant_data::{ExternalId, Metadata};
 use foundation::schema;
 use foundation::time::Timestamp;
 

@@ -5,8 +5,8 @@ use super::status::Status;
 use crate::accounts::Mode;
 use crate::modifiers::Parts;
 use foundation::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
+use foundation::merchant_data::MerchantData;
 use foundation::money::Money;
-use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use providers::Card;
 
@@ -28,7 +28,7 @@ pub struct NewPayment<'a> {
     /// The parts of the amount, which add up to `money`.
     pub parts: Option<Parts>,
     pub description: Option<String>,
-    pub own: OwnData,
+    pub merchant_data: MerchantData,
 }
 
 impl Payment {
@@ -75,8 +75,8 @@ impl Payment {
             failure_code: None,
             charge_return: None,
             description: new.description,
-            metadata: new.own.metadata,
-            external_id: new.own.external_id,
+            metadata: new.merchant_data.metadata,
+            external_id: new.merchant_data.external_id,
             version: 1,
         };
         if let Some((_, card)) = new.payment_method {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{ChargeReturn, Payment, Refund, Status, find, refunds, select_payments};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::{Amount, Filters as _, Last4, OwnId};
+use foundation::filter::{Amount, ExternalIdFilter, Filters as _, Last4};
 use foundation::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, SubscriptionId};
 use foundation::money::Currency;
 use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
@@ -18,7 +18,7 @@ foundation::filters! {
     /// Filters of the list of payments.
     pub struct Filter {
         /// Your own id, matched exactly.
-        external_id("externalId"): Option<OwnId>,
+        external_id("externalId"): Option<ExternalIdFilter>,
         /// Only payments in one of these statuses.
         status("status"): Vec<Status>,
         /// Only payments of this customer.

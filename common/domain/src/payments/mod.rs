@@ -24,12 +24,12 @@ pub use refunds::{Refund, RefundStatus, RefundView};
 pub use status::Status;
 pub use view::PaymentView;
 
+use crate::merchant_data::change_merchant_data;
 use crate::operations::OperationKind;
-use crate::own_data::change_own_data;
 use foundation::db::{self, Reader};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, InvoiceId, PaymentId, PaymentLinkId};
-use foundation::own_data::OwnDataChange;
+use foundation::merchant_data::MerchantDataChange;
 use foundation::rule_enabled;
 use foundation::time::Timestamp;
 use providers::FailureCode;
@@ -170,10 +170,10 @@ pub async fn update(
     db: &PgPool,
     account: AccountId,
     id: PaymentId,
-    change: OwnDataChange,
+    change: MerchantDataChange,
 ) -> Result<(Payment, Vec<Refund>)> {
     let mut tx = db::begin(db).await?;
-    change_own_data!(tx, "payments", "payment", account, id, change);
+    change_merchant_data!(tx, "payments", "payment", account, id, change);
     let payment = find(&mut *tx, account, id).await?.ok_or_else(|| Error::no_such("payment", id))?;
     let refunds = refunds::of_payment(&mut tx, &payment).await?;
     tx.commit().await?;

@@ -7,8 +7,8 @@ use crate::accounts::Mode;
 use crate::operations::OperationKind;
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, PaymentMethodId, ProviderAccountId};
+use foundation::merchant_data::{ExternalId, Metadata};
 use foundation::money::Currency;
-use foundation::own_data::{ExternalId, Metadata};
 use foundation::time::Timestamp;
 use providers::{Card, Decline, DeclineType, FailureCode, ProviderKind};
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Plan, find, select_plans};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::{Filters as _, OwnId};
+use foundation::filter::{ExternalIdFilter, Filters as _};
 use foundation::id::{AccountId, PlanId};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 
@@ -14,7 +14,7 @@ foundation::filters! {
     /// Filters of the list of plans.
     pub struct Filter {
         /// Your own id, matched exactly.
-        external_id("externalId"): Option<OwnId>,
+        external_id("externalId"): Option<ExternalIdFilter>,
     }
 }
 

@@ -11,13 +11,13 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 pub use list::{Filter, list};
 pub use view::PlanView;
 
-use crate::own_data::change_own_data;
+use crate::merchant_data::change_merchant_data;
 use foundation::calendar::{Cycles, Date, Unit};
 use foundation::db::{self, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, PlanId};
+use foundation::merchant_data::{ExternalId, MerchantData, MerchantDataChange, Metadata};
 use foundation::money::{Currency, Money};
-use foundation::own_data::{ExternalId, Metadata, OwnData, OwnDataChange};
 use foundation::time::Timestamp;
 
 /// The unit of a billing interval.
@@ -109,7 +109,7 @@ pub struct NewPlan {
     pub interval: Interval,
     /// The number of intervals between two charges; 1 or more.
     pub interval_count: i32,
-    pub own: OwnData,
+    pub merchant_data: MerchantData,
 }
 
 /// The result of creating a plan.
@@ -133,8 +133,8 @@ impl NewPlan {
             currency: self.price.currency,
             interval: self.interval,
             interval_count: self.interval_count,
-            metadata: self.own.metadata,
-            external_id: self.own.external_id,
+            metadata: self.merchant_data.metadata,
+            external_id: self.merchant_data.external_id,
             version: 1,
             created_at: now,
         };
@@ -241,9 +241,9 @@ pub async fn find_all(db: impl PgExecutor<'_>, ids: &[PlanId]) -> Result<HashMap
 ///
 /// # Errors
 /// [`Error::NotFound`]; 422 `metadata` if it becomes too large; [`Error::Conflict`] if another version was expected.
-pub async fn update(db: &PgPool, account: AccountId, id: PlanId, change: OwnDataChange) -> Result<Plan> {
+pub async fn update(db: &PgPool, account: AccountId, id: PlanId, change: MerchantDataChange) -> Result<Plan> {
     let mut tx = db::begin(db).await?;
-    change_own_data!(tx, "plans", "plan", account, id, change);
+    change_merchant_data!(tx, "plans", "plan", account, id, change);
     let updated = retrieve(&mut *tx, account, id).await?;
     tx.commit().await?;
     Ok(updated)

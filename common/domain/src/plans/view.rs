@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 
 use super::{Interval, Plan};
 use foundation::id::PlanId;
+use foundation::merchant_data::{ExternalId, Metadata};
 use foundation::money::Currency;
-use foundation::own_data::{ExternalId, Metadata};
 use foundation::schema;
 use foundation::time::Timestamp;
 

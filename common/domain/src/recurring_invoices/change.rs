@@ -4,7 +4,7 @@ use super::recurring_invoice::{IssueMode, RecurringInvoice};
 use super::template::Template;
 use foundation::calendar::{Cadence, Date, Schedule, Unit};
 use foundation::error::{Error, Result};
-use foundation::own_data::{OwnData, OwnDataChange};
+use foundation::merchant_data::{MerchantData, MerchantDataChange};
 
 /// A cadence as sent, without `lastDayOfMonth`, which is a separate field of the request.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ pub struct RecurringInvoiceChange {
     pub end_date: Option<Date>,
     pub issue_mode: Option<IssueMode>,
     pub template: Option<Template>,
-    pub own: OwnDataChange,
+    pub merchant_data: MerchantDataChange,
 }
 
 /// Rejects an end before the start.
@@ -93,8 +93,9 @@ impl RecurringInvoice {
             let status = self.status.name();
             return Err(Error::conflict(format!("a recurring invoice that is {status} cannot be changed")));
         }
-        let own = OwnData { metadata: self.metadata.take(), external_id: self.external_id.take() };
-        OwnData { metadata: self.metadata, external_id: self.external_id } = change.own.apply(own, self.version)?;
+        let merchant_data = MerchantData { metadata: self.metadata.take(), external_id: self.external_id.take() };
+        MerchantData { metadata: self.metadata, external_id: self.external_id } =
+            change.merchant_data.apply(merchant_data, self.version)?;
         let recompute_from = if start_changed || cadence_changed {
             Some(today)
         } else {

@@ -8,7 +8,7 @@ use crate::accounts::Caller;
 use foundation::calendar::{Cadence, Date, TimeZone};
 use foundation::error::{Error, Result};
 use foundation::id::{CustomerId, RecurringInvoiceId};
-use foundation::own_data::OwnData;
+use foundation::merchant_data::MerchantData;
 use foundation::time::Timestamp;
 
 /// The input for a new recurring invoice. Each field is valid on its own.
@@ -25,7 +25,7 @@ pub struct NewRecurringInvoice {
     pub end_date: Option<Date>,
     pub issue_mode: IssueMode,
     pub template: Template,
-    pub own: OwnData,
+    pub merchant_data: MerchantData,
 }
 
 impl NewRecurringInvoice {
@@ -60,8 +60,8 @@ impl NewRecurringInvoice {
             last_billed: None,
             failure_count: 0,
             occurrence_count: 0,
-            metadata: self.own.metadata,
-            external_id: self.own.external_id,
+            metadata: self.merchant_data.metadata,
+            external_id: self.merchant_data.external_id,
             version: 1,
             created_at: now,
         };

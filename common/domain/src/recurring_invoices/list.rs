@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{RecurringInvoice, Row, Status, find, select_recurring_invoices};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::{Filters as _, OwnId};
+use foundation::filter::{ExternalIdFilter, Filters as _};
 use foundation::id::{AccountId, CustomerId, RecurringInvoiceId};
 use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
 
@@ -16,7 +16,7 @@ foundation::filters! {
     /// Filters of the list of recurring invoices.
     pub struct Filter {
         /// Your own id, matched exactly.
-        external_id("externalId"): Option<OwnId>,
+        external_id("externalId"): Option<ExternalIdFilter>,
         /// Only recurring invoices in one of these statuses.
         status("status"): Vec<Status>,
         /// Only recurring invoices of this customer.

@@ -29,7 +29,7 @@ use foundation::calendar::{Cadence, Date, Period, TimeZone, Unit};
 use foundation::db::{self, Db, Tx, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, RecurringInvoiceId};
-use foundation::own_data::{ExternalId, Metadata};
+use foundation::merchant_data::{ExternalId, Metadata};
 use foundation::time::Timestamp;
 
 /// A database row, before the cadence is parsed.

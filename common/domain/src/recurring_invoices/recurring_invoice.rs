@@ -8,7 +8,7 @@ use crate::accounts::Mode;
 use foundation::calendar::{Cadence, Date, Period, Schedule, TimeZone};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, RecurringInvoiceId};
-use foundation::own_data::{ExternalId, Metadata};
+use foundation::merchant_data::{ExternalId, Metadata};
 use foundation::time::Timestamp;
 
 /// Delays between a failure and the next try; one more failure parks the recurring invoice.

@@ -7,7 +7,7 @@ use crate::accounts::{self, Caller};
 use crate::invoices::Item;
 use foundation::calendar::{PaymentTerms, Unit};
 use foundation::id::{KeyId, ProviderAccountId};
-use foundation::own_data::{OwnData, OwnDataChange};
+use foundation::merchant_data::{MerchantData, MerchantDataChange};
 use providers::ProviderKind;
 use providers::capabilities::{Connected, Grants};
 
@@ -64,7 +64,7 @@ fn create(today: &str, cadence: SentCadence, start: Option<&str>, end: Option<&s
             description: None,
             bill: Template::bill(vec![item], None, None)?,
         },
-        own: OwnData::default(),
+        merchant_data: MerchantData::default(),
     };
     new.into_recurring_invoice(&caller(now), &new_york(), now)
 }
@@ -153,7 +153,7 @@ fn unchanged_values_do_not_move_dates() {
         end_date: Some(day("2027-12-31")),
         issue_mode: Some(IssueMode::DraftForReview),
         template: None,
-        own: OwnDataChange::default(),
+        merchant_data: MerchantDataChange::default(),
     };
     assert_eq!(recurring.change(same, day("2026-05-04")).expect("a change"), None);
     assert_eq!((recurring.anchor, recurring.next), (before.anchor, before.next));

@@ -9,8 +9,8 @@ use super::template::TemplateView;
 use crate::accounts::Mode;
 use foundation::calendar::{Cadence, Date, MAX_INTERVAL, Unit};
 use foundation::id::{CustomerId, RecurringInvoiceId};
+use foundation::merchant_data::{ExternalId, Metadata};
 use foundation::money::MAX_AMOUNT;
-use foundation::own_data::{ExternalId, Metadata};
 use foundation::schema;
 use foundation::time::Timestamp;
 

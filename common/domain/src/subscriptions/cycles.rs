@@ -40,8 +40,8 @@ impl Subscription {
             cancelled_at: None,
             description: new.description.clone(),
             latest_invoice_id: None,
-            metadata: new.own.metadata.clone(),
-            external_id: new.own.external_id.clone(),
+            metadata: new.merchant_data.metadata.clone(),
+            external_id: new.merchant_data.external_id.clone(),
             version: 1,
             created_at: now,
         })

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Status, Subscription, find, select_subscriptions};
 use foundation::db;
 use foundation::error::Result;
-use foundation::filter::{Filters as _, OwnId};
+use foundation::filter::{ExternalIdFilter, Filters as _};
 use foundation::id::{AccountId, CustomerId, InvoiceId, PlanId, SubscriptionId};
 use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
 
@@ -16,7 +16,7 @@ foundation::filters! {
     /// Filters of the list of subscriptions.
     pub struct Filter {
         /// Your own id, matched exactly.
-        external_id("externalId"): Option<OwnId>,
+        external_id("externalId"): Option<ExternalIdFilter>,
         /// Only subscriptions in one of these statuses.
         status("status"): Vec<Status>,
         /// Only subscriptions of this customer.

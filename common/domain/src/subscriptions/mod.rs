@@ -17,12 +17,12 @@ pub use view::SubscriptionView;
 use crate::accounts::{Mode, Scope};
 use crate::events::{self, Event, EventType};
 use crate::invoices::{self, Invoice};
-use crate::own_data::change_own_data;
+use crate::merchant_data::change_merchant_data;
 use foundation::calendar::{Date, TimeZone};
 use foundation::db::{self, Tx, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, InvoiceId, PaymentMethodId, PlanId, SubscriptionId};
-use foundation::own_data::{ExternalId, Metadata, OwnData, OwnDataChange};
+use foundation::merchant_data::{ExternalId, MerchantData, MerchantDataChange, Metadata};
 use foundation::time::Timestamp;
 
 /// A subscription as stored.
@@ -75,7 +75,7 @@ pub struct NewSubscription {
     pub timezone: TimeZone,
     /// Shown on its invoices instead of the plan's name.
     pub description: Option<String>,
-    pub own: OwnData,
+    pub merchant_data: MerchantData,
 }
 
 /// A locked subscription whose next cycle is due.
@@ -304,10 +304,10 @@ pub async fn update(
     db: &PgPool,
     account: AccountId,
     id: SubscriptionId,
-    change: OwnDataChange,
+    change: MerchantDataChange,
 ) -> Result<Subscription> {
     let mut tx = db::begin(db).await?;
-    change_own_data!(tx, "subscriptions", "subscription", account, id, change);
+    change_merchant_data!(tx, "subscriptions", "subscription", account, id, change);
     let updated = retrieve(&mut *tx, account, id).await?;
     tx.commit().await?;
     Ok(updated)

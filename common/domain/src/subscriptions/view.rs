@@ -7,7 +7,7 @@ use super::{Status, Subscription};
 use crate::accounts::Mode;
 use foundation::calendar::{Date, TimeZone};
 use foundation::id::{CustomerId, InvoiceId, PaymentMethodId, PlanId, SubscriptionId};
-use foundation::own_data::{ExternalId, Metadata};
+use foundation::merchant_data::{ExternalId, Metadata};
 use foundation::schema;
 use foundation::time::Timestamp;
 

@@ -10,7 +10,7 @@ use super::endpoints::{Endpoint, WithSecret};
 use super::status::{DeliveryStatus, DisabledReason, EndpointStatus};
 use crate::events::EventType;
 use foundation::id::{EventId, WebhookDeliveryId, WebhookEndpointId};
-use foundation::own_data::Metadata;
+use foundation::merchant_data::Metadata;
 use foundation::schema;
 use foundation::time::Timestamp;
 

@@ -5,7 +5,7 @@ use domain::plans::Plan;
 use domain::subscriptions::Subscription;
 use foundation::calendar::{PaymentTerms, Period};
 use foundation::error::Result;
-use foundation::own_data::OwnData;
+use foundation::merchant_data::MerchantData;
 use foundation::time::Timestamp;
 
 /// Builds the invoice of a cycle, without storing it. A constraint rejects it if the cycle was already billed.
@@ -27,7 +27,7 @@ pub fn cycle_invoice(
         bill: Bill::new(None, Some(vec![item]), None, None)?,
         due: Due::Terms(PaymentTerms::DueOnReceipt),
         cycle: Some((Producer::Subscription(subscription.id), period)),
-        own: OwnData { metadata: subscription.metadata.clone(), external_id: None },
+        merchant_data: MerchantData { metadata: subscription.metadata.clone(), external_id: None },
     };
     let draft = new.into_draft(subscription.account_id, subscription.mode, now);
     Ok((draft, CreatedAs::Scheduled(subscription.payment_method_id)))

@@ -14,7 +14,7 @@ use foundation::db::{self, Db, Tx, column, halves, one_batch};
 use foundation::error::{Error, Result};
 use foundation::failpoint;
 use foundation::id::RecurringInvoiceId;
-use foundation::own_data::OwnData;
+use foundation::merchant_data::MerchantData;
 use foundation::time::Timestamp;
 
 /// Cycles per batch.
@@ -106,7 +106,7 @@ fn new_invoice(recurring: &RecurringInvoice, cycle: Period) -> NewInvoice {
         bill: template.bill,
         due: Due::Terms(template.payment_terms),
         cycle: Some((Producer::RecurringInvoice(recurring.id), cycle)),
-        own: OwnData { metadata: recurring.metadata.clone(), external_id: None },
+        merchant_data: MerchantData { metadata: recurring.metadata.clone(), external_id: None },
     }
 }
 

@@ -18,8 +18,8 @@ use domain::subscriptions::{self, Status, Subscription};
 use foundation::db::Tx;
 use foundation::error::Result;
 use foundation::id::{OperationId, PaymentId};
+use foundation::merchant_data::MerchantData;
 use foundation::money::Money;
-use foundation::own_data::OwnData;
 use foundation::queues;
 use foundation::time::Timestamp;
 use providers::{Action, Card, Request, Source};
@@ -37,13 +37,13 @@ pub async fn begin_saving(tx: &mut PgConnection, intent: &Intent, card: &CardToS
         operation: OperationId::new(created_at),
         action_token: intent.action_token.clone(),
     };
-    let own = OwnData::default();
+    let merchant_data = MerchantData::default();
     let processing = NewPaymentMethod {
         id: card.id,
         account_id,
         customer_id: card.customer,
         provider_account_id,
-        own: &own,
+        merchant_data: &merchant_data,
         created_at,
         awaited: Some(&awaited),
     };

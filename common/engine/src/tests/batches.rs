@@ -19,7 +19,7 @@ use domain::plans::Interval;
 use foundation::clock::Clock;
 use foundation::error::{Error, Result};
 use foundation::id::{OperationId, PaymentId, PaymentMethodId};
-use foundation::own_data::OwnData;
+use foundation::merchant_data::MerchantData;
 use providers::{ProviderResponse, Providers, mock::Mock};
 
 const NOW: &str = "2026-01-10T00:00:00Z";
@@ -71,8 +71,8 @@ impl Shop {
 
     /// Begins a refund of a part.
     async fn refund(&self, payment: PaymentId) -> OperationId {
-        let own = OwnData::default();
-        let change = Change::Refund(Some(100), &own);
+        let merchant_data = MerchantData::default();
+        let change = Change::Refund(Some(100), &merchant_data);
         let refund = change_payment(&self.db, &self.caller, payment, change, &Origin::default(), at(NOW)).await;
         refund.expect("accepted").operation
     }

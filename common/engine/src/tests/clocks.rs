@@ -20,8 +20,8 @@ use domain::plans::Interval;
 use domain::test_clocks;
 use foundation::calendar::Unit;
 use foundation::db::Db;
+use foundation::merchant_data::MerchantData;
 use foundation::money::Money;
-use foundation::own_data::OwnData;
 
 const MADE: &str = "2026-01-01T00:00:00Z";
 /// When one item is due.
@@ -96,7 +96,7 @@ async fn invoice_due(shop: &Shop) {
 async fn link(shop: &Shop) {
     let money = Money { minor: 500, currency: "USD".parse().expect("a currency") };
     let expires_at = Some(at("2026-01-02T00:00:00Z"));
-    let new = NewPaymentLink { money, description: None, expires_at, own: OwnData::default() };
+    let new = NewPaymentLink { money, description: None, expires_at, merchant_data: MerchantData::default() };
     create_payment_link(&shop.db, &shop.caller, new, None, at(MADE)).await.expect("a link").into_new();
 }
 

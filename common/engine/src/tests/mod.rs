@@ -21,8 +21,8 @@ use foundation::crypto::{EncryptionKey, KeyRing, Secret};
 use foundation::db::{self, Db};
 use foundation::error::Result;
 use foundation::id::{CustomerId, KeyId, OperationId, PaymentId, ProviderAccountId};
+use foundation::merchant_data::MerchantData;
 use foundation::money::Money;
-use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use providers::ProviderKind;
 use providers::capabilities::{Connected, Grants};
@@ -81,7 +81,7 @@ impl Fixture {
             email: "ada@example.com".into(),
             name: None,
             phone: None,
-            own: OwnData::default(),
+            merchant_data: MerchantData::default(),
             custom_fields: CustomFields::default(),
         };
         create_customer(&self.db, caller, new, None, now).await.expect("a customer").into_new().id
@@ -105,7 +105,7 @@ pub(super) fn rent(customer: CustomerId, unit: Unit, start_date: Option<&str>) -
             description: None,
             bill: Template::bill(vec![item], None, None).expect("an amount"),
         },
-        own: OwnData::default(),
+        merchant_data: MerchantData::default(),
     }
 }
 
@@ -126,7 +126,7 @@ fn payment_of(minor: i64, source: PaymentSource) -> PaymentRequest {
         return_url: None,
         description: None,
         customer_id: None,
-        own: OwnData::default(),
+        merchant_data: MerchantData::default(),
         idempotency_key: None,
     }
 }

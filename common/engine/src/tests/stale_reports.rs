@@ -14,7 +14,7 @@ use domain::operations::Origin;
 use domain::payments::{self, InquiryKind};
 use foundation::clock::Clock;
 use foundation::id::{OperationId, PaymentId};
-use foundation::own_data::OwnData;
+use foundation::merchant_data::MerchantData;
 use providers::{
     Action, ChargeReport, ChargeStatus, DeclineCode, ProviderKind, ProviderResponse, Providers, mock::Mock,
 };
@@ -79,8 +79,9 @@ async fn reports_from_before_a_capture_are_ignored_after_it() {
 /// An event may report a dispute while a change is in progress, and nothing else would ask about the charge afterwards.
 #[tokio::test]
 async fn an_inquiry_that_an_event_asked_for_outlasts_a_change() {
-    let own = OwnData::default();
-    for (capture, change) in [(false, Change::Capture(None)), (true, Change::Void), (true, Change::Refund(None, &own))]
+    let merchant_data = MerchantData::default();
+    for (capture, change) in
+        [(false, Change::Capture(None)), (true, Change::Void), (true, Change::Refund(None, &merchant_data))]
     {
         let shop = Shop::open().await;
         let request = PaymentRequest { capture, ..payment_of(900, token()) };

@@ -278,7 +278,7 @@ async fn the_days_work_is_done_in_forms() -> Result<()> {
 }
 
 #[tokio::test]
-async fn own_data_is_changed_once_and_never_over_the_change_of_another() -> Result<()> {
+async fn merchant_data_is_changed_once_and_never_over_the_change_of_another() -> Result<()> {
     let merchant = merchant().await?;
     let (visitor, colleague) =
         (Visitor::signed_in(&merchant, "support").await?, Visitor::signed_in(&merchant, "owner").await?);

@@ -6,10 +6,10 @@ use uuid::Uuid;
 use super::{Refund, RefundStatus};
 use foundation::db;
 use foundation::error::{Error, Result};
-use foundation::filter::{Filters as _, OwnId};
+use foundation::filter::{ExternalIdFilter, Filters as _};
 use foundation::id::{AccountId, KeyId, PaymentId, RefundId};
+use foundation::merchant_data::{ExternalId, Metadata};
 use foundation::money::Currency;
-use foundation::own_data::{ExternalId, Metadata};
 use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
 use foundation::time::Timestamp;
 use providers::FailureCode;
@@ -20,7 +20,7 @@ foundation::filters! {
     /// Filters of the list of refunds.
     pub struct Filter {
         /// Your own id, matched exactly. It is unique within a payment.
-        external_id("externalId"): Option<OwnId>,
+        external_id("externalId"): Option<ExternalIdFilter>,
         /// Only refunds of this payment.
         payment_id("paymentId"): Option<PaymentId>,
         /// Only refunds in one of these statuses.

@@ -18,7 +18,7 @@ use foundation::crypto::{KeyRing, Secret};
 use foundation::db::{self};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, WebhookEndpointId};
-use foundation::own_data::{Metadata, MetadataChange};
+use foundation::merchant_data::{Metadata, MetadataChange};
 use foundation::page::{Page, PageRequest, unknown_cursor};
 use foundation::time::Timestamp;
 

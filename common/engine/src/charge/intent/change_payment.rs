@@ -11,8 +11,8 @@ use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::failpoint;
 use foundation::id::{OperationId, PaymentId, RefundId};
+use foundation::merchant_data::MerchantData;
 use foundation::money::Money;
-use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use providers::{FailureCode, ProviderKind};
 
@@ -24,7 +24,7 @@ pub enum Change<'a> {
     /// Cancel a charge that has not settled.
     Void,
     /// Refund, with the merchant's own data.
-    Refund(Option<i64>, &'a OwnData),
+    Refund(Option<i64>, &'a MerchantData),
 }
 
 /// A change that has been accepted.
@@ -66,7 +66,9 @@ pub async fn change_payment(
 /// Returns the refund that an earlier request created with the same external id. Checked before the rules, which that
 /// refund may have changed the result of: nothing may be left to refund.
 async fn earlier_refund(tx: &mut PgConnection, payment: &Payment, change: Change<'_>) -> Result<Option<Refund>> {
-    let Change::Refund(requested, OwnData { external_id: Some(external_id), .. }) = change else { return Ok(None) };
+    let Change::Refund(requested, MerchantData { external_id: Some(external_id), .. }) = change else {
+        return Ok(None);
+    };
     let found = refunds::find_by_external_id(tx, payment.account_id, payment.id, external_id).await?;
     let is_other = |refund: &Refund| requested != refund.amount_asked && requested != Some(refund.amount);
     match found {
@@ -142,14 +144,14 @@ impl Intent<'_> {
     }
 
     fn refund_of(&self, amount: i64) -> Option<Refund> {
-        let Change::Refund(amount_asked, own) = self.change else { return None };
+        let Change::Refund(amount_asked, merchant_data) = self.change else { return None };
         Some(Refund {
             id: self.refund,
             payment_id: self.id,
             amount,
             amount_asked,
-            external_id: own.external_id.clone(),
-            metadata: own.metadata.clone(),
+            external_id: merchant_data.external_id.clone(),
+            metadata: merchant_data.metadata.clone(),
             version: 1,
             status: RefundStatus::Pending,
             created_at: self.now,

@@ -24,8 +24,8 @@ use foundation::failpoint;
 use foundation::id::{
     AccountId, CollectionAttemptId, CustomerId, InvoiceId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId,
 };
+use foundation::merchant_data::{MerchantData, Metadata};
 use foundation::money::Money;
-use foundation::own_data::{Metadata, OwnData};
 use foundation::time::Timestamp;
 use providers::{Card, ProviderKind, Source};
 
@@ -173,7 +173,7 @@ impl NewAttempt {
             payment_link_id: None,
             parts: None,
             description: None,
-            own: OwnData { metadata: self.metadata.clone(), external_id: None },
+            merchant_data: MerchantData { metadata: self.metadata.clone(), external_id: None },
         };
         Intent {
             payment: Payment::processing(payment, card.mode, self.now),

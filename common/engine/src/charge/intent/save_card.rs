@@ -17,7 +17,7 @@ use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::failpoint;
 use foundation::id::{AccountId, CustomerId, OperationId, PaymentMethodId};
-use foundation::own_data::OwnData;
+use foundation::merchant_data::MerchantData;
 use foundation::time::Timestamp;
 use providers::Source;
 
@@ -26,7 +26,7 @@ use providers::Source;
 pub struct NewCard {
     pub customer_id: CustomerId,
     pub payment_token: String,
-    pub own: OwnData,
+    pub merchant_data: MerchantData,
 }
 
 /// Writes the intent of saving a card. A worker sends the request to the provider.
@@ -84,7 +84,7 @@ async fn write(
         account_id: caller.account_id,
         customer_id: new.customer_id,
         provider_account_id: spent.provider_account_id,
-        own: &new.own,
+        merchant_data: &new.merchant_data,
         created_at: now,
         awaited: None,
     };

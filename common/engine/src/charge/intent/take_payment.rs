@@ -17,8 +17,8 @@ use foundation::crypto::KeyRing;
 use foundation::db::{self, Batcher, Reader};
 use foundation::error::{Error, Result};
 use foundation::id::{CustomerId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId};
+use foundation::merchant_data::MerchantData;
 use foundation::money::Money;
-use foundation::own_data::OwnData;
 use foundation::time::Timestamp;
 use foundation::{failpoint, rule_enabled};
 use providers::{Card, ProviderKind, Source};
@@ -72,7 +72,7 @@ pub struct PaymentRequest {
     pub description: Option<String>,
     /// The customer who pays with a token, by the id as sent.
     pub customer_id: Option<String>,
-    pub own: OwnData,
+    pub merchant_data: MerchantData,
     pub idempotency_key: Option<IdempotencyKey>,
 }
 
@@ -193,7 +193,7 @@ fn intent(
         payment_link_id: None,
         parts: None,
         description: request.description.clone(),
-        own: request.own.clone(),
+        merchant_data: request.merchant_data.clone(),
     };
     Intent {
         payment: Payment::processing(payment, caller.mode, now),

@@ -18,8 +18,8 @@ use domain::plans::{Creation, Interval, NewPlan, Plan};
 use domain::subscriptions::{self, NewSubscription, Subscription};
 use foundation::error::Result;
 use foundation::id::SubscriptionId;
+use foundation::merchant_data::MerchantData;
 use foundation::money::Money;
-use foundation::own_data::OwnData;
 
 /// Large enough for batching, small enough to be exceeded.
 const BATCH: i64 = 3;
@@ -27,7 +27,8 @@ const BATCH: i64 = 3;
 impl Shop {
     async fn plan(&self, interval: Interval, interval_count: i32) -> Plan {
         let price = Money { minor: 2900, currency: "USD".parse().expect("a currency") };
-        let new = NewPlan { name: "Gold".into(), price, interval, interval_count, own: OwnData::default() };
+        let new =
+            NewPlan { name: "Gold".into(), price, interval, interval_count, merchant_data: MerchantData::default() };
         match create_plan(&self.db, &self.caller, new, None, at("2020-01-01T00:00:00Z"))
             .await
             .expect("a plan")
@@ -45,7 +46,7 @@ impl Shop {
             start_at: start_at.map(|day| day.parse().expect("a day")),
             timezone: zone.parse().expect("a zone"),
             description: None,
-            own: OwnData::default(),
+            merchant_data: MerchantData::default(),
         };
         create_subscription(&self.db, &self.caller, &new, None, at(now)).await.map(CreationResult::into_new)
     }

@@ -54,7 +54,7 @@ async fn listed(merchant: &Merchant, resource: &str, object: &Value) -> Result<V
 }
 
 #[tokio::test]
-async fn own_data_is_shown_everywhere_and_can_be_changed() -> Result<()> {
+async fn merchant_data_is_shown_everywhere_and_can_be_changed() -> Result<()> {
     let (merchant, stranger) = (merchant().await?, merchant().await?);
     for (resource, body) in bodies(&merchant).await? {
         let has_external_id = resource != "webhook_endpoints";
@@ -99,7 +99,7 @@ async fn own_data_is_shown_everywhere_and_can_be_changed() -> Result<()> {
 }
 
 #[tokio::test]
-async fn own_data_is_limited() -> Result<()> {
+async fn merchant_data_is_limited() -> Result<()> {
     let merchant = merchant().await?;
     let pairs = |count: usize, length: usize| {
         (0..count).map(|i| (format!("key{i:02}"), json!("x".repeat(length)))).collect::<Value>()
@@ -132,7 +132,7 @@ async fn own_data_is_limited() -> Result<()> {
 }
 
 #[tokio::test]
-async fn refunds_and_existing_plans_keep_their_own_data() -> Result<()> {
+async fn refunds_and_existing_plans_keep_their_merchant_data() -> Result<()> {
     let merchant = merchant().await?;
     let sold = merchant.charge(1000).await?;
     let path = format!("/v1/payments/{sold}/refund");

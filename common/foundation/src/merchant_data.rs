@@ -156,14 +156,14 @@ schema_is!(
 
 /// A merchant's own data on an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OwnData {
+pub struct MerchantData {
     pub metadata: Option<Metadata>,
     pub external_id: Option<ExternalId>,
 }
 
 /// The own data to update; `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default)]
-pub struct OwnDataChange {
+pub struct MerchantDataChange {
     pub metadata: Option<MetadataChange>,
     /// `Some(None)` clears it.
     pub external_id: Option<Option<ExternalId>>,
@@ -171,21 +171,21 @@ pub struct OwnDataChange {
     pub expected_version: Option<i64>,
 }
 
-impl OwnDataChange {
+impl MerchantDataChange {
     /// The own data of an object of this version after this change.
     ///
     /// # Errors
     /// 422 `metadata` if it is too large; [`Error::Conflict`] if another version was expected.
-    pub fn apply(self, own: OwnData, version: i64) -> Result<OwnData> {
+    pub fn apply(self, data: MerchantData, version: i64) -> Result<MerchantData> {
         if self.expected_version.is_some_and(|expected| expected != version) {
             return Err(Error::conflict("it was changed meanwhile"));
         }
-        Ok(OwnData {
+        Ok(MerchantData {
             metadata: match self.metadata {
-                Some(change) => change.apply(own.metadata)?,
-                None => own.metadata,
+                Some(change) => change.apply(data.metadata)?,
+                None => data.metadata,
             },
-            external_id: self.external_id.unwrap_or(own.external_id),
+            external_id: self.external_id.unwrap_or(data.external_id),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Changes of a merchant's own data on objects that have no other update.
 
 /// Changes `metadata` and `external_id` of a row, which this locks.
-macro_rules! change_own_data {
+macro_rules! change_merchant_data {
     ($tx:ident, $table:literal, $what:literal, $account:expr, $id:expr, $change:expr) => {
         let row = sqlx::query!(
             "SELECT metadata, external_id, version FROM "
@@ -13,18 +13,19 @@ macro_rules! change_own_data {
         .fetch_optional(&mut *$tx)
         .await?;
         let row = row.ok_or_else(|| foundation::error::Error::no_such($what, $id))?;
-        let own = foundation::own_data::OwnData { metadata: row.metadata, external_id: row.external_id };
-        let own = $change.apply(own, row.version)?;
+        let merchant_data =
+            foundation::merchant_data::MerchantData { metadata: row.metadata, external_id: row.external_id };
+        let merchant_data = $change.apply(merchant_data, row.version)?;
         sqlx::query!(
             "UPDATE " + $table + " SET metadata = $3, external_id = $4 WHERE account_id = $1 AND id = $2",
             $account.uuid(),
             $id.uuid(),
-            own.metadata.as_ref() as Option<&foundation::own_data::Metadata>,
-            own.external_id.as_deref(),
+            merchant_data.metadata.as_ref() as Option<&foundation::merchant_data::Metadata>,
+            merchant_data.external_id.as_deref(),
         )
         .execute(&mut *$tx)
         .await?;
     };
 }
 
-pub(crate) use change_own_data;
+pub(crate) use change_merchant_data;

@@ -1,6 +1,6 @@
 //! The body of updates that change only a merchant's own data.
 
-use foundation::own_data::OwnDataChange;
+use foundation::merchant_data::MerchantDataChange;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -9,7 +9,7 @@ use crate::trusted::ExpectedVersion;
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct OwnDataFields {
+pub(crate) struct MerchantDataFields {
     /// Your own data: pairs to set. `null` removes a pair; the others stay.
     metadata: Option<Metadata>,
     /// Your own id; `null` clears it.
@@ -18,9 +18,9 @@ pub(crate) struct OwnDataFields {
     external_id: Option<Option<ExternalId>>,
 }
 
-impl OwnDataFields {
-    pub(super) fn into_change(self) -> OwnDataChange {
-        OwnDataChange {
+impl MerchantDataFields {
+    pub(super) fn into_change(self) -> MerchantDataChange {
+        MerchantDataChange {
             metadata: self.metadata.map(|metadata| metadata.0),
             external_id: self.external_id.map(|id| id.map(|id| id.0)),
             expected_version: None,
@@ -28,7 +28,7 @@ impl OwnDataFields {
     }
 
     /// A change of this version only, if one is expected.
-    pub(super) fn into_change_of(self, ExpectedVersion(expected_version): ExpectedVersion) -> OwnDataChange {
-        OwnDataChange { expected_version, ..self.into_change() }
+    pub(super) fn into_change_of(self, ExpectedVersion(expected_version): ExpectedVersion) -> MerchantDataChange {
+        MerchantDataChange { expected_version, ..self.into_change() }
     }
 }

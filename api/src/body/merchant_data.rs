@@ -1,7 +1,7 @@
 //! A merchant's own data on an object.
 
 use foundation::error::Error;
-use foundation::own_data::{self, MetadataChange, OwnData};
+use foundation::merchant_data::{self, MerchantData, MetadataChange};
 use serde::de::{Deserialize, Deserializer};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -28,18 +28,18 @@ impl ToSchema for Metadata {}
 
 /// The merchant's own id.
 #[derive(Clone, Debug)]
-pub(crate) struct ExternalId(pub(crate) own_data::ExternalId);
+pub(crate) struct ExternalId(pub(crate) merchant_data::ExternalId);
 
 impl<'de> Deserialize<'de> for ExternalId {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let expected = own_data::ExternalId::EXPECTED;
-        strict(from, expected, |value| own_data::ExternalId::parse(value.as_str()?).map(Self))
+        let expected = merchant_data::ExternalId::EXPECTED;
+        strict(from, expected, |value| merchant_data::ExternalId::parse(value.as_str()?).map(Self))
     }
 }
 
 impl PartialSchema for ExternalId {
     fn schema() -> RefOr<Schema> {
-        own_data::ExternalId::schema()
+        merchant_data::ExternalId::schema()
     }
 }
 
@@ -49,7 +49,10 @@ impl ToSchema for ExternalId {}
 ///
 /// # Errors
 /// 422 `metadata` if it is too large.
-pub(crate) fn own_data(metadata: Option<Metadata>, external_id: Option<ExternalId>) -> Result<OwnData, Error> {
+pub(crate) fn merchant_data(
+    metadata: Option<Metadata>,
+    external_id: Option<ExternalId>,
+) -> Result<MerchantData, Error> {
     let metadata = metadata.map_or(Ok(None), |metadata| metadata.0.apply(None))?;
-    Ok(OwnData { metadata, external_id: external_id.map(|id| id.0) })
+    Ok(MerchantData { metadata, external_id: external_id.map(|id| id.0) })
 }
