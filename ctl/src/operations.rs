@@ -24,7 +24,7 @@ pub(crate) enum Command {
     /// Show why operations failed recently, most frequent reason first, among the newest 2,000 of all accounts or of
     /// one.
     Failures(Failures),
-    /// Delay when an operation is handed out. A worker that already has it continues.
+    /// Delay when an operation is enqueued. A worker that already has it continues.
     Hold(Hold),
     /// Take an operation from the workers for good: its outcome counts as unknown until `operations resolve`. For
     /// operations that may have been executed in the interval that a restore lost.
@@ -53,7 +53,7 @@ pub(crate) struct List {
     /// Only this state: ready, claimed, sending, unknown.
     #[arg(long, value_parser = state)]
     state: Option<State>,
-    /// Sort by how often an operation was handed out without finishing, most often first.
+    /// Sort by how often an operation was enqueued without finishing, most often first.
     #[arg(long, conflicts_with = "unknown")]
     most_handed_out: bool,
     /// Maximum number of operations.

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::pusher::Pusher;
 use crate::{Queue, Wake};
 
-/// Wake-ups and replies beyond this are dropped and counted. The sweep hands out the rows of the wake-ups; who waits for a
+/// Wake-ups and replies beyond this are dropped and counted. The sweep enqueues the rows of the wake-ups; who waits for a
 /// reply polls.
 const CAPACITY: usize = 10_000;
 /// Wake-ups and replies sent in one round trip.
@@ -76,7 +76,7 @@ async fn push_all(pusher: Pusher, mut posts: mpsc::Receiver<Post>) {
             metrics::counter!("queue_posts_failed_total").increment(wakes.len() as u64);
             warn!(
                 %error, count = wakes.len(), replies = replies.len(),
-                "could not push wake-ups and replies; the sweep hands out their rows, and waiting requests poll Postgres"
+                "could not push wake-ups and replies; the sweep enqueues their rows, and waiting requests poll Postgres"
             );
         }
         for done in flushed {

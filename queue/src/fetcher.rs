@@ -26,7 +26,7 @@ use crate::{Queue, Timing, Wake};
 
 /// Approximate limit of the dead stream.
 const DEAD_STREAM_MAX: usize = 10_000;
-/// Entries delivered this often are counted and logged. They are still handed out: their rows decide.
+/// Entries delivered this often are counted and logged. They are still processed: their rows decide.
 const REDELIVERY_LIMIT: u64 = 5;
 
 /// Response of `XREADGROUP`: nothing, or each stream with its entries.

@@ -118,7 +118,7 @@ pub async fn run(
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "if a handler is lost with its process, the sweep hands out its row again"
+    reason = "if a handler is lost with its process, the sweep enqueues its row again"
 )]
 fn spawn<F>(handler: F) -> JoinHandle<F::Output>
 where

@@ -13,7 +13,7 @@ use crate::{Queue, Wake, replies};
 
 /// Limit of every call, whatever Redis does.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
-/// Approximate limit of a stream. Older entries are dropped; the sweep hands out their rows.
+/// Approximate limit of a stream. Older entries are dropped; the sweep enqueues their rows.
 const STREAM_MAX: usize = 100_000;
 
 /// Redis did not confirm the command. A lost wake-up is only delayed until the next sweep.

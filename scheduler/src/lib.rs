@@ -1,5 +1,5 @@
 //! The scheduler process: finds due work in Postgres and pushes it to the queue. Any number may run without a leader: a
-//! claim moves the row's next due time forward, so no two schedulers hand out the same work.
+//! claim moves the row's next due time forward, so no two schedulers enqueue the same work.
 
 mod gauges;
 mod schedule;

@@ -289,7 +289,7 @@ impl Scheduler {
             let due = charges::take_due(&self.db, None, Duration::ZERO, SWEEP_BATCH).await?;
             let handed_out = due.len();
             let (background, others): (Vec<_>, Vec<_>) = due.into_iter().partition(|due| due.background);
-            for (queue, due) in [(queues::MONEY, others), (queues::COLLECTIONS, background)] {
+            for (queue, due) in [(queues::PAYMENTS, others), (queues::COLLECTIONS, background)] {
                 let wakes: Vec<_> =
                     due.into_iter().map(|due| Wake { id: due.id.uuid(), request_id: due.request_id }).collect();
                 self.push(queue, &wakes).await?;
@@ -446,7 +446,7 @@ impl Scheduler {
         if let Err(error) = self.publisher.push(queue, wakes).await {
             tracing::warn!(
                 queue = queue.name(), count = wakes.len(), %error,
-                "could not push to the queue; handed out again when due"
+                "could not push to the queue; enqueued again when due"
             );
         }
         Ok(())

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::{COLLECTION_CONCURRENCY, Work};
+use crate::{COLLECTION_CONCURRENCY, WorkerState};
 
 /// Interval of the Redis check, and of polls for due work while Redis is unavailable.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -24,7 +24,12 @@ const OVERDUE_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Polls until `stop`, then finishes running operations within `drain_timeout`. Payments, collections and webhooks do
 /// not wait for each other.
-pub(crate) async fn run(work: &Arc<Work>, concurrency: usize, stop: impl Future<Output = ()>, drain_timeout: Duration) {
+pub(crate) async fn run(
+    state: &Arc<WorkerState>,
+    concurrency: usize,
+    stop: impl Future<Output = ()>,
+    drain_timeout: Duration,
+) {
     let stopping = CancellationToken::new();
     let (redis_status, redis_is_down) = watch::channel(false);
     let polls = || Polls { redis_is_down: redis_is_down.clone(), stopping: stopping.clone() };
@@ -35,10 +40,10 @@ pub(crate) async fn run(work: &Arc<Work>, concurrency: usize, stop: impl Future<
     let working = async {
         tokio::join!(
             stopped,
-            monitor_redis(&work.publisher, &redis_status, &stopping),
-            wake_endpoints(work, polls()),
-            FallbackPoller::new(work, false, concurrency, polls()).perform_all(),
-            FallbackPoller::new(work, true, COLLECTION_CONCURRENCY, polls()).perform_all(),
+            monitor_redis(&state.publisher, &redis_status, &stopping),
+            wake_endpoints(state, polls()),
+            FallbackPoller::new(state, false, concurrency, polls()).perform_all(),
+            FallbackPoller::new(state, true, COLLECTION_CONCURRENCY, polls()).perform_all(),
         );
     };
     let drain_deadline = async {
@@ -72,10 +77,10 @@ async fn monitor_redis(publisher: &Publisher, redis_status: &watch::Sender<bool>
     }
 }
 
-async fn wake_endpoints(work: &Work, mut polls: Polls) {
+async fn wake_endpoints(state: &WorkerState, mut polls: Polls) {
     while let Some(min_delay) = polls.next().await {
-        match dispatch::endpoints_due(&work.db, min_delay).await {
-            Ok(endpoints) => endpoints.into_iter().for_each(|endpoint| work.wakes.wake(endpoint)),
+        match dispatch::endpoints_due(&state.db, min_delay).await {
+            Ok(endpoints) => endpoints.into_iter().for_each(|endpoint| state.wakes.wake(endpoint)),
             Err(error) => tracing::error!(%error, "could not query the endpoints with due webhooks"),
         }
     }
@@ -103,7 +108,7 @@ impl Polls {
 
 /// Takes operations of one kind, never more than it can start at once: other workers may take the rest.
 struct FallbackPoller<'a> {
-    work: &'a Arc<Work>,
+    state: &'a Arc<WorkerState>,
     /// Whether it takes background operations, for which no request waits.
     background: bool,
     slots: Arc<Semaphore>,
@@ -113,18 +118,18 @@ struct FallbackPoller<'a> {
 }
 
 impl<'a> FallbackPoller<'a> {
-    fn new(work: &'a Arc<Work>, background: bool, concurrency: usize, polls: Polls) -> Self {
-        Self { work, background, slots: Arc::new(Semaphore::new(concurrency)), polls, more: false }
+    fn new(state: &'a Arc<WorkerState>, background: bool, concurrency: usize, polls: Polls) -> Self {
+        Self { state, background, slots: Arc::new(Semaphore::new(concurrency)), polls, more: false }
     }
 
     async fn perform_all(self) {
-        let work = self.work;
+        let state = self.state;
         let batches = stream::unfold(self, async |mut poller| Some((poller.take().await?, poller)));
         batches
             .flat_map(stream::iter)
             .for_each_concurrent(None, async |(wake, _slot)| {
                 let id = wake.id;
-                if AssertUnwindSafe(Arc::clone(work).perform(wake)).catch_unwind().await.is_err() {
+                if AssertUnwindSafe(Arc::clone(state).perform(wake)).catch_unwind().await.is_err() {
                     tracing::error!(%id, "a handler panicked");
                 }
             })
@@ -138,14 +143,14 @@ impl<'a> FallbackPoller<'a> {
         let stopping = self.polls.stopping.clone();
         let mut slots = stopping.run_until_cancelled(acquire_free(&self.slots)).await?;
         let limit = slots.num_permits();
-        let due = charges::take_due(&self.work.db, Some(self.background), min_delay, limit).await;
+        let due = charges::take_due(&self.state.db, Some(self.background), min_delay, limit).await;
         let due = due.unwrap_or_else(|error| {
             tracing::error!(%error, "could not query due operations; trying again");
             Vec::new()
         });
         self.more = due.len() == limit;
         if !due.is_empty() && !min_delay.is_zero() {
-            tracing::warn!(count = due.len(), "took operations that no scheduler handed out in time");
+            tracing::warn!(count = due.len(), "took operations that no scheduler enqueued in time");
         }
         let slot = |slots: &mut OwnedSemaphorePermit| slots.split(1).expect("no more operations than slots");
         Some(

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 /// An operation mostly waits for its provider, and holds no database connection while it does.
-const MONEY_CONCURRENCY: usize = 64;
+const PAYMENT_CONCURRENCY: usize = 64;
 /// Lower than for payments, because no request waits for a collection.
 const COLLECTION_CONCURRENCY: usize = 32;
 /// Concurrent queries of the provider for a charge's status.
@@ -77,15 +77,15 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
     let redis = config::redis()?;
     let keys = engine::Keys { encryption: config::encryption_keys()?, peppers: None };
     let unchecked = config::keys_unchecked()?;
-    let (work, dispatcher) = assemble(&redis, &keys.encryption)?;
+    let (state, dispatcher) = assemble(&redis, &keys.encryption)?;
 
-    let internal = telemetry::Internal::new((*work.db).clone(), metrics).reporting("worker").starting();
+    let internal = telemetry::Internal::new((*state.db).clone(), metrics).reporting("worker").starting();
     let metrics_address = internal.clone().serve(config::metrics_bind()?).await.context("METRICS_BIND")?;
-    let money_concurrency = config::money_concurrency(MONEY_CONCURRENCY)?;
+    let payment_concurrency = config::payment_concurrency(PAYMENT_CONCURRENCY)?;
     let shutdown = stop.shared();
     // With the wrong keys it could not decrypt the secrets that sign webhooks.
     let starting = async {
-        engine::require_matching_keys(&work.db, &keys, unchecked).await?;
+        engine::require_matching_keys(&state.db, &keys, unchecked).await?;
         internal.started().await;
         anyhow::Ok(())
     };
@@ -104,34 +104,39 @@ pub async fn run(metrics: MetricsHandle, stop: impl Future<Output = ()> + Send +
     };
     let mails = async {
         if let Some(mailer) = mailer {
-            let (db, encryption, clock) = ((*work.db).clone(), keys.encryption.clone(), work.clock.clone());
+            let (db, encryption, clock) = ((*state.db).clone(), keys.encryption.clone(), state.clock.clone());
             mails::Sender { db, encryption, clock, mailer }.run(&stop).await;
         }
     };
     let ((), unfinished, (), ()) = tokio::join!(
         draining,
-        process_work(&work, &redis, money_concurrency, &stop),
+        process_work(&state, &redis, payment_concurrency, &stop),
         dispatcher.run(stop.cancelled(), SHUTDOWN_TIMEOUT),
         mails,
     );
-    work.publisher.flush().await;
+    state.publisher.flush().await;
     tracing::info!(unfinished, "worker has stopped; recovery continues unfinished operations");
     Ok(())
 }
 
 /// Processes work until `stop`, except while this host's clock is wrong: running handlers then finish, and other
 /// workers do the rest. Returns how many handlers had not finished at the end.
-async fn process_work(work: &Arc<Work>, redis: &Redis, money_concurrency: usize, stop: &CancellationToken) -> usize {
+async fn process_work(
+    state: &Arc<WorkerState>,
+    redis: &Redis,
+    payment_concurrency: usize,
+    stop: &CancellationToken,
+) -> usize {
     let mut unfinished = 0;
-    while stop.run_until_cancelled(work.wait_for_correct_clock()).await.is_some() {
+    while stop.run_until_cancelled(state.wait_for_correct_clock()).await.is_some() {
         let pause = stop.child_token();
         let monitor = async {
-            pause.run_until_cancelled(work.wait_for_clock_error()).await;
+            pause.run_until_cancelled(state.wait_for_clock_error()).await;
             pause.cancel();
         };
         let (stopped, (), ()) = tokio::join!(
-            queue::run(redis, work.pools(money_concurrency), pause.cancelled(), SHUTDOWN_TIMEOUT),
-            fallback::run(work, money_concurrency, pause.cancelled(), SHUTDOWN_TIMEOUT),
+            queue::run(redis, state.pools(payment_concurrency), pause.cancelled(), SHUTDOWN_TIMEOUT),
+            fallback::run(state, payment_concurrency, pause.cancelled(), SHUTDOWN_TIMEOUT),
             monitor,
         );
         unfinished = stopped.unfinished;
@@ -140,7 +145,7 @@ async fn process_work(work: &Arc<Work>, redis: &Redis, money_concurrency: usize,
 }
 
 /// Builds the state that the handlers share, and the webhook dispatcher.
-fn assemble(redis: &Redis, encryption: &KeyRing) -> Result<(Arc<Work>, webhooks::Dispatcher)> {
+fn assemble(redis: &Redis, encryption: &KeyRing) -> Result<(Arc<WorkerState>, webhooks::Dispatcher)> {
     let database_url = config::database_url()?;
     let publisher = Publisher::connect(redis);
     let db = Db::new(db::pool(&database_url, config::database_pool(DATABASE_POOL)?, "worker")?, publisher.clone());
@@ -159,11 +164,11 @@ fn assemble(redis: &Redis, encryption: &KeyRing) -> Result<(Arc<Work>, webhooks:
         Providers::new(mock, card_gateway, Some(stripe)).with_retry_limit(config::provider_retry_limit(RETRY_LIMIT)?);
     let clock = Clock::system();
     let executor = Executor::start(db.clone(), providers.clone(), clock.clone());
-    Ok((Arc::new(Work { db, wakes, providers, clock, executor, publisher }), dispatcher))
+    Ok((Arc::new(WorkerState { db, wakes, providers, clock, executor, publisher }), dispatcher))
 }
 
 /// State shared by the handlers of all queues.
-struct Work {
+struct WorkerState {
     db: Db,
     wakes: webhooks::Wakes,
     providers: Providers,
@@ -172,10 +177,10 @@ struct Work {
     publisher: Publisher,
 }
 
-impl Work {
-    fn pools(self: &Arc<Self>, money_concurrency: usize) -> Vec<Pool> {
+impl WorkerState {
+    fn pools(self: &Arc<Self>, payment_concurrency: usize) -> Vec<Pool> {
         vec![
-            self.pool(queues::MONEY, money_concurrency, Self::perform),
+            self.pool(queues::PAYMENTS, payment_concurrency, Self::perform),
             self.pool(queues::COLLECTIONS, COLLECTION_CONCURRENCY, Self::perform),
             self.pool(queues::INQUIRIES, INQUIRY_CONCURRENCY, Self::inquire),
             self.pool(queues::RECONCILIATIONS, RECONCILIATION_CONCURRENCY, Self::reconcile),
@@ -189,8 +194,8 @@ impl Work {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let work = Arc::clone(self);
-        Pool::new(queue, concurrency, move |wake| handler(Arc::clone(&work), wake))
+        let state = Arc::clone(self);
+        Pool::new(queue, concurrency, move |wake| handler(Arc::clone(&state), wake))
     }
 
     async fn wait_for_correct_clock(&self) {

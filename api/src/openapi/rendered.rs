@@ -1,4 +1,4 @@
-//! What takes a processor for a while to make, and is made once.
+//! Values that are expensive to compute, and are computed once.
 
 use std::sync::Arc;
 
@@ -6,26 +6,26 @@ use foundation::error::{Error, Result};
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
-/// What is made at its first use, by a thread that serves no requests: those that serve them would answer none meanwhile.
+/// Computed once, on the blocking pool, so request threads stay free.
 pub(super) struct Rendered<T> {
-    made: OnceCell<T>,
-    make: Arc<dyn Fn() -> T + Send + Sync>,
+    value: OnceCell<T>,
+    compute: Arc<dyn Fn() -> T + Send + Sync>,
 }
 
 impl<T: Clone + Send + Sync + 'static> Rendered<T> {
-    pub(super) fn new(make: impl Fn() -> T + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { made: OnceCell::new(), make: Arc::new(make) })
+    pub(super) fn new(compute: impl Fn() -> T + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { value: OnceCell::new(), compute: Arc::new(compute) })
     }
 
     /// # Errors
-    /// Only if it could not be made.
+    /// Only if the computation panicked.
     pub(super) async fn get(&self) -> Result<T> {
         let begin = || {
-            let make = Arc::clone(&self.make);
-            spawn_blocking(move || make())
+            let compute = Arc::clone(&self.compute);
+            spawn_blocking(move || compute())
         };
-        let made = self.made.get_or_try_init(begin).await;
-        made.cloned().map_err(|error| Error::internal(error.to_string()))
+        let value = self.value.get_or_try_init(begin).await;
+        value.cloned().map_err(|error| Error::internal(error.to_string()))
     }
 }
 

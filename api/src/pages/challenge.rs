@@ -89,7 +89,7 @@ async fn await_outcome(app: &App, Challenge { payment, operation, .. }: &mut Cha
             next_wake = Instant::now() + WAKE_INTERVAL;
             if app.limits.may_wake(*operation).await {
                 let request_id = request_id::current().map(|id| id.to_string());
-                app.publisher.post(queues::MONEY, Wake { id: operation.uuid(), request_id });
+                app.publisher.post(queues::PAYMENTS, Wake { id: operation.uuid(), request_id });
             }
         }
         sleep(POLL_INTERVAL).await;

@@ -214,7 +214,7 @@ async fn pay(app: &App, kind: PageKind, token: &str, request: Request) -> Result
     match engine::pay_page(&app.db, address, submission, &origin, &app.encryption, app.clock.now()).await {
         Ok(PayOutcome::Begun(payment, operation)) => {
             let waiter = app.replies.register(payment.id.uuid());
-            app.publisher.post(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
+            app.publisher.post(queues::PAYMENTS, Wake { id: operation.uuid(), request_id: origin.request_id });
             let payment = waiting::outcome(app, Waiting::new(waiter), *payment).await;
             payment_response(app, address, sender, reader, &payment).await
         }

@@ -59,7 +59,7 @@ pub(super) async fn create(
     };
     let waiter = app.replies.register(id.uuid());
     if let CreationResult::New((_, operation)) = creation {
-        app.publisher.post(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
+        app.publisher.post(queues::PAYMENTS, Wake { id: operation.uuid(), request_id: origin.request_id });
     }
     let processing = PaymentMethod::processing(id, &caller, new.customer_id, new.merchant_data, now);
     let card = outcome(&app, Waiting::new(waiter), processing).await;

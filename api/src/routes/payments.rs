@@ -74,7 +74,7 @@ pub(super) async fn create(
     {
         TakenPayment::New(payment, operation) => {
             let waiter = app.replies.register(payment.id.uuid());
-            app.publisher.post(queues::MONEY, Wake { id: operation.uuid(), request_id: origin.request_id });
+            app.publisher.post(queues::PAYMENTS, Wake { id: operation.uuid(), request_id: origin.request_id });
             let payment = outcome(&app, Waiting::new(waiter), *payment).await;
             if has_key {
                 return Ok(stored_response(&app, &caller, &payment).await);
@@ -180,7 +180,7 @@ async fn change_and_wait(app: &App, caller: &Caller, id: &str, change: Change<'_
             .await?;
     let (mut payment, mut refunds) = (changing.payment, vec![]);
     let waiter = app.replies.register(payment.id.uuid());
-    app.publisher.post(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
+    app.publisher.post(queues::PAYMENTS, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
     let mut waiting = Waiting::new(waiter);
     while waiting.next_poll().await {
         match engine::change_outcome(&app.db, &payment, changing.operation).await {
@@ -230,7 +230,7 @@ pub(super) async fn refund(
     if changing.is_earlier {
         return Ok(mark_replayed(response));
     }
-    app.publisher.post(queues::MONEY, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
+    app.publisher.post(queues::PAYMENTS, Wake { id: changing.operation.uuid(), request_id: origin.request_id });
     Ok(response)
 }
 

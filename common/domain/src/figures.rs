@@ -19,8 +19,8 @@ const SOON: Duration = Duration::from_secs(10);
 const LATER: Duration = Duration::from_secs(3_600);
 /// The days before today that a new cursor begins with.
 const KEPT: i32 = 31;
-/// A user whose session was used as recently is looking.
-const LOOKING: Duration = Duration::from_secs(600);
+/// A session used this recently counts as active.
+const ACTIVE_WITHIN: Duration = Duration::from_secs(600);
 
 /// What is counted and summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,7 +138,7 @@ pub async fn update(db: &PgPool, account: AccountId) -> Result<bool> {
         is_full,
         SOON.as_secs_f64(),
         LATER.as_secs_f64(),
-        LOOKING.as_secs_f64(),
+        ACTIVE_WITHIN.as_secs_f64(),
     )
     .execute(&mut *tx)
     .await?;

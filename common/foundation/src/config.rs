@@ -245,12 +245,13 @@ pub async fn wait_until_consistent<E: Display>(
     }
 }
 
-/// `WORKER_MONEY_CONCURRENCY`: concurrent money operations per worker.
+/// `WORKER_PAYMENT_CONCURRENCY`: concurrent payment operations per worker. Its former name, `WORKER_MONEY_CONCURRENCY`, is
+/// still read in this release, if the new one is not set.
 ///
 /// # Errors
 /// It is not a number.
-pub fn money_concurrency(default: usize) -> Result<usize, ConfigError> {
-    number_or("WORKER_MONEY_CONCURRENCY", default)
+pub fn payment_concurrency(default: usize) -> Result<usize, ConfigError> {
+    number_or("WORKER_PAYMENT_CONCURRENCY", number_or("WORKER_MONEY_CONCURRENCY", default)?)
 }
 
 /// `METRICS_ACCOUNTS`: a comma-separated list of at most 20 accounts whose charges are also counted by account; empty

@@ -3,8 +3,9 @@
 
 use queue::Queue;
 
-/// Operations: requests to providers that move money or save cards. Carries operation ids.
-pub const MONEY: Queue = Queue::new("money");
+/// Operations: requests to providers that move money or save cards. Carries operation ids. The name in Redis is part of the
+/// protocol between processes: during an upgrade, processes of the former version read and write this stream.
+pub const PAYMENTS: Queue = Queue::new("money");
 /// Background operations: collections of invoices. Carries operation ids.
 pub const COLLECTIONS: Queue = Queue::new("collections");
 /// Inquiries to providers whether a charge has settled or expired. Carries payment ids.
@@ -20,7 +21,7 @@ pub const WEBHOOKS: Queue = Queue::new("webhooks");
 pub const CLOCKS: Queue = Queue::new("clocks");
 
 /// Every queue, for metrics.
-pub const ALL: [Queue; 6] = [MONEY, COLLECTIONS, INQUIRIES, RECONCILIATIONS, WEBHOOKS, CLOCKS];
+pub const ALL: [Queue; 6] = [PAYMENTS, COLLECTIONS, INQUIRIES, RECONCILIATIONS, WEBHOOKS, CLOCKS];
 
 /// Registers the counters of failed and dropped wake-ups and replies at zero, in a process that pushes them.
 pub fn register_posts_metrics() {

@@ -177,7 +177,7 @@ pub enum Action {
     Void,
     /// A process without the invoice's lock sees that no operation is open.
     CheckUnlocked,
-    /// The sweep hands out the id (`charges::take_due`).
+    /// The sweep enqueues the id (`charges::take_due`).
     Sweep,
     /// The queue delivers an id again, or late.
     Duplicate,

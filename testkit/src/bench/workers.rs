@@ -28,7 +28,7 @@ const MIN_SCALING: f64 = 0.85;
 pub(super) async fn run(seconds: u64) -> Result<Report> {
     let limit = IN_FLIGHT.to_string();
     let cluster = Cluster::builder().api(1).worker(1).scheduler(1).durable();
-    let cluster = cluster.env("RUST_LOG", "warn").env("KEY_CACHE_MS", "1000").env("WORKER_MONEY_CONCURRENCY", &limit);
+    let cluster = cluster.env("RUST_LOG", "warn").env("KEY_CACHE_MS", "1000").env("WORKER_PAYMENT_CONCURRENCY", &limit);
     let mut cluster = cluster.start().await?;
     let account = cluster.account_with(&super::NO_LIMIT).await?;
     cluster.ctl(&["mock", "set", &account.id, "--latency-ms", &LATENCY_MS.to_string()]).await?;

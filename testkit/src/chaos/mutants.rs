@@ -128,7 +128,7 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     mutant!(
         "sweep",
-        "unclaimed work is handed out again",
+        "unclaimed work is enqueued again",
         &["every accepted payment"],
         &[Mock('A'), Gateway],
         &[KillWorker, RedisFlush, RedisRestart]

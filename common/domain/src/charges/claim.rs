@@ -135,9 +135,8 @@ pub(super) struct ClaimedRow {
     p_external_id: Option<ExternalId>,
 }
 
-/// What the claim and the read select of `claimed`: the columns of operations, listed because a later one could have the name
-/// of a computed one, and what else the statement knows of each. Of the payment, only what may differ while it awaits an
-/// outcome.
+/// The columns shared by claim and read. They are listed, because a column that is added later could have the name of a
+/// computed one. The payment's columns are only those that may change while it awaits an outcome.
 macro_rules! select_claimed {
     ($claimed:literal, $computed:literal, $($arg:expr),* $(,)?) => {
         sqlx::query_as!(

@@ -7,7 +7,7 @@ use foundation::error::Result;
 use foundation::id::{AccountId, OperationId, PaymentId};
 
 /// Returns the oldest refund of a payment that has not started. Refunds of a payment run one at a time: the next is
-/// handed out when the previous has ended.
+/// enqueued when the previous has ended.
 ///
 /// # Errors
 /// Database errors only.

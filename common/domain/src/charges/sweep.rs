@@ -10,12 +10,12 @@ use foundation::error::{Error, Result};
 use foundation::id::{AccountId, OperationId, ProviderAccountId};
 use foundation::rule_enabled;
 
-/// Maximum number of operations that one sweep hands out.
+/// Maximum number of operations that one sweep enqueues.
 pub const SWEEP_BATCH: usize = 500;
 /// An operation that has been due for this long was missed by the sweep, which runs every second.
 pub const OVERDUE: Duration = Duration::from_secs(30);
 
-/// A due operation that the sweep hands out to the workers.
+/// A due operation that the sweep enqueues for the workers.
 #[derive(Debug)]
 pub struct Due {
     pub id: OperationId,
@@ -35,7 +35,7 @@ pub async fn take_due(db: &PgPool, background: Option<bool>, overdue_by: Duratio
     if !rule_enabled!(Sweep) {
         return Ok(Vec::new());
     }
-    // The delay doubles from 2 s to 30 s, so that an operation that no worker claims is not handed out at every tick.
+    // The delay doubles from 2 s to 30 s, so that an operation that no worker claims is not enqueued at every tick.
     // The clock is read in a subquery because it is volatile and could not bound an index scan.
     Ok(sqlx::query_as!(
         Due,
@@ -86,7 +86,7 @@ pub async fn hold(tx: &mut PgConnection, id: OperationId, delay: Duration) -> Re
         delay.as_secs_f64(),
     );
     let held = account.fetch_optional(&mut *tx).await?;
-    or_conflict(tx, id, held, "the operation has ended or needs manual review, so it is not handed out").await
+    or_conflict(tx, id, held, "the operation has ended or needs manual review, so it is not enqueued").await
 }
 
 /// Stops processing an operation for good: its outcome becomes unknown and needs manual review. Used after a restore,

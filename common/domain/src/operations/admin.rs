@@ -32,7 +32,7 @@ pub struct OperationRow {
     /// The fencing token of the latest claim.
     pub fence: i64,
     pub lease_until: Option<Timestamp>,
-    /// When it is handed out next. `None` if it has ended or needs manual review.
+    /// When it is enqueued next. `None` if it has ended or needs manual review.
     pub next_push_at: Option<Timestamp>,
     /// When a request that may have had an effect was first sent.
     pub first_sent_at: Option<Timestamp>,
@@ -60,7 +60,7 @@ pub struct OperationRow {
     pub by_system: bool,
     /// Whether it collects an invoice.
     pub background: bool,
-    /// How often it was handed out.
+    /// How often it was enqueued.
     pub pushes: i32,
 }
 
@@ -84,7 +84,7 @@ pub struct Filter {
     pub account: Option<AccountId>,
     pub kind: Option<OperationKind>,
     pub state: Option<State>,
-    /// Order by the number of times an operation was handed out, highest first.
+    /// Order by the number of times an operation was enqueued, highest first.
     pub most_handed_out: bool,
     pub limit: i64,
 }

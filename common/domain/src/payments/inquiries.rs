@@ -9,7 +9,7 @@ use foundation::id::{AccountId, PaymentId, ProviderAccountId};
 use foundation::time::Timestamp;
 use providers::ProviderKind;
 
-/// Maximum number of inquiries that one scheduler tick hands out.
+/// Maximum number of inquiries that one scheduler tick enqueues.
 pub const INQUIRY_BATCH: i64 = 500;
 
 /// Returns the payments whose inquiry is due and moves their `inquiry_at` forward. The moved time is the claim, so a

@@ -78,7 +78,7 @@ pub async fn charge(
         ..NewOperation::of_payment(operation, payment, OperationKind::Sale, payment.amount_requested, &origin)
     };
     charges::insert(tx, &[sale]).await?;
-    tx.wake(queues::MONEY, operation.uuid());
+    tx.wake(queues::PAYMENTS, operation.uuid());
     Ok(())
 }
 

@@ -233,6 +233,6 @@ async fn begin(tx: &mut Tx, operation: NewOperation<'_>) -> Result<OperationId> 
     charges::insert(tx, &[NewOperation { by_system: true, ..operation }]).await?;
     failpoint!("reversal.begun");
     // Until a reversal ends, nothing else can be charged for the same invoice or link.
-    tx.wake(queues::MONEY, id.uuid());
+    tx.wake(queues::PAYMENTS, id.uuid());
     Ok(id)
 }

@@ -112,7 +112,7 @@ struct Progress {
     skip_interval: Duration,
 }
 
-/// Advances a clock for one time slice; an unfinished advance is then handed out again.
+/// Advances a clock for one time slice; an unfinished advance is then enqueued again.
 ///
 /// # Errors
 /// Database errors; [`Error::Conflict`] if another worker has taken over, which continues the advance, or if an
@@ -233,7 +233,7 @@ impl Advancing<'_> {
             }
             let ready =
                 pending.iter().filter(|operation| operation.state == State::Ready).map(|operation| operation.id.uuid());
-            self.work.db.wake(queues::MONEY, ready.filter(|id| woken.insert(*id)));
+            self.work.db.wake(queues::PAYMENTS, ready.filter(|id| woken.insert(*id)));
             sleep(pause).await;
             pause = POLL_INTERVALS.1.min(pause * 2);
         }

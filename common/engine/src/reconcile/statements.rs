@@ -36,7 +36,7 @@ const RECONCILE_INTERVAL: Duration = Duration::from_secs(60);
 /// holds. Disputed money is left to inquiries for as long. Successive readings overlap by twice this, for lines that the
 /// provider adds late.
 const IN_PROGRESS_AGE: Duration = Duration::from_secs(120);
-/// Provider accounts handed out per batch.
+/// Provider accounts enqueued per batch.
 const RECONCILIATION_BATCH: i64 = 200;
 /// Lines per reading.
 const LINES: i64 = 1000;

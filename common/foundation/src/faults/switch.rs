@@ -38,7 +38,7 @@ rules! {
     Unknown = "unknown",
     /// A reference that the provider does not know is not an outcome.
     NotFound = "not_found",
-    /// Unclaimed work is handed out again.
+    /// Unclaimed work is enqueued again.
     Sweep = "sweep",
     /// An idempotency key is claimed in the transaction that creates the payment.
     Key = "key",

@@ -125,7 +125,7 @@ async fn unknown_outcomes(db: &PgPool) -> Result<Finding> {
     })
 }
 
-/// Work that a scheduler does not hand out stays due; work that is handed out but not claimed is rarely due, but grows
+/// Work that a scheduler does not enqueue stays due; work that is enqueued but not claimed is rarely due, but grows
 /// old. Operations with unknown outcome, and refunds waiting behind one, have their own check.
 async fn due_operations(db: &PgPool) -> Result<Finding> {
     let row = sqlx::query!(
@@ -167,11 +167,11 @@ async fn schedulers(db: &PgPool) -> Result<Finding> {
     let check = "schedulers";
     Ok(match waited.fetch_optional(db).await? {
         None => Finding::ok(check, "no account exists yet, so none can be detected"),
-        Some(waited) if waited < SCHEDULER_LATE_SECONDS => Finding::ok(check, "due work is handed out"),
+        Some(waited) if waited < SCHEDULER_LATE_SECONDS => Finding::ok(check, "due work is enqueued"),
         Some(waited) => Finding::of(
             check,
             Severity::Bad,
-            format!("a statement has been due for {waited:.0} s and was not handed out"),
+            format!("a statement has been due for {waited:.0} s and was not enqueued"),
             "start a scheduler, or check the log of the running one",
         ),
     })

@@ -97,7 +97,7 @@ fn describe_operation(operation: &OperationRow) -> String {
             at(operation.lease_until)
         ),
         State::Ready | State::Claimed => {
-            format!("The {kind} {id} has not been sent yet; it is handed out again at {}.", at(operation.next_push_at))
+            format!("The {kind} {id} has not been sent yet; it is enqueued again at {}.", at(operation.next_push_at))
         }
         State::Succeeded | State::Declined | State::Failed => format!("The {kind} {id} has ended."),
     }

@@ -13,7 +13,7 @@ use super::faulty::Action;
 use super::table::{Bill, By, Class, End, Row, Scenario};
 use crate::support::{Books, Merchant, Receiver, Reply, Shop, created, eventually, id, sale, uuid};
 
-const MONEY: Queue = Queue::new("money");
+const PAYMENTS: Queue = Queue::new("money");
 const INQUIRIES: Queue = Queue::new("inquiries");
 const RECONCILIATIONS: Queue = Queue::new("reconciliations");
 /// A test card of the gateway that requires a challenge.
@@ -322,7 +322,7 @@ impl Case {
                     .await
             }
             Scenario::Unsent(_) | Scenario::Charged(_) | Scenario::RefundUnsent(_) | Scenario::Reversal => {
-                world.push(MONEY, self.operation().await?).await
+                world.push(PAYMENTS, self.operation().await?).await
             }
             Scenario::LateCharge if by == By::Scheduler => self.make_statement_due().await,
             Scenario::LateCharge => world.push(RECONCILIATIONS, self.provider_account().await?).await,

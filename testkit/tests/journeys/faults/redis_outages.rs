@@ -172,7 +172,7 @@ async fn without_redis_a_hanging_provider_delays_no_other_account() -> Result<()
 
 #[tokio::test]
 async fn without_redis_a_stopping_worker_finishes_what_it_claimed() -> Result<()> {
-    let mut cluster = Cluster::builder().api(1).worker(1).env("WORKER_MONEY_CONCURRENCY", "2").start().await?;
+    let mut cluster = Cluster::builder().api(1).worker(1).env("WORKER_PAYMENT_CONCURRENCY", "2").start().await?;
     let merchant = Merchant::new(&cluster).await?;
     merchant.mock(&cluster, &["--latency-ms", "9000"]).await?;
     cluster.redis.kill9()?;

@@ -52,7 +52,7 @@ async fn database_dumps_redis_traffic_and_logs_contain_no_secrets() -> Result<()
 
     let dump = dump(&merchant).await?;
     assert!(dump.contains("canary@example.com") && dump.contains("4242"), "the dump is complete");
-    let redis_traffic = eventually("commands of the money queue and of a limit", async || {
+    let redis_traffic = eventually("commands of the payment queue and of a limit", async || {
         let redis_traffic = monitor.recorded();
         Ok((redis_traffic.contains("queue:{money}") && redis_traffic.contains("limit:")).then_some(redis_traffic))
     })

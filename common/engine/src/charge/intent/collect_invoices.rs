@@ -60,7 +60,7 @@ pub struct CollectionRun {
 /// Claims at most `limit` due invoices and begins an attempt for each. Concurrent callers get different invoices.
 ///
 /// # Errors
-/// Database errors; then nothing has begun, or the sweep hands out what has.
+/// Database errors; then nothing has begun, or the sweep enqueues what has.
 pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Origin) -> Result<CollectionRun> {
     let mut tx = db.begin().await?;
     let due = if scope.hold(&mut tx).await? { lock_due(&mut tx, scope, limit).await? } else { Vec::new() };

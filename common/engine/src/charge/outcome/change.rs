@@ -61,7 +61,7 @@ pub(super) async fn record_change(
     if claimed.refund_id.is_some()
         && let Some(next) = charges::next_refund(tx, claimed.account_id, id).await?
     {
-        tx.wake(queues::MONEY, next.uuid());
+        tx.wake(queues::PAYMENTS, next.uuid());
     }
     append_event(tx, &payment, event, claimed.refund_id, now).await?;
     Ok(recorded)
