@@ -1,11 +1,11 @@
-//! Webhook delivery: a single task tracks which endpoints may have due deliveries, claims as many as their lanes allow,
+//! Webhook delivery: a single task tracks which endpoints may have due deliveries, claims as many as their windows allow,
 //! and records the attempts.
 //!
-//! While one claim runs, the requests of other lanes accumulate for the next claim; results accumulate in the same way
+//! While one claim runs, the requests of other endpoints accumulate for the next claim; results accumulate in the same way
 //! while others are recorded. Batches therefore grow with the load, and no delivery waits for a batch to fill.
 
 mod attempt;
-mod lanes;
+mod windows;
 
 use std::collections::HashMap;
 use std::future::{Future, pending};
@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 
 use self::attempt::Outcome;
 pub(crate) use self::attempt::Sender;
-use self::lanes::{AttemptResult, ClaimRequest, Lanes, Slot};
+use self::windows::{AttemptResult, ClaimRequest, EndpointWindows, Slot};
 
 /// Attempts recorded by one statement.
 const RECORD_BATCH: usize = 500;
@@ -73,7 +73,7 @@ pub(crate) struct Dispatcher {
     claims: PgPool,
     sender: Sender,
     woken: mpsc::UnboundedReceiver<WebhookEndpointId>,
-    lanes: Lanes,
+    windows: EndpointWindows,
     sending: JoinSet<Finished>,
     /// Attempts that are not recorded yet, and the slots they still hold, in the same order.
     unrecorded: Vec<Attempted>,
@@ -94,7 +94,7 @@ impl Dispatcher {
             claims,
             sender,
             woken,
-            lanes: Lanes::new(),
+            windows: EndpointWindows::new(),
             sending: JoinSet::new(),
             unrecorded: Vec::new(),
             slots: Vec::new(),
@@ -117,7 +117,7 @@ impl Dispatcher {
                 self.claim();
             }
             self.record();
-            metrics::gauge!("webhooks_in_flight").set(self.lanes.in_flight() as f64);
+            metrics::gauge!("webhooks_in_flight").set(self.windows.in_flight() as f64);
             if stopping
                 && self.claiming.is_none()
                 && self.recording.is_none()
@@ -139,10 +139,10 @@ impl Dispatcher {
                     return;
                 }
                 Some(endpoint) = self.woken.recv() => {
-                    self.lanes.wake(endpoint);
+                    self.windows.wake(endpoint);
                     // Drain the channel first, so that the next claim covers all woken endpoints.
                     while let Ok(endpoint) = self.woken.try_recv() {
-                        self.lanes.wake(endpoint);
+                        self.windows.wake(endpoint);
                     }
                 }
                 (requests, started, claimed) = poll_some(&mut self.claiming) => {
@@ -164,13 +164,13 @@ impl Dispatcher {
         }
     }
 
-    /// Claims for all lanes with capacity, unless a claim is running.
+    /// Claims for all endpoints with capacity, unless a claim is running.
     fn claim(&mut self) {
         // While attempts cannot be recorded, their leases may expire and a claim would return them again.
         if self.claiming.is_some() || self.recording_failed {
             return;
         }
-        let requests = self.lanes.take_claim_requests();
+        let requests = self.windows.take_claim_requests();
         if requests.is_empty() {
             return;
         }
@@ -197,7 +197,7 @@ impl Dispatcher {
             Ok(claimed) => claimed,
             Err(error) => {
                 tracing::error!(%error, "could not claim deliveries; trying again");
-                requests.into_iter().for_each(|request| self.lanes.claim_failed(request));
+                requests.into_iter().for_each(|request| self.windows.claim_failed(request));
                 tokio::time::sleep(RETRY_DELAY).await;
                 return;
             }
@@ -207,7 +207,7 @@ impl Dispatcher {
             if let Err(error) = with_timeout(dispatch::release(&self.claims, &claimed)).await {
                 tracing::error!(%error, "could not release the deliveries; they are due when their leases expire");
             }
-            requests.into_iter().for_each(|request| self.lanes.claim_failed(request));
+            requests.into_iter().for_each(|request| self.windows.claim_failed(request));
             tokio::time::sleep(RETRY_DELAY).await;
             return;
         }
@@ -232,7 +232,7 @@ impl Dispatcher {
         }
         for request in requests {
             let count = counts.get(&request.endpoint).copied().unwrap_or(0);
-            self.lanes.claim_finished(request, count);
+            self.windows.claim_finished(request, count);
         }
     }
 
@@ -240,8 +240,8 @@ impl Dispatcher {
         let attempted = match finished.outcome {
             TaskOutcome::Attempted(attempted) => *attempted,
             TaskOutcome::Held => {
-                self.lanes.attempt_finished(finished.endpoint, AttemptResult::Failed);
-                self.lanes.attempt_recorded(finished.endpoint, finished.slot);
+                self.windows.attempt_finished(finished.endpoint, AttemptResult::Failed);
+                self.windows.attempt_recorded(finished.endpoint, finished.slot);
                 return;
             }
             TaskOutcome::Aborted => {
@@ -249,14 +249,14 @@ impl Dispatcher {
                     endpoint = %finished.endpoint,
                     "a claimed delivery did not start in time, or panicked; it is due when its lease expires"
                 );
-                self.lanes.attempt_recorded(finished.endpoint, finished.slot);
+                self.windows.attempt_recorded(finished.endpoint, finished.slot);
                 return;
             }
         };
         measure(&attempted);
         let (succeeded, timed_out) = (attempted.failure.is_none(), attempted.failure == Some(Failure::Timeout));
         let result = AttemptResult::of(succeeded, timed_out, attempted.duration);
-        self.lanes.attempt_finished(finished.endpoint, result);
+        self.windows.attempt_finished(finished.endpoint, result);
         self.unrecorded.push(attempted);
         self.slots.push(finished.slot);
     }
@@ -312,7 +312,7 @@ impl Dispatcher {
 
     fn release_slots(&mut self, slots: &[Slot], attempts: &[Attempted]) {
         for (slot, attempt) in slots.iter().zip(attempts) {
-            self.lanes.attempt_recorded(attempt.claimed.endpoint_id, *slot);
+            self.windows.attempt_recorded(attempt.claimed.endpoint_id, *slot);
         }
     }
 
