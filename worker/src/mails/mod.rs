@@ -2,8 +2,8 @@
 //! request waits for a mail server and no crash loses an e-mail. A crash between sending and recording sends a second copy
 //! with the same `Message-ID`.
 
+mod email_content;
 mod invitation;
-mod letter;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use letter::About;
+use email_content::EmailTopic;
 
 /// How often a queue in which nothing was due is read.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ impl Sender {
     /// Sends until `stop`, then finishes what it has claimed. The queues do not wait for each other.
     pub(crate) async fn run(self, stop: &CancellationToken) {
         tokio::join!(
-            Claims::new(&self, Queue::Awaited, stop).send_all(),
+            Claims::new(&self, Queue::Transactional, stop).send_all(),
             Claims::new(&self, Queue::Receipts, stop).send_all(),
         );
     }
@@ -135,10 +135,10 @@ impl Sender {
         let Some(content) = mails::content(&self.db, account, event).await? else {
             return Ok(Err(Unsent::OutOfDate("the customer or the event was deleted")));
         };
-        let Some(about) = self.about(account, &content).await? else {
+        let Some(topic) = self.topic(account, &content).await? else {
             return Ok(Err(Unsent::OutOfDate("it is about no invoice and no payment")));
         };
-        let payee = about.payee();
+        let payee = topic.payee();
         if payee.mode == Mode::Test && !is_test_recipient(&content) {
             return Ok(Err(Unsent::OutOfDate("in test mode, and the customer is no test recipient")));
         }
@@ -149,12 +149,12 @@ impl Sender {
             return Ok(Err(Unsent::OutOfDate("the customer wants no receipts")));
         }
         let language = language(&content);
-        Ok(letter::write(kind, language, &about, &content).map(|letter| Email {
+        Ok(email_content::write(kind, language, &topic, &content).map(|written| Email {
             id: event.to_string(),
-            text: letter.text(language),
-            html: Some(letter.html(language)),
-            unsubscribe: letter.unsubscribe.map(|(_, url)| url),
-            subject: letter.subject,
+            text: written.text(language),
+            html: Some(written.html(language)),
+            unsubscribe: written.unsubscribe.map(|(_, url)| url),
+            subject: written.subject,
             to: content.email,
             from_name: Some(payee.name.clone()),
             reply_to: payee.support_contact.clone(),
@@ -163,16 +163,16 @@ impl Sender {
     }
 
     /// What an e-mail is about.
-    async fn about(&self, account: AccountId, content: &Content) -> Result<Option<About>> {
+    async fn topic(&self, account: AccountId, content: &Content) -> Result<Option<EmailTopic>> {
         Ok(match (&content.page_token, content.payment_id) {
             (Some(token), _) => {
                 let address = PageAddress { kind: PageKind::Invoice, token };
                 let page = open_page(&self.db, address, None, self.clock.now()).await?;
-                Some(About::Invoice(Box::new(page)))
+                Some(EmailTopic::Invoice(Box::new(page)))
             }
             (None, Some(payment)) => {
                 let receipt = payment_receipt(&self.db, account, payment, content.customer_id).await?;
-                Some(About::Payment(Box::new(receipt)))
+                Some(EmailTopic::Payment(Box::new(receipt)))
             }
             (None, None) => None,
         })
@@ -222,7 +222,7 @@ impl<'a> Claims<'a> {
 /// Why there is no e-mail.
 #[derive(Clone, Copy, Debug)]
 enum Unsent {
-    /// And will be none.
+    /// There will be none.
     OutOfDate(&'static str),
     /// What it says is not known yet.
     NotYet(&'static str),
@@ -232,12 +232,12 @@ fn is_test_recipient(content: &Content) -> bool {
     content.test_recipients.iter().any(|allowed| allowed.to_lowercase() == content.email.to_lowercase())
 }
 
-/// A name or a description.
+/// A name or a description, on one line.
 fn line(text: &str) -> String {
     one_line(text, MAX_LINE)
 }
 
-/// That of the customer's country, otherwise the account's.
+/// The language of the customer's country, otherwise the account's.
 fn language(content: &Content) -> Language {
     let of_country = content.country.and_then(Language::of_country);
     of_country.or_else(|| Language::of_tag(&content.language)).unwrap_or(Language::En)

@@ -15,11 +15,11 @@ const CLAIM: Duration = Duration::from_secs(120);
 /// How long an e-mail that has ended is kept.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
 
-/// Which e-mails wait for each other: receipts, of which there may be many, delay no others.
+/// The queue of an e-mail. Receipts have their own, so that many of them delay no other e-mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// All but receipts: their recipients wait for them.
-    Awaited,
+    Transactional,
     Receipts,
 }
 
@@ -173,8 +173,8 @@ macro_rules! claim_of_each {
 }
 
 /// Claims due e-mails, of the kinds that this build knows, for two minutes. If that process dies, another one then claims
-/// them. Accounts take turns, one e-mail each: a claim begins after the account `last`, and sets it to the one that came
-/// last, or to `None` if there are no more accounts. The next claim then begins with the first one.
+/// them. Round-robin: a claim takes each account's oldest due e-mail, starting after the account `last`, and sets that to
+/// the account served last, or to `None` if there are no more accounts. The next claim then starts with the first one.
 ///
 /// # Errors
 /// Database errors only.
@@ -182,7 +182,7 @@ pub async fn claim(db: &PgPool, queue: Queue, limit: usize, last: &mut Option<Ac
     let after = last.take().map_or(Uuid::nil(), AccountId::uuid);
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
     let claimed = match queue {
-        Queue::Awaited => {
+        Queue::Transactional => {
             let known = claim_of_each!(
                 "kind <> 'receipt'",
                 "kind <> 'receipt' AND kind IN ('invoice', 'collection_failed', 'invitation')",

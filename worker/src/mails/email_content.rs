@@ -1,4 +1,4 @@
-//! The text of an e-mail, as plain text and as a page.
+//! The content of an e-mail, as plain text and as HTML.
 
 use std::iter;
 
@@ -19,11 +19,11 @@ use super::{Unsent, line};
 
 /// The most room of the logo, in pixels: width and height.
 const LOGO: (i32, i32) = (180, 48);
-/// Of buttons, without one of the merchant's.
+/// The color of buttons, if the merchant has chosen none.
 const COLOR: Color = Color::new(0x0b, 0x57, 0xc4);
 
-/// An e-mail's text, before it has a form.
-pub(super) struct Letter {
+/// What an e-mail says, independent of its format.
+pub(super) struct EmailContent {
     pub(super) subject: String,
     payee: String,
     /// The URL of its logo, and the width and height at which it is shown.
@@ -41,19 +41,19 @@ pub(super) struct Letter {
     pub(super) unsubscribe: Option<(String, String)>,
     /// Lines about the merchant, and its contact.
     footer: Vec<String>,
-    /// Of the button.
+    /// The button's color.
     color: Color,
 }
 
 /// What an e-mail is about.
-pub(super) enum About {
+pub(super) enum EmailTopic {
     /// An invoice, by its page.
     Invoice(Box<PayPage>),
     /// A payment of no invoice.
     Payment(Box<PaymentReceipt>),
 }
 
-impl About {
+impl EmailTopic {
     pub(super) fn payee(&self) -> &Payee {
         match self {
             Self::Invoice(page) => &page.payee,
@@ -63,17 +63,22 @@ impl About {
 }
 
 /// Writes the e-mail, unless it is out of date.
-pub(super) fn write(kind: Kind, language: Language, about: &About, content: &Content) -> Result<Letter, Unsent> {
+pub(super) fn write(
+    kind: Kind,
+    language: Language,
+    topic: &EmailTopic,
+    content: &Content,
+) -> Result<EmailContent, Unsent> {
     if content.is_out_of_date {
         return Err(Unsent::OutOfDate("the event was long ago, or another has followed"));
     }
-    match about {
-        About::Invoice(page) => about_invoice(kind, language, page, content),
-        About::Payment(receipt) => receipt_of_payment(language, receipt),
+    match topic {
+        EmailTopic::Invoice(page) => email_of_invoice(kind, language, page, content),
+        EmailTopic::Payment(receipt) => receipt_of_payment(language, receipt),
     }
 }
 
-fn about_invoice(kind: Kind, language: Language, page: &PayPage, content: &Content) -> Result<Letter, Unsent> {
+fn email_of_invoice(kind: Kind, language: Language, page: &PayPage, content: &Content) -> Result<EmailContent, Unsent> {
     let Payable::Invoice(invoice) = &page.payable else { return Err(Unsent::OutOfDate("it is about no invoice")) };
     let facts = Facts { texts: language.texts(), language, page, invoice };
     match kind {
@@ -84,7 +89,7 @@ fn about_invoice(kind: Kind, language: Language, page: &PayPage, content: &Conte
 }
 
 /// The receipt of a payment that has no page: the e-mail says everything.
-fn receipt_of_payment(language: Language, receipt: &PaymentReceipt) -> Result<Letter, Unsent> {
+fn receipt_of_payment(language: Language, receipt: &PaymentReceipt) -> Result<EmailContent, Unsent> {
     let (texts, PaymentReceipt { payee, payment, billed_to, page_token }) = (language.texts(), receipt);
     let Some(paid_at) = payment.captured_at.filter(|_| payment.status != Status::Cancelled) else {
         return Err(Unsent::OutOfDate("the payment was cancelled"));
@@ -100,7 +105,7 @@ fn receipt_of_payment(language: Language, receipt: &PaymentReceipt) -> Result<Le
         Some((texts.payment(), payment.id.to_string())),
     ];
     let stop = public_url::of(format_args!("/pay/c/{page_token}/unsubscribe?lang={}", language.code()));
-    Ok(Letter {
+    Ok(EmailContent {
         subject: texts.mail_receipt_subject(&paid, &name),
         paragraphs: vec![texts.mail_receipt_intro(&paid, &name, moment(language, &payee.timezone, paid_at))],
         facts: facts.into_iter().flatten().collect(),
@@ -110,11 +115,11 @@ fn receipt_of_payment(language: Language, receipt: &PaymentReceipt) -> Result<Le
 }
 
 /// What all e-mails of a merchant have.
-fn of_payee(texts: &Texts, payee: &Payee) -> Letter {
+fn of_payee(texts: &Texts, payee: &Payee) -> EmailContent {
     let contact = payee.support_contact.as_ref();
     let contact = contact.map(|contact| format!("{} {}", texts.questions(), line(contact)));
     let seller = seller(texts, payee.address.as_deref(), payee.tax_number.as_deref());
-    Letter {
+    EmailContent {
         subject: String::new(),
         payee: line(&payee.name),
         logo: payee.logo.as_ref().map(|logo| {
@@ -140,7 +145,7 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    fn invoice_issued(&self, has_card: bool) -> Result<Letter, Unsent> {
+    fn invoice_issued(&self, has_card: bool) -> Result<EmailContent, Unsent> {
         let (texts, invoice) = (self.texts, self.invoice);
         if invoice.subscription_id.is_some() {
             return Err(Unsent::OutOfDate("the invoice of a subscription is charged to its card"));
@@ -152,33 +157,33 @@ impl Facts<'_> {
             (None, due) => due.map(|at| texts.mail_invoice_due(self.date(at))),
         };
         let intro = texts.mail_invoice_intro(self.payee(), self.owed());
-        Ok(Letter {
+        Ok(EmailContent {
             subject: texts.mail_invoice_subject(self.number(), self.payee()),
             paragraphs: iter::once(intro).chain(next).collect(),
             page: Some((texts.mail_invoice_open(), self.url(""))),
             document: Some((texts.mail_invoice_pdf(), self.url("/invoice.pdf"))),
-            ..self.letter()
+            ..self.of_invoice()
         })
     }
 
-    fn invoice_paid(&self) -> Result<Letter, Unsent> {
+    fn invoice_paid(&self) -> Result<EmailContent, Unsent> {
         let texts = self.texts;
         let (Some(payment), Some(paid_at)) = (&self.page.paid_by, self.invoice.paid_at) else {
             return Err(Unsent::OutOfDate("the invoice is not paid"));
         };
         let paid = self.price(Money { minor: payment.amount, currency: payment.currency });
         let paid_at = moment(self.language, &self.page.payee.timezone, paid_at);
-        Ok(Letter {
+        Ok(EmailContent {
             subject: texts.mail_receipt_subject(&paid, self.payee()),
             paragraphs: vec![texts.mail_receipt_intro(&paid, self.payee(), paid_at)],
             page: Some((texts.mail_receipt_open(), self.url(""))),
             document: Some((texts.mail_receipt_pdf(), self.url("/receipt.pdf"))),
             unsubscribe: Some((texts.receipts_stop(), self.url("/unsubscribe"))),
-            ..self.letter()
+            ..self.of_invoice()
         })
     }
 
-    fn collection_failed(&self, content: &Content) -> Result<Letter, Unsent> {
+    fn collection_failed(&self, content: &Content) -> Result<EmailContent, Unsent> {
         let (texts, code) = (self.texts, content.decline_code.as_deref());
         self.require_owed()?;
         let no_card = code == Some(Failure::NO_CARD.code);
@@ -198,17 +203,17 @@ impl Facts<'_> {
             (false, None) => texts.mail_failed_last(),
         };
         let confirm = confirm.then(|| texts.mail_failed_confirm());
-        Ok(Letter {
+        Ok(EmailContent {
             subject: texts.mail_failed_subject(self.owed(), self.payee()),
             paragraphs: [Some(intro), confirm, Some(next)].into_iter().flatten().collect(),
             page: Some((texts.mail_failed_open(), self.url(""))),
             document: Some((texts.mail_invoice_pdf(), self.url("/invoice.pdf"))),
-            ..self.letter()
+            ..self.of_invoice()
         })
     }
 
     /// What all e-mails about an invoice have.
-    fn letter(&self) -> Letter {
+    fn of_invoice(&self) -> EmailContent {
         let texts = self.texts;
         let description = self.invoice.description.as_ref();
         let facts = [
@@ -216,7 +221,7 @@ impl Facts<'_> {
             self.page.billed_to.as_ref().map(|name| (texts.billed_to(), line(name))),
             description.map(|description| (texts.description(), line(description))),
         ];
-        Letter { facts: facts.into_iter().flatten().collect(), ..of_payee(texts, &self.page.payee) }
+        EmailContent { facts: facts.into_iter().flatten().collect(), ..of_payee(texts, &self.page.payee) }
     }
 
     fn require_owed(&self) -> Result<(), Unsent> {
@@ -255,7 +260,7 @@ impl Facts<'_> {
     }
 }
 
-impl Letter {
+impl EmailContent {
     pub(super) fn text(&self, language: Language) -> String {
         let facts = self.facts.iter().map(|(name, value)| language.texts().mail_labelled(name, value));
         let link = |(name, url): &(String, String)| format!("{name}\n{url}");
