@@ -20,7 +20,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
     // A day, after which nobody sees a logo that was removed.
     (CACHE_CONTROL, "public, max-age=86400"),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    // Of the picture opened as a page.
+    // The policy of the picture when it is opened as a page.
     (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
 ];
 

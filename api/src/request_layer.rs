@@ -164,7 +164,7 @@ struct RequestLog {
     code: Option<&'static str>,
     client: IpAddr,
     context: RequestContext,
-    /// Of the log that merchants see.
+    /// Records the request in the log that merchants see.
     recorder: Option<Arc<Recorder>>,
 }
 

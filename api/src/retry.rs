@@ -63,7 +63,7 @@ pub(crate) async fn run(request: Request, next: Next) -> Response {
 /// The body of a request whose handler may run again. `reading` reads it, the first time only.
 ///
 /// # Errors
-/// Those of `reading`.
+/// The errors of `reading`.
 pub(crate) async fn read_body(
     extensions: &Extensions,
     reading: impl Future<Output = Result<Bytes, ApiError>>,

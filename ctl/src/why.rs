@@ -40,7 +40,7 @@ const COLUMNS: [&str; 12] = [
     "request_id",
 ];
 
-/// Of the latest payments and invoices of customers.
+/// The columns of the latest payments and invoices of customers.
 const LATEST_COLUMNS: [&str; 6] = ["id", "customer", "status", "amount", "currency", "created_at"];
 
 pub(crate) async fn run(ctl: &Ctl, args: Why) -> Result<Output> {

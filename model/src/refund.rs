@@ -252,7 +252,7 @@ impl Model for RefundModel {
 }
 
 impl State {
-    /// Of the states that differ only in the numbers of workers and refunds, always the same one. Both are
+    /// The same state for all states that differ only in the numbers of workers and refunds. Both are
     /// interchangeable, so exploring one of these states is enough.
     fn representative(mut self) -> Self {
         self.workers.sort_unstable();

@@ -325,7 +325,7 @@ async fn once_at_v1(
         _ if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => return Err(Failure::Unknown),
         _ => {}
     }
-    // Of a payment, of a refund, and of a test clock.
+    // An operation of a payment, an advance of a test clock, and a refund.
     let is_unknown =
         response["pendingOperation"].is_string() || response["pending"] == true || status == StatusCode::ACCEPTED;
     let status = match status {

@@ -42,7 +42,7 @@ const MAX_RESPONSE: usize = 32 << 20;
 pub(crate) struct App {
     pub(crate) api: InProcess,
     pub(crate) clock: Clock,
-    /// Of the portal, as browsers send it.
+    /// The portal's origin, as browsers send it.
     pub(crate) origin: Arc<str>,
     /// The host of the portal, with its port, as users know it.
     pub(crate) host: Arc<str>,

@@ -4,12 +4,12 @@
 pub(crate) struct List {
     /// In addresses of pages.
     pub(crate) path: &'static str,
-    /// Of the ids of its objects.
+    /// The prefix of the ids of its objects.
     pub(crate) prefix: &'static str,
     /// In /v1.
     pub(crate) resource: &'static str,
     pub(crate) title: &'static str,
-    /// Of one object.
+    /// The title of one object.
     pub(crate) singular: &'static str,
     pub(crate) columns: &'static [(&'static str, Cell)],
     pub(crate) statuses: &'static [&'static str],

@@ -30,13 +30,13 @@ pub(crate) struct Notice {
 }
 
 impl Notice {
-    /// Of a form that was refused, for this reason.
+    /// The notice that a form was refused, for this reason.
     pub(crate) fn refused(action: &'static Action, id: Option<String>, entered: Entered, problem: &str) -> Self {
         let shown = html! { p.problem role="alert" { (labelled(button(action.label), problem)) } };
         Self { shown, refused: Some(Refused { action, id, entered }), ..Self::default() }
     }
 
-    /// Of a form that has begun something whose outcome is not known. `again` requests it.
+    /// The notice that a form has begun something whose outcome is not known. `again` requests it.
     pub(crate) fn unknown(action: &Action, again: &Markup) -> Self {
         let shown = html! {
             p.problem role="alert" { (labelled(button(action.label), text(NOT_KNOWN))) }
@@ -50,7 +50,7 @@ impl Notice {
         Self { refused: Some(Refused { action, id: None, entered }), ..Self::default() }
     }
 
-    /// Of the action whose nonce is in the query, if it was one on this object.
+    /// The notice of the action whose nonce is in the query, if it was one on this object.
     ///
     /// # Errors
     /// Only if the database fails.

@@ -81,7 +81,7 @@ async fn prepare(
     file: Option<Bytes>,
 ) -> Result<Prepared> {
     if kind == PortalChange::SaveLogo {
-        // Of this field and no other one.
+        // The file of this field and of no other one.
         let file = file.filter(|file| hex(&sha256(file)) == string(body, "logo")).unwrap_or_default();
         let logo = picture::read(file, session.caller.account_id).await?;
         return Ok(Prepared { logo: Some(logo), ..Prepared::default() });

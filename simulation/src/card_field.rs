@@ -21,7 +21,7 @@ const CARDS: [(&str, &str); 10] = [
     ("tok_partial", "5555555555554444"),
     ("tok_declined", "4000000000000002"),
     ("tok_insufficient", "4000000000009995"),
-    // Of a brand that the account does not accept.
+    // A card of a brand that the account does not accept.
     ("tok_refused", "378282246310005"),
     // Submitted without a postal code.
     (INCOMPLETE, "4242424242424242"),

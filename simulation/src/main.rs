@@ -163,7 +163,7 @@ struct Summary {
     failed: Vec<u64>,
     /// By seed.
     digests: BTreeMap<u64, String>,
-    /// Of the digests, so that two runs of the same seeds can be compared.
+    /// A sum of the digests, so that two runs of the same seeds can be compared.
     sum: u64,
 }
 

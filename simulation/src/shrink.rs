@@ -7,7 +7,7 @@ use crate::history::History;
 /// The shortest history found that `fails`, by removing ever smaller parts of its faults and requests.
 ///
 /// # Errors
-/// Those of `fails`.
+/// The errors of `fails`.
 pub fn shrink(history: &History, mut fails: impl FnMut(&History) -> Result<bool>) -> Result<History> {
     let mut best = history.clone();
     let mut size = (best.faults.len() + best.requests.len()) / 2;

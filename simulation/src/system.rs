@@ -214,7 +214,7 @@ impl System {
     /// Runs a process to its end and returns its result.
     ///
     /// # Errors
-    /// Those of `main`.
+    /// The errors of `main`.
     pub fn complete<T, M, F>(&mut self, name: &'static str, main: M) -> Result<T>
     where
         T: Send + 'static,

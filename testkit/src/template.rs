@@ -63,7 +63,7 @@ async fn made(folder: &Path) -> Result<PathBuf> {
     (SOURCES, programs, migrations::checksums().collect::<Vec<_>>(), today()?).hash(&mut hasher);
     let made = folder.join(format!("migrated-{:016x}", hasher.finish()));
     if !made.exists() {
-        // Of other migrations, or not finished.
+        // Templates of other migrations, or not finished.
         for old in fs::read_dir(folder)? {
             let old = old?;
             if old.file_name().as_encoded_bytes().starts_with(b"migrated-") {

@@ -5,12 +5,12 @@ use url::Url;
 /// Where browsers reach Stripe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StripeOrigins {
-    /// Of its script.
+    /// The origin of its script.
     pub(super) script: String,
-    /// Of what its script loads, as sources of a Content-Security-Policy.
+    /// The origins of what its script loads, as sources of a Content-Security-Policy.
     pub(super) parts: String,
     pub(super) api: String,
-    /// Of its challenges.
+    /// The origin of its challenges.
     pub(super) challenges: String,
 }
 

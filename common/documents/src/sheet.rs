@@ -29,7 +29,7 @@ pub struct Sheet {
     pub title: String,
     /// Above everything, such as that no money moves.
     pub notice: Option<String>,
-    /// Of the merchant.
+    /// The merchant's logo.
     pub logo: Option<Picture>,
     /// The name of the merchant, and the lines below it.
     pub seller: Vec<String>,

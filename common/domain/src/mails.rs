@@ -25,7 +25,7 @@ pub const MAX_TEST_RECIPIENTS: usize = 20;
 const TIMELY: Duration = Duration::from_secs(2 * 86_400);
 /// The most e-mails that an account sends in a day in test mode.
 const MAX_TEST_MAILS: i64 = 100;
-/// Of the token of a customer's page.
+/// The length of the token of a customer's page.
 const PAGE_TOKEN_BYTES: usize = 20;
 
 /// The subject of an e-mail to a customer.
@@ -204,9 +204,9 @@ pub struct Content {
     pub is_unsent: bool,
     /// Whether there is a card that a collection charges.
     pub has_card: bool,
-    /// Of the customer.
+    /// The customer's e-mail address.
     pub email: String,
-    /// Of the customer's default billing address.
+    /// The country of the customer's default billing address.
     pub country: Option<Country>,
     /// The account's language.
     pub language: String,

@@ -77,7 +77,7 @@ pub struct FairConcurrencyLimit<K> {
 }
 
 impl<K: Eq + Hash> FairConcurrencyLimit<K> {
-    /// Of all permits, each owner has up to its `quota` at once.
+    /// Each owner has up to its `quota` of all permits at once.
     pub fn new(all: ConcurrencyLimit, quota: fn(&K) -> usize) -> Self {
         Self { all, quota, owners: Mutex::default() }
     }

@@ -385,11 +385,11 @@ mod tests {
     crate::filter_by_name!(Shade);
 
     crate::filters! {
-        /// Of a list.
+        /// The filters of a list.
         struct Sample {
             /// Any of these.
             shade("shade"): Vec<Shade>,
-            /// Of this customer.
+            /// This customer's.
             customer_id("customerId"): Option<CustomerId>,
             /// From this amount.
             amount_from("amountFrom"): Option<Amount>,

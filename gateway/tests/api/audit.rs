@@ -62,7 +62,7 @@ async fn copies_of_the_audit_log_skip_no_record() {
     for action in ["tried.1", "tried.2", "tried.3"] {
         write("1 hour", action).await;
     }
-    // Of two concurrent records the first has the later time; the copy is made a minute after the second one's time.
+    // The first of two concurrent records has the later time; the copy is made a minute after the second one's time.
     write("10 seconds", "tried.4").await;
     write("2 minutes", "tried.5").await;
 

@@ -162,7 +162,7 @@ async fn a_former_key_hash_is_bound_when_the_key_is_used() {
         let query = sqlx::query_scalar("SELECT api_key_hash FROM gateway.accounts WHERE username = 'shop'");
         query.fetch_one(&mut world.database().await).await.expect("a hash")
     };
-    // Of the two programs only the tool starts now.
+    // Only the tool, not the gateway, starts now.
     bind(false).await;
     let (account, _) = rotate(&world, &[]).await;
     let former = hash().await;

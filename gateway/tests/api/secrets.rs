@@ -73,7 +73,7 @@ async fn every_input(shop: &mut Shop, number: &str) {
         ["creditcard_number", "expire_month", "expire_year", "cvv"].into_iter().fold(form, Form::without)
     };
     shop.post("sale.php", &by_token(shop, &stored), "00").await;
-    // Of three tokens one is charged, one is stored, and one is not used.
+    // One of three tokens is charged, one is stored, and one is not used.
     let charged = shop.post_public("field_token", &shop.field(number), "00").await;
     shop.post("authorize.php", &by_token(shop, &charged), "00").await;
     let changed = shop.post_public("field_token", &shop.field(number), "00").await;

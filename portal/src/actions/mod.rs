@@ -152,14 +152,14 @@ pub(crate) enum Kind {
     Cleared,
     /// Metadata, one pair per line.
     Pairs,
-    /// Of the object that the form shows: the form is refused once the object has another one. Not sent to /v1.
+    /// The version of the object that the form shows: the form is refused once the object has another one. Not sent to /v1.
     Version,
     /// A picture file; its hash once it is entered.
     Image,
     Password,
     /// The code of a language, or nothing.
     Language,
-    /// Of a second factor.
+    /// The code of a second factor.
     Code,
     /// Not requested.
     Always(i64),

@@ -73,11 +73,11 @@ pub struct Line {
     pub amount: i64,
     /// The currency.
     pub currency: String,
-    /// Of a charge.
+    /// Whether a charge has settled.
     pub settled: bool,
-    /// Of a charge.
+    /// Whether a charge has expired.
     pub expired: bool,
-    /// Of a charge.
+    /// Whether a charge was voided.
     pub voided: bool,
     /// When it was processed, in milliseconds since 1970: at the mock by the clock of the account, elsewhere by its own.
     pub occurred_ms: i64,

@@ -23,7 +23,7 @@ use crate::world::StatementFault;
 const TOKENS: [&str; 8] =
     ["tok_ok", "tok_ok", "tok_ok", "tok_ok", "tok_ok", "tok_partial", "tok_declined", "tok_insufficient"];
 
-/// Of saved cards. Half of them are declined or approved in part, so that collections fail.
+/// The tokens of saved cards. Half of them are declined or approved in part, so that collections fail.
 const SAVED_TOKENS: [&str; 6] = ["tok_ok", "tok_ok", "tok_ok", "tok_declined", "tok_insufficient", "tok_partial"];
 
 const PROVIDERS: [Provider; 3] = [Provider::Mock, Provider::CardGateway, Provider::Stripe];

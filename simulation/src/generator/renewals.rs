@@ -10,11 +10,11 @@ use crate::random::Random;
 /// same with and without them.
 const STREAM: u64 = 1;
 
-/// Of the customer's card, if there is one when the subscription begins. Most do not pay, so that its invoice is open.
+/// The token of the customer's card, if there is one when the subscription begins. Most do not pay, so that its invoice is open.
 const FIRST_TOKENS: [Option<&str>; 5] =
     [None, Some("tok_declined"), Some("tok_insufficient"), Some("tok_insufficient"), Some("tok_ok")];
 
-/// Of the payers.
+/// The tokens of payers on the page.
 const PAGE_TOKENS: [&str; 6] = ["tok_ok", "tok_ok", "tok_ok", "tok_partial", "tok_declined", "tok_insufficient"];
 
 /// The requests of one or two subscribers and of those who pay for them; none in two of three histories.

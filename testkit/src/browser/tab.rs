@@ -21,7 +21,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// Those of [`Tab::screenshot`].
+    /// The errors of [`Tab::screenshot`].
     pub const ALL: [Self; 2] = [Self::Desktop, Self::Phone];
 
     /// The name used in file names of screenshots.

@@ -29,7 +29,7 @@ pub(super) fn external(name: &str) -> Option<String> {
 pub(super) struct Secrets {
     key_pepper: String,
     encryption_key: String,
-    /// Of the card gateway; missing in older files.
+    /// The key of the card gateway; missing in older files.
     #[serde(default)]
     gateway_card_key: String,
     #[serde(default)]

@@ -135,7 +135,7 @@ impl<'a> TestRun<'a> {
         let folder = self.logs.join("failed").join(test_logs::name(&name));
         let processes = self.logs.join(test_logs::name(&test.name));
         if processes.is_dir() {
-            // Of an earlier run of the same test.
+            // Logs of an earlier run of the same test.
             let _ = fs::remove_dir_all(&folder);
             fs::rename(processes, &folder)?;
         }

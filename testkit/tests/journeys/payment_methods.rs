@@ -205,7 +205,7 @@ async fn a_detached_card_is_not_found_and_not_charged() -> Result<()> {
     let schedule = json!({"collectAt": "2090-01-01T00:00:00Z", "paymentMethodId": first});
     ok(&merchant.api.post(&format!("/v1/invoices/{invoice}/schedule"), schedule).await?);
 
-    // Of several requests at once, one detaches it.
+    // One of several requests at once detaches it.
     let responses = concurrently(5, async |_| merchant.api.delete(&path).await).await?;
     let detached: Vec<_> = responses.iter().filter(|response| response.status == 200).collect();
     assert!(detached.len() == 1 && responses.iter().all(|response| [200, 404].contains(&response.status)));

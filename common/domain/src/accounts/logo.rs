@@ -19,7 +19,7 @@ pub struct Picture {
 /// The present logo of an account, without its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logo {
-    /// Of this picture: another one has another id.
+    /// The picture's id: another picture has another one.
     pub id: LogoId,
     /// In pixels.
     pub width: i32,

@@ -92,7 +92,7 @@ async fn execute(connection: &mut PgConnection, db: Db, items: &[Item], now: Tim
     for item in items {
         match item {
             Item::Claim(id) => ids.push(*id),
-            // Of several outcomes of one payment the first counts: the payment no longer awaits the others.
+            // The first of several outcomes of one payment counts: the payment no longer awaits the others.
             Item::End(charge) if payments.insert(charge.payment.id) => charges.push(&**charge),
             Item::End(_) => {}
         }

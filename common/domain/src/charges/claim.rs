@@ -356,7 +356,7 @@ pub(super) async fn claim_rows(
     )
     .fetch_all(db)
     .await?;
-    // Of two callers with the same id, the first gets the row.
+    // If two callers have the same id, the first gets the row.
     let mut rows: HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
     Ok(ids.iter().map(|id| rows.remove(id)).collect())
 }

@@ -24,7 +24,7 @@ pub struct Dispute {
     /// The provider's reference for it.
     pub provider_ref: String,
     pub amount: i64,
-    /// Of the payment.
+    /// The payment's currency.
     pub currency: Currency,
     pub reason: DisputeReason,
     pub status: DisputeStatus,

@@ -25,7 +25,7 @@ const LATEST: i64 = 100;
 /// A form that a user has sent.
 #[derive(Clone, Debug)]
 pub struct Action {
-    /// Of the form, 32 hexadecimal digits. A form that is sent twice has the same one.
+    /// The form's nonce, 32 hexadecimal digits. A form that is sent twice has the same one.
     pub nonce: String,
     pub user: UserId,
     pub account: AccountId,
@@ -288,7 +288,7 @@ impl DerefMut for Change {
 #[derive(Debug)]
 pub struct Entry {
     pub began_at: Timestamp,
-    /// Of the account in which it was done.
+    /// The mode of the account in which it was done.
     pub mode: Mode,
     pub email: String,
     pub action: String,

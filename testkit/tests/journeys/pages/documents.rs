@@ -193,7 +193,7 @@ async fn the_documents_of_one_page_are_limited() -> Result<()> {
     Ok(())
 }
 
-/// Of an api without fonts: what fails each time costs as much as what is written.
+/// An api without fonts: a document that fails costs as much as one that is written.
 #[tokio::test]
 async fn documents_that_always_fail_count_for_their_page() -> Result<()> {
     let cluster = Cluster::builder().env("FONTS_DIRS", "/nonexistent").api(1).worker(1).start().await?;

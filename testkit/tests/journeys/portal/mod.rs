@@ -64,11 +64,11 @@ struct Visitor {
     client: reqwest::Client,
     url: String,
     cookie: String,
-    /// Of a sign-in whose code is awaited.
+    /// The cookie of a sign-in whose code is awaited.
     awaiting: String,
-    /// Of an earlier sign-in.
+    /// The cookie of an earlier sign-in.
     device: String,
-    /// Of the page that was asked for before the sign-in.
+    /// The cookie with the page that was requested before the sign-in.
     asked: String,
 }
 

@@ -20,7 +20,7 @@ async fn objects_of_other_amounts_are_refused_by_field() -> Result<()> {
         invalid(&api.post(path, with(body.clone(), "amount", 1234)).await?, "amount");
         created(&api.post(path, with(body, "amount", 1230)).await?);
     }
-    // Of the ariary, only whole ones.
+    // Only whole ariary are accepted.
     invalid(&api.post("/v1/payment_links", json!({"currency": "MGA", "amount": 50_050})).await?, "amount");
     created(&api.post("/v1/payment_links", json!({"currency": "MGA", "amount": 50_000})).await?);
     let items = |unit: i64| json!([{"description": "Tea", "quantity": 1, "unitAmount": unit}]);

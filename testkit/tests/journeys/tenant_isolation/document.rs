@@ -203,7 +203,7 @@ fn kind_of_parameter(parameter: &Value) -> Option<String> {
     if parameter["name"] == "externalId" {
         return Some("externalId".to_owned());
     }
-    // Of any kind.
+    // The id of an object of any kind.
     if parameter["name"] == "objectId" {
         return Some("pay".to_owned());
     }

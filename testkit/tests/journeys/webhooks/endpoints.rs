@@ -79,7 +79,7 @@ async fn invalid_fields_are_rejected() -> Result<()> {
     for status in [json!("paused"), json!("Enabled"), json!(""), json!(true), json!(1)] {
         invalid(&merchant.api.post(&path, json!({"status": status, "url": "https://never.example"})).await?, "status");
     }
-    // Of several invalid fields, the alphabetically first is named.
+    // If several fields are invalid, the alphabetically first is named.
     let all = json!({"url": 1, "status": 1, "enabledEvents": 1});
     invalid(&merchant.api.post(&path, all).await?, "enabledEvents");
     assert_eq!(ok(&merchant.api.get(&path).await?), &before, "a rejected update changes nothing");
