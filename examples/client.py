@@ -1,13 +1,37 @@
 """An API client that uses only the standard library."""
 
+import base64
+import hashlib
+import hmac
 import http.client
 import json
 import os
+import secrets
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 URL, KEY = os.environ["url"], os.environ["key"]
+# Set these for a live key, whose requests must be signed.
+KEY_ID, SIGNING_SECRET = os.environ.get("key_id"), os.environ.get("signing_secret")
+
+
+def signature(method, url, headers, data):
+    """The headers that sign a request, as in docs/api.md, Signing. A retry needs new ones, because a nonce is accepted once."""
+    parts = urllib.parse.urlsplit(url)
+    signed, added = {"@method": method, "@path": parts.path, "@query": f"?{parts.query}"}, {}
+    if data is not None:
+        digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
+        signed["content-digest"] = added["Content-Digest"] = f"sha-256=:{digest}:"
+    if "Idempotency-Key" in headers:
+        signed["idempotency-key"] = headers["Idempotency-Key"]
+    names = " ".join(f'"{name}"' for name in signed)
+    nonce = secrets.token_urlsafe(16)
+    parameters = f'({names});created={int(time.time())};keyid="{KEY_ID}";nonce="{nonce}";alg="hmac-sha256"'
+    lines = [f'"{name}": {value}' for name, value in [*signed.items(), ("@signature-params", parameters)]]
+    mac = hmac.digest(SIGNING_SECRET.encode(), "\n".join(lines).encode(), "sha256")
+    return {**added, "Signature-Input": f"sig1={parameters}", "Signature": f"sig1=:{base64.b64encode(mac).decode()}:"}
 
 
 def call(method, path, body=None, idempotency_key=None):
@@ -16,6 +40,8 @@ def call(method, path, body=None, idempotency_key=None):
     if idempotency_key:
         headers["Idempotency-Key"] = idempotency_key
     data = None if body is None else json.dumps(body).encode()
+    if SIGNING_SECRET:
+        headers.update(signature(method, URL + path, headers, data))
     request = urllib.request.Request(URL + path, data=data, headers=headers, method=method)
     try:
         # For the timeout see docs/api.md, Time limits of a client.

@@ -18,7 +18,7 @@ use foundation::db::watch_transactions;
 use crate::error::{ApiError, TransactionAborted};
 
 const MAX_RUNS: u32 = 5;
-/// No run starts later than this. A lock wait takes up to 10 s, and clients time out after about 30 s.
+/// No run starts later than this. A lock wait takes up to 10 s, and clients wait 40 s (docs/api.md, Time limits of a client).
 const RETRY_WINDOW: Duration = Duration::from_secs(12);
 /// The upper bound of the random pause before the second run; it doubles with each run, so that the transactions that
 /// deadlocked do not collide again.

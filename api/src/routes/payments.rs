@@ -38,7 +38,7 @@ pub(crate) struct PaymentFields {
     amount: Option<Amount>,
     /// ISO 4217, case-insensitive.
     currency: Option<CurrencyCode>,
-    /// A payment token, or in test accounts `tok_ok`, `tok_partial` or `tok_insufficient`.
+    /// A payment token. Test accounts on the mock also accept test tokens, such as `tok_ok`.
     payment_token: Option<Reference>,
     /// A saved card, instead of `paymentToken`.
     payment_method_id: Option<Reference>,

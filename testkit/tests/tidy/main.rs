@@ -270,7 +270,8 @@ fn documents_and_headings_named_in_the_code_exist() {
                 wrong.push(format!("{path} names {document}, which does not exist"));
                 continue;
             };
-            let Some(heading) = rest.strip_prefix(", ") else { continue };
+            // A migration that was applied keeps its text, even if a heading is renamed.
+            let Some(heading) = rest.strip_prefix(", ").filter(|_| !path.ends_with(".sql")) else { continue };
             let heading = match literal(heading) {
                 Some(quoted) => quoted,
                 None => heading.split([')', '.', ',', ';', ':', '\n']).next().unwrap_or_default(),

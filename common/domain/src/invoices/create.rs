@@ -14,7 +14,7 @@ use foundation::calendar::PaymentTerms;
 use foundation::db::{Tx, column};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, PaymentMethodId, RecurringInvoiceId, SubscriptionId};
-use foundation::own_data::Metadata;
+use foundation::merchant_data::Metadata;
 use foundation::time::Timestamp;
 
 /// How an invoice is created.
