@@ -31,14 +31,8 @@ fn operations() -> Vec<&'static str> {
     Permission::ALL.iter().map(|operation| operation.name()).collect()
 }
 
-const fn change(
-    page: &'static str,
-    name: &'static str,
-    label: &'static str,
-    area: Area,
-    change: PortalChange,
-) -> Action {
-    action(page, name, label, Right::Area(area), Request::Portal(change))
+const fn change(page: &'static str, name: &'static str, label: &'static str, area: Area, kind: PortalChange) -> Action {
+    action(page, name, label, Right::Area(area), Request::Portal(kind))
 }
 
 /// A change of the object in the address.
@@ -47,9 +41,9 @@ const fn object_change(
     name: &'static str,
     label: &'static str,
     area: Area,
-    change: PortalChange,
+    kind: PortalChange,
 ) -> Action {
-    Action { has_object: true, ..self::change(page, name, label, area, change) }
+    Action { has_object: true, ..change(page, name, label, area, kind) }
 }
 
 const KEY_NAME: Field = optional("name", "Name", Kind::Short);

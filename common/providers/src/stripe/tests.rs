@@ -32,7 +32,7 @@ use foundation::money::Money;
 contract_suite!(class_a, StripeFixture::new());
 
 // What Stripe's test mode can show: it has no clock of ours, and refuses the same key twice at once. `./dev stripe-check`
-// runs this there, and the night at a double.
+// runs this there, and the nightly run at a double.
 contract_suite!(ignored "as class_a, unless at Stripe", at_stripe, StripeFixture::at_stripe();
     declares_its_recovery_class,
     charges_are_approved_in_full,
