@@ -1,12 +1,11 @@
 //! Creates an address.
 
-use crate::ambiguous_commit::AmbiguousCommit;
+use super::create_once;
 use domain::accounts::Caller;
 use domain::addresses::{self, Address, AddressView, NewAddress};
-use domain::idempotency::{self, Created, CreationKey, CreationResult};
+use domain::idempotency::{Created, CreationKey, CreationResult};
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::failpoint;
 use foundation::time::Timestamp;
 
 /// Creates an address.
@@ -21,35 +20,15 @@ pub async fn create_address(
     key: Option<&CreationKey>,
     now: Timestamp,
 ) -> Result<CreationResult<Address>> {
-    let address = new.into_address(now);
-    let mut commit = AmbiguousCommit::default();
-    loop {
-        let result = write(db, caller, &address, key, now, &mut commit).await;
-        let lookup = async { addresses::retrieve(&**db, caller.account_id, address.id).await.map(CreationResult::New) };
-        if let Some(created) = commit.resolve(result, lookup).await? {
-            return Ok(created);
+    let address = &new.into_address(now);
+    let find = || addresses::retrieve(&**db, caller.account_id, address.id);
+    create_once(db, key, now, find, |mut tx| async move {
+        addresses::insert(&mut tx, caller.account_id, address).await?;
+        if let Some(key) = key {
+            let view = AddressView::new(address, caller.livemode());
+            key.store_response(&mut tx, Created::Address(address.id), 201, &view).await?;
         }
-    }
-}
-
-async fn write(
-    db: &Db,
-    caller: &Caller,
-    address: &Address,
-    key: Option<&CreationKey>,
-    now: Timestamp,
-    commit: &mut AmbiguousCommit,
-) -> Result<CreationResult<Address>> {
-    let mut tx = db.begin().await?;
-    if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
-        return Ok(CreationResult::Earlier(earlier));
-    }
-    addresses::insert(&mut tx, caller.account_id, address).await?;
-    if let Some(key) = key {
-        key.store_response(&mut tx, Created::Address(address.id), 201, &AddressView::new(address, caller.livemode()))
-            .await?;
-    }
-    commit.send(tx.commit()).await?;
-    failpoint!("create_address.committed");
-    Ok(CreationResult::New(address.clone()))
+        Ok((tx, address.clone()))
+    })
+    .await
 }

@@ -1,12 +1,11 @@
 //! Creates a payment link.
 
-use crate::ambiguous_commit::AmbiguousCommit;
+use super::create_once;
 use domain::accounts::Caller;
-use domain::idempotency::{self, Created, CreationKey, CreationResult};
+use domain::idempotency::{Created, CreationKey, CreationResult};
 use domain::payment_links::{self, NewPaymentLink, PaymentLink, PaymentLinkView};
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::failpoint;
 use foundation::time::Timestamp;
 
 /// Creates a payment link.
@@ -20,35 +19,14 @@ pub async fn create_payment_link(
     key: Option<&CreationKey>,
     now: Timestamp,
 ) -> Result<CreationResult<PaymentLink>> {
-    let link = new.open(caller, now)?;
-    let mut commit = AmbiguousCommit::default();
-    loop {
-        let result = write(db, &link, key, now, &mut commit).await;
-        let lookup =
-            async { payment_links::retrieve(&**db, caller.account_id, link.id, now).await.map(CreationResult::New) };
-        if let Some(written) = commit.resolve(result, lookup).await? {
-            return Ok(written);
+    let link = &new.open(caller, now)?;
+    let find = || payment_links::retrieve(&**db, caller.account_id, link.id, now);
+    create_once(db, key, now, find, |mut tx| async move {
+        payment_links::insert(&mut tx, link).await?;
+        if let Some(key) = key {
+            key.store_response(&mut tx, Created::PaymentLink(link.id), 201, &PaymentLinkView::new(link)).await?;
         }
-    }
-}
-
-async fn write(
-    db: &Db,
-    link: &PaymentLink,
-    key: Option<&CreationKey>,
-    now: Timestamp,
-    commit: &mut AmbiguousCommit,
-) -> Result<CreationResult<PaymentLink>> {
-    let mut tx = db.begin().await?;
-    if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
-        return Ok(CreationResult::Earlier(earlier));
-    }
-    payment_links::insert(&mut tx, link).await?;
-    if let Some(key) = key {
-        key.store_response(&mut tx, Created::PaymentLink(link.id), 201, &PaymentLinkView::new(link)).await?;
-    }
-    failpoint!("create_payment_link.written");
-    commit.send(tx.commit()).await?;
-    failpoint!("create_payment_link.committed");
-    Ok(CreationResult::New(link.clone()))
+        Ok((tx, link.clone()))
+    })
+    .await
 }

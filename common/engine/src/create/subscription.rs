@@ -1,20 +1,17 @@
 //! Creates a subscription. If its first cycle begins today, it is billed in the same transaction.
 
-use crate::ambiguous_commit::AmbiguousCommit;
+use super::{create_once, quota};
 use crate::billing::bill_cycle::cycle_invoice;
-use crate::create::quota;
 use domain::accounts::{self, Caller};
 use domain::customers;
 use domain::events::EventType;
-use domain::idempotency::{self, Created, CreationKey, CreationResult};
+use domain::idempotency::{Created, CreationKey, CreationResult};
 use domain::invoices;
 use domain::payment_methods::{self, Status as CardStatus};
-use domain::plans::{self, Plan};
+use domain::plans;
 use domain::subscriptions::{self, NewSubscription, Subscription, SubscriptionView};
-use foundation::calendar::Period;
 use foundation::db::Db;
 use foundation::error::{Error, Result};
-use foundation::failpoint;
 use foundation::id::{CustomerId, PaymentMethodId, ProviderAccountId};
 use foundation::time::Timestamp;
 
@@ -42,15 +39,29 @@ pub async fn create_subscription(
     let cycles = plan.cycles(new.anchor(now))?;
     let mut subscription = Subscription::new(new, &cycles, caller, now)?;
     let first = subscription.is_due(now).then(|| subscription.begin_cycle(&cycles)).transpose()?;
-    let mut commit = AmbiguousCommit::default();
-    loop {
-        let result = write(db, &subscription, &plan, first, key, now, &mut commit).await;
-        let lookup =
-            async { subscriptions::retrieve(&**db, caller.account_id, subscription.id).await.map(CreationResult::New) };
-        if let Some(written) = commit.resolve(result, lookup).await? {
-            return Ok(written);
+    let (plan, subscription) = (&plan, &subscription);
+    let find = || subscriptions::retrieve(&**db, caller.account_id, subscription.id);
+    create_once(db, key, now, find, |mut tx| async move {
+        let mut subscription = subscription.clone();
+        quota::hold(&mut tx, subscription.account_id, subscription.mode).await?;
+        quota::require(&mut tx, subscription.account_id, subscription.mode).await?;
+        subscriptions::insert(&mut tx, &subscription).await?;
+        if let Some(period) = first {
+            let mut new = [cycle_invoice(&subscription, plan, period, now)?];
+            invoices::create(&mut tx, &mut new).await?;
+            subscription.latest_invoice_id = new.first().map(|(invoice, _)| invoice.id);
         }
-    }
+        subscriptions::announce(&mut tx, &subscription, EventType::SubscriptionCreated, now).await?;
+        if let Some(key) = key {
+            let view = SubscriptionView::new(&subscription);
+            match first {
+                Some(_) => key.store_provisional_response(&mut tx, subscription.id, 201, &view).await?,
+                None => key.store_response(&mut tx, Created::Subscription(subscription.id), 201, &view).await?,
+            }
+        }
+        Ok((tx, subscription))
+    })
+    .await
 }
 
 /// Returns the provider account where the card is stored. The card's customer never changes, and the default card replaces
@@ -64,40 +75,4 @@ async fn check_card(db: &Db, caller: &Caller, customer: CustomerId, id: PaymentM
         return Err(Error::invalid("paymentMethodId", "the card is not saved and cannot be charged"));
     }
     Ok(card.provider_account_id)
-}
-
-async fn write(
-    db: &Db,
-    subscription: &Subscription,
-    plan: &Plan,
-    first: Option<Period>,
-    key: Option<&CreationKey>,
-    now: Timestamp,
-    commit: &mut AmbiguousCommit,
-) -> Result<CreationResult<Subscription>> {
-    let mut tx = db.begin().await?;
-    if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
-        return Ok(CreationResult::Earlier(earlier));
-    }
-    quota::hold(&mut tx, subscription.account_id, subscription.mode).await?;
-    quota::require(&mut tx, subscription.account_id, subscription.mode).await?;
-    let mut subscription = subscription.clone();
-    subscriptions::insert(&mut tx, &subscription).await?;
-    if let Some(period) = first {
-        let mut new = [cycle_invoice(&subscription, plan, period, now)?];
-        invoices::create(&mut tx, &mut new).await?;
-        subscription.latest_invoice_id = new.first().map(|(invoice, _)| invoice.id);
-    }
-    subscriptions::announce(&mut tx, &subscription, EventType::SubscriptionCreated, now).await?;
-    if let Some(key) = key {
-        let view = SubscriptionView::new(&subscription);
-        match first {
-            Some(_) => key.store_provisional_response(&mut tx, subscription.id, 201, &view).await?,
-            None => key.store_response(&mut tx, Created::Subscription(subscription.id), 201, &view).await?,
-        }
-    }
-    failpoint!("create_subscription.written");
-    commit.send(tx.commit()).await?;
-    failpoint!("create_subscription.committed");
-    Ok(CreationResult::New(subscription))
 }

@@ -1,14 +1,13 @@
 //! Creates a webhook endpoint. Its secret is generated before the transaction, so that a retry uses the same one.
 
-use crate::ambiguous_commit::AmbiguousCommit;
+use super::create_once;
 use domain::accounts::Caller;
-use domain::idempotency::{self, Created, CreationKey, CreationResult};
+use domain::idempotency::{Created, CreationKey, CreationResult};
 use domain::webhooks::EndpointView;
 use domain::webhooks::endpoints::{self, NewEndpoint, WithSecret};
 use foundation::crypto::KeyRing;
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::failpoint;
 use foundation::time::Timestamp;
 
 /// Creates an endpoint with its secret.
@@ -24,40 +23,16 @@ pub async fn create_webhook_endpoint(
     key: Option<&CreationKey>,
     now: Timestamp,
 ) -> Result<CreationResult<WithSecret>> {
-    let created = new.with_secret(now);
-    let mut commit = AmbiguousCommit::default();
-    loop {
-        let result = write(db, encryption, caller, &created, key, now, &mut commit).await;
-        let lookup = async {
-            endpoints::retrieve(db, caller.account_id, created.endpoint.id).await?;
-            Ok(CreationResult::New(created.clone()))
-        };
-        if let Some(created) = commit.resolve(result, lookup).await? {
-            return Ok(created);
+    let created = &new.with_secret(now);
+    let (account, id) = (caller.account_id, created.endpoint.id);
+    let find = || async move { endpoints::retrieve(db, account, id).await.map(|_| created.clone()) };
+    create_once(db, key, now, find, |mut tx| async move {
+        endpoints::insert(&mut tx, encryption, account, created).await?;
+        if let Some(key) = key {
+            let view = EndpointView::with_secret(created, caller.livemode());
+            key.store_sealed_response(&mut tx, Created::WebhookEndpoint(id), 201, &view, encryption).await?;
         }
-    }
-}
-
-async fn write(
-    db: &Db,
-    encryption: &KeyRing,
-    caller: &Caller,
-    created: &WithSecret,
-    key: Option<&CreationKey>,
-    now: Timestamp,
-    commit: &mut AmbiguousCommit,
-) -> Result<CreationResult<WithSecret>> {
-    let mut tx = db.begin().await?;
-    if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
-        return Ok(CreationResult::Earlier(earlier));
-    }
-    endpoints::insert(&mut tx, encryption, caller.account_id, created).await?;
-    if let Some(key) = key {
-        let (object, view) =
-            (Created::WebhookEndpoint(created.endpoint.id), EndpointView::with_secret(created, caller.livemode()));
-        key.store_sealed_response(&mut tx, object, 201, &view, encryption).await?;
-    }
-    commit.send(tx.commit()).await?;
-    failpoint!("create_webhook_endpoint.committed");
-    Ok(CreationResult::New(created.clone()))
+        Ok((tx, created.clone()))
+    })
+    .await
 }
