@@ -40,10 +40,7 @@ impl AmbiguousCommit {
 
     /// Looks the intent up with `lookup` if a COMMIT may have taken effect: even a refusal may then be caused by an
     /// earlier attempt.
-    ///
-    /// # Errors
-    /// Errors of the look-up other than [`Error::NotFound`].
-    pub async fn find_written<T>(&self, lookup: impl Future<Output = Result<T>>) -> Result<Option<T>> {
+    async fn find_written<T>(&self, lookup: impl Future<Output = Result<T>>) -> Result<Option<T>> {
         if !self.committing && !self.in_doubt {
             return Ok(None);
         }
@@ -55,23 +52,25 @@ impl AmbiguousCommit {
     }
 
     /// Handles the result of an attempt. Returns what was written, even after a failed attempt; `None` if the attempt
-    /// must be repeated with the same ids. A wrong error would make the merchant create a second one.
+    /// must be repeated with the same ids. A wrong error would make the merchant create a second one. A success that
+    /// `is_final` rejects may be caused by an earlier attempt, like an error.
     ///
     /// # Errors
     /// The attempt's error, if the intent is known not to exist and retrying has not helped.
     pub async fn resolve<T>(
         &mut self,
         result: Result<T>,
+        is_final: fn(&T) -> bool,
         lookup: impl Future<Output = Result<T>>,
     ) -> Result<Option<T>> {
-        let error = match result {
-            Ok(written) => return Ok(Some(written)),
-            Err(error) => error,
-        };
-        match self.find_written(lookup).await {
-            Ok(Some(written)) => return Ok(Some(written)),
-            Ok(None) => self.retry_or_fail(error).await?,
-            Err(error) => self.retry_unverified(error).await?,
+        if result.as_ref().is_ok_and(is_final) {
+            return result.map(Some);
+        }
+        match (self.find_written(lookup).await, result) {
+            (Ok(Some(written)), _) => return Ok(Some(written)),
+            (Ok(None), Ok(unwritten)) => return Ok(Some(unwritten)),
+            (Ok(None), Err(error)) => self.retry_or_fail(error).await?,
+            (Err(error), _) => self.retry_unverified(error).await?,
         }
         Ok(None)
     }
@@ -92,7 +91,7 @@ impl AmbiguousCommit {
     }
 
     /// Same as [`retry_or_fail`](Self::retry_or_fail) if the look-up itself failed: the intent remains in doubt.
-    pub async fn retry_unverified(&mut self, error: Error) -> Result<()> {
+    async fn retry_unverified(&mut self, error: Error) -> Result<()> {
         self.in_doubt = true;
         self.committing = false;
         let (is_lost, is_transient) = classify(&error);

@@ -340,17 +340,16 @@ pub async fn pay_page(
     let (mut commit, mut waits) = (AmbiguousCommit::default(), 0);
     loop {
         let written = write(db, &page, submission, origin, ids, encryption, &mut commit).await;
-        if let Ok(Some(begun @ PayOutcome::Begun(..))) = written {
-            return Ok(begun);
-        }
+        let lookup = async {
+            let found = payments::retrieve(db, account, ids.0).await?;
+            Ok(Some(PayOutcome::Begun(Box::new(found), ids.1)))
+        };
         // A refusal may be caused by an earlier attempt of this call.
-        match (commit.find_written(payments::retrieve(db, account, ids.0)).await, written) {
-            (Ok(Some(found)), _) => return Ok(PayOutcome::Begun(Box::new(found), ids.1)),
-            (Ok(None), Ok(Some(outcome))) => return Ok(outcome),
-            (Ok(None), Ok(None)) if waits == MAX_WAITS => return Ok(PayOutcome::Refused(PageState::UnderWay)),
-            (Ok(None), Ok(None)) => waits += 1,
-            (Ok(None), Err(error)) => commit.retry_or_fail(error).await?,
-            (Err(error), _) => commit.retry_unverified(error).await?,
+        match commit.resolve(written, |written| matches!(written, Some(PayOutcome::Begun(..))), lookup).await? {
+            Some(Some(outcome)) => return Ok(outcome),
+            Some(None) if waits == MAX_WAITS => return Ok(PayOutcome::Refused(PageState::UnderWay)),
+            Some(None) => waits += 1,
+            None => {}
         }
         sleep(WAIT).await;
         match open_page(db, address, None, at).await {

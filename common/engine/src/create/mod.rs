@@ -47,7 +47,7 @@ where
         }
         .await;
         let lookup = async { find().await.map(CreationResult::New) };
-        if let Some(created) = commit.resolve(result, lookup).await? {
+        if let Some(created) = commit.resolve(result, |_| true, lookup).await? {
             return Ok(created);
         }
     }

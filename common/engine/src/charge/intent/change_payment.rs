@@ -57,7 +57,7 @@ pub async fn change_payment(
     let mut commit = AmbiguousCommit::default();
     loop {
         let result = intent.write(db, &mut commit).await;
-        if let Some(written) = commit.resolve(result, intent.reread(db)).await? {
+        if let Some(written) = commit.resolve(result, |_| true, intent.reread(db)).await? {
             return Ok(written);
         }
     }

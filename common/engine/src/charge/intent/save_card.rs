@@ -50,7 +50,7 @@ pub async fn save_card(
         let lookup = async {
             payment_methods::retrieve_from(db, caller.account_id, ids.0).await.map(|_| CreationResult::New(ids))
         };
-        if let Some(created) = commit.resolve(result, lookup).await? {
+        if let Some(created) = commit.resolve(result, |_| true, lookup).await? {
             return Ok(match created {
                 // Written by an earlier attempt of this request whose COMMIT got no response.
                 CreationResult::Earlier(EarlierRequest::SavingCard(card)) if card == ids.0 => CreationResult::New(ids),

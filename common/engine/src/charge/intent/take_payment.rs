@@ -100,19 +100,17 @@ pub async fn take_payment(
     encryption: &KeyRing,
     now: Timestamp,
 ) -> Result<TakenPayment> {
-    let (payment, operation) = (PaymentId::new(now), OperationId::new(now));
-    let (ids, mut commit) = ((payment, operation), AmbiguousCommit::default());
+    let ids = (PaymentId::new(now), OperationId::new(now));
+    let mut commit = AmbiguousCommit::default();
     loop {
         let written = write(intents, caller, request, origin, ids, encryption, now, &mut commit).await;
-        if let Ok(TakenPayment::New(..)) = written {
-            return written;
-        }
+        let lookup = async {
+            let found = payments::retrieve(&intents.pool, caller.account_id, ids.0).await?;
+            Ok(TakenPayment::New(Box::new(found), ids.1))
+        };
         // An earlier attempt of this call may have used the key or the token.
-        match (commit.find_written(payments::retrieve(&intents.pool, caller.account_id, payment)).await, written) {
-            (Ok(Some(found)), _) => return Ok(TakenPayment::New(Box::new(found), operation)),
-            (Ok(None), Ok(taken)) => return Ok(taken),
-            (Ok(None), Err(error)) => commit.retry_or_fail(error).await?,
-            (Err(error), _) => commit.retry_unverified(error).await?,
+        if let Some(taken) = commit.resolve(written, |taken| matches!(taken, TakenPayment::New(..)), lookup).await? {
+            return Ok(taken);
         }
     }
 }
