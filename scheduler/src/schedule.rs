@@ -27,7 +27,7 @@
 //! The cost of a scan depends on the number of due rows, never on the size of the table. A tick whose batch was full
 //! repeats at once.
 
-use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -53,11 +53,11 @@ use foundation::error::Result;
 use foundation::failpoint;
 use foundation::queues;
 use queue::{Publisher, Queue, Wake};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::gauges;
-use crate::ticks::{batches, every};
+use crate::ticks::batches;
 
 /// The next tick continues with the rest.
 const CLOSE_BATCHES_PER_TICK: usize = 20;
@@ -80,34 +80,67 @@ const MAX_COLLECTIONS: i64 = 1000;
 /// The pause before the number in progress is counted again.
 const COLLECTION_BACKLOG_PAUSE: Duration = Duration::from_millis(25);
 
-/// All ticks, by their metric label.
-const TICK_NAMES: [&str; 20] = [
-    "operations",
-    "inquiries",
-    "reconciliations",
-    "collections",
-    "clocks",
-    "advanced_clocks",
-    "recurring_invoices",
-    "subscriptions",
-    "payment_links",
-    "webhooks",
-    "undeliverable_webhooks",
-    "partitions",
-    "request_log",
-    "statistics",
-    "cleanup",
-    "figures",
-    "gauges",
-    "billing_gauges",
-    "webhook_gauges",
-    "size_gauges",
+type Work<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+type Begin = for<'a> fn(&'a Scheduler, &'a CancellationToken) -> Work<'a>;
+
+/// Work that is looked for at an interval.
+struct Tick {
+    /// Its metric label.
+    name: &'static str,
+    interval: Duration,
+    moves_money: bool,
+    begin: Begin,
+}
+
+const fn tick(name: &'static str, seconds: u64, begin: Begin) -> Tick {
+    Tick { name, interval: Duration::from_secs(seconds), moves_money: false, begin }
+}
+
+/// A tick that moves money or schedules it.
+const fn money(name: &'static str, seconds: u64, begin: Begin) -> Tick {
+    Tick { name, interval: Duration::from_secs(seconds), moves_money: true, begin }
+}
+
+/// The ticks of each loop. Payments have a loop of their own, so that a backlog of webhooks or invoices, or a slow query
+/// for gauges, does not delay them; so have test clocks, whose due work must not delay live payments.
+const LOOPS: [&[Tick]; 6] = [
+    &[
+        money("reconciliations", 5, |s, _| Box::pin(s.hand_out_reconciliations())),
+        money("operations", 1, |s, _| Box::pin(s.hand_out_operations())),
+        money("inquiries", 1, |s, _| Box::pin(s.hand_out_all_inquiries())),
+    ],
+    &[
+        money("clocks", 1, |s, _| Box::pin(s.hand_out_clocks())),
+        money("advanced_clocks", 1, |s, _| Box::pin(s.run_due_work_of_advanced_clocks())),
+    ],
+    &[
+        money("recurring_invoices", 1, |s, stopping| Box::pin(s.run_recurring_invoices(stopping))),
+        money("subscriptions", 1, |s, stopping| Box::pin(s.bill_subscriptions(stopping))),
+        money("payment_links", 1, |s, _| Box::pin(s.expire_payment_links())),
+    ],
+    &[
+        tick("undeliverable_webhooks", 5, |s, _| Box::pin(s.close_undeliverable_webhooks())),
+        tick("webhooks", 1, |s, _| Box::pin(s.hand_out_webhooks())),
+    ],
+    &[tick("figures", 5, |s, _| Box::pin(s.update_figures()))],
+    &[
+        tick("partitions", 3600, |s, _| Box::pin(s.maintain_partitions())),
+        tick("request_log", 3600, |s, _| Box::pin(s.clear_requests())),
+        tick("size_gauges", 60, |s, _| Box::pin(gauges::publish_sizes(&s.db))),
+        tick("statistics", 1, |s, _| Box::pin(s.analyze_grown_tables())),
+        tick("cleanup", 5, |s, _| Box::pin(s.clean_up())),
+        tick("gauges", 5, |s, _| Box::pin(gauges::publish(&s.db, &s.publisher))),
+        tick("billing_gauges", 5, |s, _| Box::pin(gauges::publish_billing(&s.db, s.clock.now()))),
+        tick("webhook_gauges", 5, |s, _| Box::pin(gauges::publish_webhooks(&s.db))),
+    ],
 ];
+/// The tick of [`Scheduler::collection_loop`].
+const COLLECTIONS: &str = "collections";
 
 /// Registers the counters at zero, so that the first failure is visible as an increase, and a tick that never runs is
 /// noticed.
 pub(crate) fn register_metrics() {
-    for tick in TICK_NAMES {
+    for tick in LOOPS.into_iter().flatten().map(|tick| tick.name).chain([COLLECTIONS]) {
         for outcome in ["ok", "failed", "clock"] {
             metrics::counter!("scheduler_ticks_total", "tick" => tick, "outcome" => outcome).increment(0);
         }
@@ -131,36 +164,34 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Runs all loops until `stop`; running ticks finish. Payments have a loop of their own, so that a backlog of
-    /// webhooks or invoices, or a slow query for gauges, does not delay them.
+    /// Runs all loops until `stop`; running ticks finish.
     pub(crate) async fn run_until(self, stop: impl Future<Output = ()>) {
         let stopping = CancellationToken::new();
         let stopped = async {
             stop.await;
             stopping.cancel();
         };
-        tokio::join!(
-            stopped,
-            self.payment_loop(&stopping),
-            self.collection_loop(&stopping),
-            self.billing_loop(&stopping),
-            self.clock_loop(&stopping),
-            self.webhook_loop(&stopping),
-            self.figure_loop(&stopping),
-            self.maintenance_loop(&stopping)
-        );
+        let [payments, clocks, billing, webhooks, figures, maintenance] =
+            LOOPS.map(|ticks| self.run_loop(ticks, &stopping));
+        let collections = self.collection_loop(&stopping);
+        tokio::join!(stopped, payments, collections, clocks, billing, webhooks, figures, maintenance);
     }
 
-    async fn payment_loop(&self, stopping: &CancellationToken) {
-        let [mut every_second, mut every_5_seconds] = every([1, 5]);
-        loop {
-            tokio::select! {
-                biased;
-                () = stopping.cancelled() => return,
-                _ = every_5_seconds.tick() => self.run_if_clock_is_correct("reconciliations", self.hand_out_reconciliations()).await,
-                _ = every_second.tick() => {
-                    self.run_if_clock_is_correct("operations", self.hand_out_operations()).await;
-                    self.run_if_clock_is_correct("inquiries", self.hand_out_all_inquiries()).await;
+    /// Runs these ticks one after the other, each when it is due. A late tick delays its next one.
+    async fn run_loop(&self, ticks: &[Tick], stopping: &CancellationToken) {
+        let mut due = vec![Instant::now(); ticks.len()];
+        while let Some(next) = due.iter().min().copied()
+            && stopping.run_until_cancelled(sleep_until(next)).await.is_some()
+        {
+            for (tick, due) in ticks.iter().zip(&mut due) {
+                let now = Instant::now();
+                if *due <= now && !stopping.is_cancelled() {
+                    *due = now + tick.interval;
+                    let work = (tick.begin)(self, stopping);
+                    match tick.moves_money {
+                        true => self.run_if_clock_is_correct(tick.name, work).await,
+                        false => self.run(tick.name, work).await,
+                    }
                 }
             }
         }
@@ -177,82 +208,7 @@ impl Scheduler {
                 }
                 Ok(())
             };
-            self.run_if_clock_is_correct("collections", collect).await;
-        }
-    }
-
-    /// A separate loop, so that due work of test accounts does not delay live payments.
-    async fn clock_loop(&self, stopping: &CancellationToken) {
-        let [mut every_second] = every([1]);
-        loop {
-            tokio::select! {
-                biased;
-                () = stopping.cancelled() => return,
-                _ = every_second.tick() => {
-                    self.run_if_clock_is_correct("clocks", self.hand_out_clocks()).await;
-                    self.run_if_clock_is_correct("advanced_clocks", self.run_due_work_of_advanced_clocks()).await;
-                }
-            }
-        }
-    }
-
-    async fn billing_loop(&self, stopping: &CancellationToken) {
-        let [mut every_second] = every([1]);
-        loop {
-            tokio::select! {
-                biased;
-                () = stopping.cancelled() => return,
-                _ = every_second.tick() => {
-                    self.run_if_clock_is_correct("recurring_invoices", self.run_recurring_invoices(stopping)).await;
-                    self.run_if_clock_is_correct("subscriptions", self.bill_subscriptions(stopping)).await;
-                    self.run_if_clock_is_correct("payment_links", self.expire_payment_links()).await;
-                }
-            }
-        }
-    }
-
-    async fn webhook_loop(&self, stopping: &CancellationToken) {
-        let [mut every_second, mut every_5_seconds] = every([1, 5]);
-        loop {
-            tokio::select! {
-                biased;
-                () = stopping.cancelled() => return,
-                _ = every_5_seconds.tick() => self.run("undeliverable_webhooks", self.close_undeliverable_webhooks()).await,
-                _ = every_second.tick() => self.run("webhooks", self.hand_out_webhooks()).await,
-            }
-        }
-    }
-
-    async fn figure_loop(&self, stopping: &CancellationToken) {
-        let [mut every_5_seconds] = every([5]);
-        loop {
-            tokio::select! {
-                biased;
-                () = stopping.cancelled() => return,
-                _ = every_5_seconds.tick() => self.run("figures", self.update_figures()).await,
-            }
-        }
-    }
-
-    async fn maintenance_loop(&self, stopping: &CancellationToken) {
-        let [mut every_second, mut every_5_seconds, mut every_minute, mut every_hour] = every([1, 5, 60, 3600]);
-        loop {
-            tokio::select! {
-                biased;
-                () = stopping.cancelled() => return,
-                _ = every_hour.tick() => {
-                    self.run("partitions", self.maintain_partitions()).await;
-                    self.run("request_log", self.clear_requests()).await;
-                }
-                _ = every_minute.tick() => self.run("size_gauges", gauges::publish_sizes(&self.db)).await,
-                _ = every_second.tick() => self.run("statistics", self.analyze_grown_tables()).await,
-                _ = every_5_seconds.tick() => {
-                    self.run("cleanup", self.clean_up()).await;
-                    self.run("gauges", gauges::publish(&self.db, &self.publisher)).await;
-                    self.run("billing_gauges", gauges::publish_billing(&self.db, self.clock.now())).await;
-                    self.run("webhook_gauges", gauges::publish_webhooks(&self.db)).await;
-                }
-            }
+            self.run_if_clock_is_correct(COLLECTIONS, collect).await;
         }
     }
 

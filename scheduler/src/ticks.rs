@@ -1,9 +1,6 @@
-//! When and how often work is looked for.
-
-use std::time::Duration;
+//! How often a batch of work is repeated.
 
 use foundation::error::Result;
-use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// Repeats `batch` while it is full, at most `max_batches` times; the next tick continues.
 pub(crate) async fn batches(max_batches: usize, rows: i64, batch: impl AsyncFn() -> Result<u64>) -> Result<()> {
@@ -13,13 +10,4 @@ pub(crate) async fn batches(max_batches: usize, rows: i64, batch: impl AsyncFn()
         }
     }
     Ok(())
-}
-
-/// Timers that delay missed ticks instead of bursting.
-pub(crate) fn every<const N: usize>(seconds: [u64; N]) -> [Interval; N] {
-    seconds.map(|seconds| {
-        let mut ticks = interval(Duration::from_secs(seconds));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        ticks
-    })
 }
