@@ -50,7 +50,7 @@ pub(crate) struct List {
     /// Only this kind: sale, authorize, capture, void, refund, store_card, reverse.
     #[arg(long, value_parser = kind)]
     kind: Option<OperationKind>,
-    /// Only this state: ready, claimed, sending, unknown.
+    /// Only this state: ready, sending, unknown.
     #[arg(long, value_parser = state)]
     state: Option<State>,
     /// Sort by how often an operation was enqueued without finishing, most often first.
@@ -67,7 +67,7 @@ fn kind(text: &str) -> Result<OperationKind, String> {
 }
 
 fn state(text: &str) -> Result<State, String> {
-    const UNFINISHED: [State; 4] = [State::Ready, State::Claimed, State::Sending, State::Unknown];
+    const UNFINISHED: [State; 3] = [State::Ready, State::Sending, State::Unknown];
     let found = UNFINISHED.into_iter().find(|state| state.name().eq_ignore_ascii_case(text));
     found.ok_or_else(|| format!("not one of {}", UNFINISHED.map(State::name).join(", ")))
 }

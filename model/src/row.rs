@@ -1,7 +1,7 @@
 //! A row of `operations`, and the statements in `common/domain/src/operations` that change it. Each is one atomic step,
 //! because each is one SQL statement.
 
-/// The state of an operation: `operations::State` without `claimed`, which charges do not use.
+/// The state of an operation: `operations::State`, and that there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
     /// The intent is not written.

@@ -134,7 +134,7 @@ fn outcome(operation: &OperationRow, kind: &str) -> Markup {
         State::Succeeded => "{operation} accepted by the provider",
         State::Declined => "{operation} declined",
         State::Failed => "{operation} failed, and had no effect",
-        State::Ready | State::Claimed | State::Sending | State::Unknown => "{operation} has no known outcome yet",
+        State::Ready | State::Sending | State::Unknown => "{operation} has no known outcome yet",
     };
     let outcome = filled(outcome, &[("operation", &kind)]);
     html! {

@@ -39,7 +39,7 @@ pub(crate) async fn publish(db: &Db, publisher: &Publisher) -> Result<()> {
 
 async fn publish_operations(db: &Db) -> Result<()> {
     let backlog = operations::backlog(db).await?;
-    let states = [State::Ready, State::Claimed, State::Sending, State::Unknown];
+    let states = [State::Ready, State::Sending, State::Unknown];
     for (mode, state) in Mode::ALL.into_iter().flat_map(|mode| states.map(|state| (mode, state))) {
         let row = backlog.iter().find(|row| row.mode == mode && row.state == state);
         let or_zero = |value: Option<f64>| value.unwrap_or(0.0);

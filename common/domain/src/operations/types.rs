@@ -14,13 +14,12 @@ pub const FIRST_PUSH_AFTER: Duration = Duration::from_secs(3);
 /// How long after a request arrives a provider may still act on it.
 pub const REQUEST_LIFETIME: Duration = Duration::from_secs(10);
 
+/// The state of an operation. The type in the database also has `claimed`, which no version has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "operation_state", rename_all = "snake_case")]
 pub enum State {
     /// Not claimed, or not processed and to be sent again.
     Ready,
-    /// Reserved. No statement writes it.
-    Claimed,
     /// A request may have been sent.
     Sending,
     /// The provider executed it.
@@ -38,7 +37,6 @@ impl State {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ready => "ready",
-            Self::Claimed => "claimed",
             Self::Sending => "sending",
             Self::Succeeded => "succeeded",
             Self::Declined => "declined",
@@ -51,7 +49,7 @@ impl State {
     pub const fn is_final(self) -> bool {
         match self {
             Self::Succeeded | Self::Declined | Self::Failed => true,
-            Self::Ready | Self::Claimed | Self::Sending | Self::Unknown => false,
+            Self::Ready | Self::Sending | Self::Unknown => false,
         }
     }
 }

@@ -69,7 +69,7 @@ fn describe_unwanted_charge(charge: &Anomaly, operations: &[OperationRow]) -> Op
             reversal.failure.as_deref().unwrap_or("the provider refused")
         )),
         State::Succeeded => Some(format!("A second charge {provider_ref} of {amount}{code} was reversed.")),
-        State::Ready | State::Claimed | State::Sending | State::Unknown => None,
+        State::Ready | State::Sending | State::Unknown => None,
     }
 }
 
@@ -96,7 +96,7 @@ fn describe_operation(operation: &OperationRow) -> String {
             at(operation.last_sent_at),
             at(operation.lease_until)
         ),
-        State::Ready | State::Claimed => {
+        State::Ready => {
             format!("The {kind} {id} has not been sent yet; it is enqueued again at {}.", at(operation.next_push_at))
         }
         State::Succeeded | State::Declined | State::Failed => format!("The {kind} {id} has ended."),

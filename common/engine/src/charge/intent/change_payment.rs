@@ -195,6 +195,6 @@ pub async fn change_outcome(
                 }
             }))
         }
-        State::Ready | State::Claimed | State::Sending | State::Unknown => Ok(None),
+        State::Ready | State::Sending | State::Unknown => Ok(None),
     }
 }
