@@ -8,10 +8,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
-use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgTypeInfo, PgValueRef, Postgres};
 
 use crate::schema;
+use crate::text_column::text_column;
 
 /// All codes in alphabetical order.
 const CODES: [&str; 249] = [
@@ -86,17 +85,7 @@ impl Serialize for Country {
     }
 }
 
-impl sqlx::Type<Postgres> for Country {
-    fn type_info() -> PgTypeInfo {
-        <str as sqlx::Type<Postgres>>::type_info()
-    }
-}
-
-impl sqlx::Decode<'_, Postgres> for Country {
-    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        Ok(<&str as sqlx::Decode<Postgres>>::decode(value)?.parse()?)
-    }
-}
+text_column!(Country);
 
 #[cfg(test)]
 mod tests {

@@ -30,5 +30,6 @@ pub mod rate_limits;
 pub mod schema;
 pub mod server;
 pub mod telemetry;
+mod text_column;
 pub mod time;
 pub mod web_url;

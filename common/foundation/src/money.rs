@@ -3,14 +3,14 @@
 mod active;
 
 use std::fmt;
+use std::num::ParseIntError;
 use std::str::FromStr;
 
 use serde::Serialize;
-use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgTypeInfo, PgValueRef, Postgres};
 use utoipa::openapi::{ObjectBuilder, Type};
 
 use crate::schema::schema_is;
+use crate::text_column::text_column;
 
 /// The largest absolute amount: the largest integer that JSON numbers represent exactly (2^53 − 1).
 pub const MAX_AMOUNT: i64 = 9_007_199_254_740_991;
@@ -82,17 +82,7 @@ impl Serialize for Currency {
     }
 }
 
-impl sqlx::Type<Postgres> for Currency {
-    fn type_info() -> PgTypeInfo {
-        <str as sqlx::Type<Postgres>>::type_info()
-    }
-}
-
-impl sqlx::Decode<'_, Postgres> for Currency {
-    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        Ok(<&str as sqlx::Decode<Postgres>>::decode(value)?.parse()?)
-    }
-}
+text_column!(Currency);
 
 /// A sum of amounts in minor units, which SQL returns as text. No number of rows exceeds its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -128,17 +118,15 @@ impl Sum {
 
 schema_is!(Sum, ObjectBuilder::new().schema_type(Type::Integer).build());
 
-impl sqlx::Type<Postgres> for Sum {
-    fn type_info() -> PgTypeInfo {
-        <str as sqlx::Type<Postgres>>::type_info()
+impl FromStr for Sum {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        text.parse().map(Self)
     }
 }
 
-impl sqlx::Decode<'_, Postgres> for Sum {
-    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        Ok(Self(<&str as sqlx::Decode<Postgres>>::decode(value)?.parse()?))
-    }
-}
+text_column!(Sum);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Money {

@@ -5,11 +5,10 @@ use std::str::FromStr;
 
 use jiff::civil::DateTime;
 use jiff::tz::AmbiguousOffset;
-use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgTypeInfo, PgValueRef, Postgres};
 
 use super::Date;
 use crate::schema;
+use crate::text_column::text_column;
 use crate::time::Timestamp;
 
 /// Names in the system's zone directory that are not IANA zones: their meaning depends on the machine.
@@ -135,17 +134,7 @@ impl serde::Serialize for TimeZone {
     }
 }
 
-impl sqlx::Type<Postgres> for TimeZone {
-    fn type_info() -> PgTypeInfo {
-        <str as sqlx::Type<Postgres>>::type_info()
-    }
-}
-
-impl sqlx::Decode<'_, Postgres> for TimeZone {
-    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-        Ok(<&str as sqlx::Decode<Postgres>>::decode(value)?.parse()?)
-    }
-}
+text_column!(TimeZone);
 
 #[cfg(test)]
 mod tests {
