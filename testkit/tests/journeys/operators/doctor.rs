@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::Value;
 use testkit::{Cluster, CommandOutput};
 
-use super::{lose_responses, manual_review, text, webhook_receiver};
+use super::{lose_responses, manual_review, resolve_as_failed, text, webhook_receiver};
 use crate::faults::own_cluster;
 use crate::support::{Merchant, created, eventually, sale};
 
@@ -70,16 +70,7 @@ async fn doctor_finds_each_problem_in_the_data() -> Result<()> {
             "UPDATE operations SET last_sent_at = last_sent_at - interval '1 minute' WHERE state = 'unknown'",
         );
         query.execute(&merchant.books.db).await?;
-        let resolve = [
-            "operations",
-            "resolve",
-            &operation,
-            "--unverified",
-            "--outcome",
-            "failed",
-            "--reason",
-            "not in their books",
-        ];
+        let resolve = resolve_as_failed(&operation, "not in their books");
         cluster.ctl(&resolve).await.map(drop)
     };
     let (response, done) = tokio::join!(merchant.pay_with_key("k", sale(700)), review);

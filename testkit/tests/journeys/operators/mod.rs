@@ -63,6 +63,11 @@ async fn backdate_last_request(merchant: &Merchant, operation: &str) -> Result<(
     Ok(())
 }
 
+/// The arguments of `ctl` that end an operation as failed, without a comparison with the provider.
+fn resolve_as_failed<'a>(operation: &'a str, reason: &'a str) -> [&'a str; 8] {
+    ["operations", "resolve", operation, "--unverified", "--outcome", "failed", "--reason", reason]
+}
+
 #[track_caller]
 fn text(object: &Value, field: &str) -> String {
     object[field].as_str().unwrap_or_else(|| panic!("{field} of {object}")).to_owned()

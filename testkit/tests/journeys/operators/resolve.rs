@@ -7,8 +7,8 @@ use testkit::Cluster;
 use tokio::join;
 
 use super::{
-    backdate_last_request, ctl_error, lose_responses, manual_review, manual_reviews, provider_ref, text,
-    webhook_receiver,
+    backdate_last_request, ctl_error, lose_responses, manual_review, manual_reviews, provider_ref, resolve_as_failed,
+    text, webhook_receiver,
 };
 use crate::support::{Merchant, accepted, cluster, created, eventually, id, merchant, ok, payment, sale};
 
@@ -235,16 +235,7 @@ async fn invalid_resolutions_are_rejected() -> Result<()> {
             assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
         }
         assert_eq!(manual_reviews(cluster, &merchant, 1).await?.len(), 1, "rejected resolutions change nothing");
-        let arguments = [
-            "operations",
-            "resolve",
-            &operation,
-            "--unverified",
-            "--outcome",
-            "failed",
-            "--reason",
-            "not in their books",
-        ];
+        let arguments = resolve_as_failed(&operation, "not in their books");
         cluster.ctl(&arguments).await.map(drop)
     };
     let (response, done) = join!(merchant.pay(700), review);
@@ -297,16 +288,7 @@ async fn operations_polled_without_result_can_be_ended_with_stop_asking() -> Res
     let (cluster, merchant) = merchant_losing_responses("1").await?;
     let review = async {
         let operation = manual_review(cluster, &merchant).await?;
-        let resolve = [
-            "operations",
-            "resolve",
-            &operation,
-            "--unverified",
-            "--outcome",
-            "failed",
-            "--reason",
-            "their account is closed",
-        ];
+        let resolve = resolve_as_failed(&operation, "their account is closed");
         let stop = [&resolve[..], &["--stop-asking"]].concat();
         let fails_with = async |arguments: &[&str], expected: &str| {
             let stderr = ctl_error(cluster, arguments).await?;
@@ -359,17 +341,7 @@ async fn late_outcomes_do_not_change_ended_operations() -> Result<()> {
             "state = 'unknown', lease_until = now() - interval '1 second', next_push_at = now() + interval '1 hour',
                          first_sent_at = now() - interval '2 hours', last_sent_at = now() - interval '2 hours'";
         update_operation(&merchant, due_for_polling).await?;
-        let arguments = [
-            "operations",
-            "resolve",
-            &operation,
-            "--unverified",
-            "--outcome",
-            "failed",
-            "--reason",
-            "closed",
-            "--stop-asking",
-        ];
+        let arguments = [&resolve_as_failed(&operation, "closed")[..], &["--stop-asking"]].concat();
         assert_eq!(cluster.ctl(&arguments).await?["changed"], true);
         merchant.mock(cluster, &["--latency-ms", "0"]).await?;
         anyhow::Ok(operation)
@@ -423,16 +395,7 @@ async fn late_charges_after_a_manual_resolution_are_reversed() -> Result<()> {
                             last_sent_at = now() - interval '1 minute' WHERE account_id = $1";
         sqlx::query(lease_expired).bind(merchant.books.account).execute(&merchant.books.db).await?;
         let operation = manual_review(cluster, &merchant).await?;
-        let arguments = [
-            "operations",
-            "resolve",
-            &operation,
-            "--unverified",
-            "--outcome",
-            "failed",
-            "--reason",
-            "not in their books",
-        ];
+        let arguments = resolve_as_failed(&operation, "not in their books");
         assert_eq!(cluster.ctl(&arguments).await?["changed"], true);
         merchant.mock(cluster, &["--latency-ms", "0"]).await?;
         anyhow::Ok(operation)
