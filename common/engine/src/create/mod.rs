@@ -21,7 +21,7 @@ use foundation::time::Timestamp;
 /// Creates an object whose id was generated beforehand, unless an earlier request has the same key. `insert` writes it and
 /// its stored response into the transaction, which it returns, and may be called again. `find` reads an object whose COMMIT
 /// got no response: a wrong error would make the merchant create a second one.
-async fn create_once<T, F, I>(
+pub(crate) async fn create_once<T, F, I>(
     db: &Db,
     key: Option<&CreationKey>,
     now: Timestamp,

@@ -1,21 +1,20 @@
 //! Saves a card for a customer: the intent, and the choice of the default card.
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
-use crate::ambiguous_commit::AmbiguousCommit;
+use crate::create::create_once;
 use domain::accounts::Caller;
 use domain::charges::{self, NewOperation};
 use domain::checkout;
 use domain::customers::{self, Customer};
 use domain::events::{self, EventType};
-use domain::idempotency::{self, CreationKey, CreationResult, EarlierRequest};
+use domain::idempotency::{CreationKey, CreationResult, EarlierRequest};
 use domain::invoices;
 use domain::operations::{OperationKind, Origin, Subject};
 use domain::payment_methods::{self, NewPaymentMethod, PaymentMethod, PaymentMethodView, Status};
 use foundation::crypto::KeyRing;
-use foundation::db::{self, Db, Tx};
+use foundation::db::{Db, Tx};
 use foundation::error::{Error, Result};
-use foundation::failpoint;
 use foundation::id::{AccountId, CustomerId, OperationId, PaymentMethodId};
 use foundation::merchant_data::MerchantData;
 use foundation::time::Timestamp;
@@ -35,7 +34,7 @@ pub struct NewCard {
 /// [`Error::NotFound`] for an unknown customer; [`Error::Conflict`] for a spent token; 422 `paymentToken` for an
 /// unknown or expired one.
 pub async fn save_card(
-    db: &PgPool,
+    db: &Db,
     caller: &Caller,
     new: &NewCard,
     origin: &Origin,
@@ -43,59 +42,31 @@ pub async fn save_card(
     key: Option<&CreationKey>,
     now: Timestamp,
 ) -> Result<CreationResult<(PaymentMethodId, OperationId)>> {
-    let ids = (PaymentMethodId::new(now), OperationId::new(now));
-    let mut commit = AmbiguousCommit::default();
-    loop {
-        let result = write(db, caller, new, origin, ids, encryption, key, now, &mut commit).await;
-        let lookup = async {
-            payment_methods::retrieve_from(db, caller.account_id, ids.0).await.map(|_| CreationResult::New(ids))
+    let (card, operation) = (PaymentMethodId::new(now), OperationId::new(now));
+    let find =
+        || async move { payment_methods::retrieve_from(db, caller.account_id, card).await.map(|_| (card, operation)) };
+    let created = create_once(db, key, now, find, |mut tx| async move {
+        customers::lock(&mut tx, caller.account_id, new.customer_id).await?;
+        let spent = checkout::spend(&mut tx, caller, &new.payment_token, encryption).await?;
+        let processing = NewPaymentMethod {
+            id: card,
+            account_id: caller.account_id,
+            customer_id: new.customer_id,
+            provider_account_id: spent.provider_account_id,
+            merchant_data: &new.merchant_data,
+            created_at: now,
+            awaited: None,
         };
-        if let Some(created) = commit.resolve(result, |_| true, lookup).await? {
-            return Ok(match created {
-                // Written by an earlier attempt of this request whose COMMIT got no response.
-                CreationResult::Earlier(EarlierRequest::SavingCard(card)) if card == ids.0 => CreationResult::New(ids),
-                CreationResult::New(ids) => CreationResult::New(ids),
-                CreationResult::Earlier(earlier) => CreationResult::Earlier(earlier),
-            });
+        insert_saving(&mut tx, &processing, operation, &spent.source, origin).await?;
+        if let Some(key) = key {
+            key.set_pending_card(&mut tx, card).await?;
         }
-    }
-}
-
-#[expect(clippy::too_many_arguments, reason = "called once, with values of the request")]
-async fn write(
-    db: &PgPool,
-    caller: &Caller,
-    new: &NewCard,
-    origin: &Origin,
-    (card, operation): (PaymentMethodId, OperationId),
-    encryption: &KeyRing,
-    key: Option<&CreationKey>,
-    now: Timestamp,
-    commit: &mut AmbiguousCommit,
-) -> Result<CreationResult<(PaymentMethodId, OperationId)>> {
-    let mut tx = db::begin(db).await?;
-    if let Some(earlier) = idempotency::claim(&mut tx, key, now).await? {
-        return Ok(CreationResult::Earlier(earlier));
-    }
-    customers::lock(&mut tx, caller.account_id, new.customer_id).await?;
-    let spent = checkout::spend(&mut tx, caller, &new.payment_token, encryption).await?;
-    let processing = NewPaymentMethod {
-        id: card,
-        account_id: caller.account_id,
-        customer_id: new.customer_id,
-        provider_account_id: spent.provider_account_id,
-        merchant_data: &new.merchant_data,
-        created_at: now,
-        awaited: None,
-    };
-    insert_saving(&mut tx, &processing, operation, &spent.source, origin).await?;
-    if let Some(key) = key {
-        key.set_pending_card(&mut tx, card).await?;
-    }
-    failpoint!("save_card.written");
-    commit.send(tx.commit()).await?;
-    failpoint!("save_card.committed");
-    Ok(CreationResult::New((card, operation)))
+        Ok((tx, (card, operation)))
+    })
+    .await?;
+    // Written by an earlier attempt of this request whose COMMIT got no response.
+    let is_own = matches!(&created, CreationResult::Earlier(EarlierRequest::SavingCard(id)) if *id == card);
+    Ok(if is_own { CreationResult::New((card, operation)) } else { created })
 }
 
 /// Inserts a card that is about to be saved, and the operation that saves it.
