@@ -65,10 +65,16 @@ impl Task {
         let session = AccountSession::begin(app, user, mode).await?;
         let action = Action::find(page, name).filter(|action| action.has_object == id.is_some());
         let action = action.filter(|_| id.as_deref().is_none_or(is_id)).ok_or(Failure::NotFound)?;
-        if !action.is_allowed(&session) {
-            return Err(Failure::Forbidden);
-        }
-        Ok(Self { session, action, id, version: ExpectedVersion::default() })
+        Self { session, action, id, version: ExpectedVersion::default() }.allowed()
+    }
+
+    fn allowed(self) -> Result<Self, Failure> {
+        if self.action.is_allowed(&self.session) { Ok(self) } else { Err(Failure::Forbidden) }
+    }
+
+    /// The same, of the user as of now.
+    async fn again(&self, app: &App) -> Result<Self, Failure> {
+        Self { session: self.session.again(app).await?, ..self.clone() }.allowed()
     }
 
     /// The resource of /v1.
@@ -159,13 +165,14 @@ pub(crate) async fn confirming(
     confirmation(&app, &task, consequence).await
 }
 
-/// Reads the form once it is known that the user may do what it asks for, and does it.
-async fn act(app: App, mut task: Task, request: extract::Request) -> Result<Response, Failure> {
+/// Reads the form of a user who may do what it asks for, and does it if the user still may: it can take long to arrive.
+async fn act(app: App, task: Task, request: extract::Request) -> Result<Response, Failure> {
     let action = task.action;
     let (mut entered, file) = match action.has_file() {
         true => posted::with_file(request, task.session.caller.account_id).await?,
         false => (Entered::from_request(request, &app).await?, None),
     };
+    let mut task = task.again(&app).await?;
     let nonce = entered.nonce().ok_or_else(|| Failure::Invalid(text("The form is incomplete.").to_owned()))?.to_owned();
     if action.consequence.is_some() && entered.get("confirm").is_empty() {
         return Ok(Redirect::to(&task.address()).into_response());
@@ -281,7 +288,7 @@ async fn once(app: &App, task: &Task, nonce: String, (body, file): (Value, Optio
     match action.request {
         Request::V1(request) => once_at_v1(app, task, request, record, body).await.map(Done::from),
         Request::Portal(change) => {
-            portal_changes::once(app, session, change, id.as_deref(), (&body, file), record).await
+            portal_changes::once(app, session, (action, change), id.as_deref(), (&body, file), record).await
         }
     }
 }
@@ -309,6 +316,9 @@ async fn once_at_v1(
             Begun::Again(None) => break true,
         }
     };
+    // The first request was awaited for some time.
+    let again = if is_repeated { Some(task.again(app).await?) } else { None };
+    let task = again.as_ref().unwrap_or(task);
     // A response that cannot be read may be that of something that was done.
     let (status, response) = send(app, task, request, &record.nonce, body).await.map_err(|_| Failure::Unknown)?;
     let deleted_before = is_repeated && request == V1Request::Delete && status == StatusCode::NOT_FOUND;

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use foundation::error::Error;
 use maud::html;
 
@@ -19,6 +19,8 @@ pub(crate) enum Failure {
     NotFound,
     /// The role of the user does not include it, or the form is of another site.
     Forbidden,
+    /// The session has ended since the request began.
+    SignedOut,
     /// The account's limit of requests.
     TooMany,
     /// A change may have been made.
@@ -59,6 +61,7 @@ impl IntoResponse for Failure {
             Self::Forbidden => {
                 (StatusCode::FORBIDDEN, text("Not allowed"), text("Your role does not include this.").to_owned())
             }
+            Self::SignedOut => return Redirect::to("/sign-in").into_response(),
             Self::TooMany => {
                 let message = text("There were too many requests. Please try again in some seconds.");
                 (StatusCode::TOO_MANY_REQUESTS, text("Too many requests"), message.to_owned())

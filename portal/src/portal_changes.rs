@@ -111,11 +111,11 @@ async fn prepare(
     Ok(Prepared { confirmed: Some(confirmed), password, logo: None })
 }
 
-/// Makes the change, unless another request with this nonce has.
+/// Makes the change, unless another request with this nonce has, or the user may no longer make it.
 pub(crate) async fn once(
     app: &App,
     session: &AccountSession,
-    kind: PortalChange,
+    (action, kind): (&Action, PortalChange),
     id: Option<&str>,
     (body, file): (&Value, Option<Bytes>),
     record: users::Action,
@@ -145,6 +145,11 @@ pub(crate) async fn once(
             return Ok(Outcome::refused(object, text("This form was sent before. Please use the new one.")).into());
         }
     };
+    let user = users::lock_user(&mut change, &session.user, session.cookie.expose()).await.map_err(Failure::internal)?;
+    let session = &AccountSession { user: user.ok_or(Failure::SignedOut)?, ..session.clone() };
+    if !action.is_allowed(session) {
+        return Err(Failure::Forbidden);
+    }
     match make(app, session, kind, (id.unwrap_or_default(), body, prepared), &mut change).await {
         Ok(ActionResult { object, secret, cookie }) => {
             let outcome = change.commit(app.api.encryption(), object, secret).await.map_err(Failure::unknown)?;

@@ -125,6 +125,16 @@ impl AccountSession {
         let caller = app.api.caller(account.key, user.role).await.map_err(Failure::internal)?;
         Ok(Self { user, cookie, mode, name: account.name, caller, has_other: account.has_other })
     }
+
+    /// The same with the user as of now, for what is done some time after the request began.
+    ///
+    /// # Errors
+    /// [`Failure::SignedOut`] if the session has ended.
+    pub(crate) async fn again(&self, app: &App) -> Result<Self, Failure> {
+        let found = users::find_session(app.api.pool(), self.cookie.expose()).await.map_err(Failure::internal)?;
+        let user = User { signed_in: found.ok_or(Failure::SignedOut)?, cookie: self.cookie.clone() };
+        Self::begin(app, user, self.mode.name()).await
+    }
 }
 
 #[cfg(test)]

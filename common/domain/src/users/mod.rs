@@ -17,8 +17,8 @@ pub use sessions::{
     find_session, sessions,
 };
 pub use team::{
-    INVITATION_LIFETIME, Invitation, Member, accept_invitation, find_invitation, invitations, invite, members,
-    open_invitation, remove, revoke_invitation, set_role,
+    INVITATION_LIFETIME, Invitation, Member, accept_invitation, find_invitation, invitations, invite, lock_user,
+    members, open_invitation, remove, revoke_invitation, set_role,
 };
 
 use sqlx::{PgConnection, PgExecutor, PgPool};

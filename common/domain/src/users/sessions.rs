@@ -137,6 +137,10 @@ macro_rules! select_live {
 /// # Errors
 /// Database errors only.
 pub async fn find_session(db: &PgPool, cookie: &str) -> Result<Option<SignedIn>> {
+    find(&mut *db.acquire().await?, cookie).await
+}
+
+pub(super) async fn find(db: &mut PgConnection, cookie: &str) -> Result<Option<SignedIn>> {
     if !is_hex(cookie, COOKIE) {
         return Ok(None);
     }
@@ -148,7 +152,7 @@ pub async fn find_session(db: &PgPool, cookie: &str) -> Result<Option<SignedIn>>
         &hash[..],
         RECORDED_EVERY.as_secs_f64(),
     );
-    let Some(found) = found.fetch_optional(db).await? else { return Ok(None) };
+    let Some(found) = found.fetch_optional(&mut *db).await? else { return Ok(None) };
     if found.is_to_record {
         sqlx::query!("UPDATE user_sessions SET last_used_at = clock_timestamp() WHERE cookie_hash = $1", &hash[..])
             .execute(db)

@@ -82,12 +82,24 @@ pub async fn invitations(db: &PgPool, merchant: MerchantId) -> Result<Vec<Invita
     Ok(rows.fetch_all(db).await?)
 }
 
-/// Invites a person, while the inviting user is an owner. An e-mail to the person is in this language. The token in the link is
+/// Locks the user of a session in the transaction of a change. What removes the user, gives the user another role, or replaces
+/// the password either waits for the change or is seen here. Returns the user as of now, unless the session has ended.
+///
+/// # Errors
+/// Database errors only.
+pub async fn lock_user(tx: &mut PgConnection, user: &SignedIn, cookie: &str) -> Result<Option<SignedIn>> {
+    // First: the change may lock other users of the merchant.
+    lock_merchant(tx, user.merchant_id).await?;
+    sqlx::query!("SELECT FROM users WHERE id = $1 FOR NO KEY UPDATE", user.id.uuid()).execute(&mut *tx).await?;
+    // A statement of its own, which sees what was committed while the lock was awaited.
+    sessions::find(tx, cookie).await
+}
+
+/// Invites a person, on behalf of an owner who is locked. An e-mail to the person is in this language. The token in the link is
 /// returned only here.
 ///
 /// # Errors
-/// 422 `email`; [`Error::Conflict`] if the inviting user is no owner, there is a user with this e-mail address, or there are
-/// too many invitations.
+/// 422 `email`; [`Error::Conflict`] if there is a user with this e-mail address, or there are too many invitations.
 pub async fn invite(
     tx: &mut PgConnection,
     now: Timestamp,
@@ -96,15 +108,8 @@ pub async fn invite(
     role: Role,
 ) -> Result<(InvitationId, Secret<String>)> {
     let email = stored_email(email)?;
-    // Concurrent invitations cannot exceed their number, and a transaction that removes the role waits for this one, and ends it.
+    // Concurrent invitations cannot exceed their number.
     lock_merchant(tx, owner.merchant_id).await?;
-    let is_owner = sqlx::query_scalar!(
-        "SELECT id FROM users WHERE id = $1 AND role = 'owner' AND removed_at IS NULL FOR SHARE",
-        owner.id.uuid(),
-    );
-    if is_owner.fetch_optional(&mut *tx).await?.is_none() {
-        return Err(Error::conflict("only an owner can invite"));
-    }
     let open = sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM user_invitations
            WHERE merchant_id = $1 AND ended_at IS NULL AND created_at > clock_timestamp() - make_interval(secs => $2)"#,

@@ -6,6 +6,7 @@ mod developers;
 mod forms;
 mod home;
 mod languages;
+mod late;
 mod logo;
 mod processes;
 mod reading;
