@@ -25,6 +25,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::limits::RateLimitDecision;
 use crate::request_layer::{RequestContext, client_address};
 use crate::trusted::Trusted;
+use crate::used_key::UsedKey;
 use crate::{retry, signing};
 
 /// The key that a route requires.
@@ -159,6 +160,7 @@ async fn authorize_publishable_key(
         return Err(ApiError::rate_limited(decision));
     }
     let mut request = request;
+    remember_key(&app, &mut request)?;
     request.extensions_mut().insert(Arc::clone(&caller));
     let response = next.run(request).await;
     if response.status().is_client_error() || response.status() == StatusCode::SERVICE_UNAVAILABLE {
@@ -218,8 +220,9 @@ async fn authenticate(app: &App, request: Request) -> ApiResult<AuthenticatedReq
         return Err(ApiError::rate_limited(decision));
     }
     match identify(app, request).await {
-        Ok((caller, request, nonce)) => {
+        Ok((caller, mut request, nonce)) => {
             app.keys.record_use(caller.key_id);
+            remember_key(app, &mut request)?;
             Ok(AuthenticatedRequest { caller, request, nonce, charged })
         }
         Err(error) if error.status().is_server_error() => {
@@ -280,6 +283,13 @@ async fn check_signature(app: &App, caller: &Caller, request: Request) -> ApiRes
     let body = body::read(body, MAX_BODY).await?;
     let nonce = signed.verify_body(&body).map_err(ApiError::unauthenticated)?;
     Ok((Request::from_parts(parts, body.into()), nonce))
+}
+
+/// The key is checked again once the body has arrived.
+fn remember_key(app: &App, request: &mut Request) -> ApiResult<()> {
+    let key = key_of(request.headers())?.to_owned();
+    UsedKey::insert(&app.keys, key, request);
+    Ok(())
 }
 
 fn key_of(headers: &HeaderMap) -> ApiResult<&str> {

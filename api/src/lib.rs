@@ -25,6 +25,7 @@ mod routes;
 mod signing;
 mod trusted;
 mod unknown_fields;
+mod used_key;
 mod waiting;
 
 use std::net::SocketAddr;

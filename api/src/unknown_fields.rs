@@ -21,6 +21,7 @@ use crate::error::ApiResult;
 use crate::openapi::operation_doc::OperationDoc;
 use crate::replays;
 use crate::retry::read_body;
+use crate::used_key::UsedKey;
 
 /// The largest edit distance at which a name is suggested.
 const MAX_EDIT_DISTANCE: usize = 2;
@@ -61,6 +62,9 @@ async fn read_and_run(spec: &InputSpec, request: Request, next: Next) -> ApiResu
     body::single_header(&parts.headers, "Idempotency-Key")?;
     let content_type = body::single_header(&parts.headers, "Content-Type")?;
     let bytes = read_body(&parts.extensions, body::read(body, MAX_BODY)).await?;
+    if let Some(key) = parts.extensions.get::<UsedKey>() {
+        key.check_again().await?;
+    }
     let json = body::parse(content_type.map(HeaderValue::as_bytes), &bytes)?;
     spec.check_body(&json, &bytes)?;
     body::reject_nul(&json)?;

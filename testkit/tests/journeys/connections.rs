@@ -157,6 +157,32 @@ async fn a_stalled_body_closes_its_connection_after_the_response() -> Result<()>
     Ok(())
 }
 
+#[tokio::test]
+async fn a_key_that_is_revoked_before_the_body_has_arrived_is_refused() -> Result<()> {
+    let (cluster, merchant) = (cluster().await?, merchant().await?);
+    let (secret, publishable) = (&merchant.account.secret_key, &merchant.account.publishable_key);
+    let mut requests = Vec::new();
+    for (head, body) in [
+        (head("POST /v1/payments", secret), sale(100).to_string()),
+        (head("POST /v1/checkout_sessions", publishable), "{}".to_owned()),
+    ] {
+        let mut wire = Wire::to(&cluster.api_url(0)).await?;
+        let (first, last) = body.split_at(body.len() - 1);
+        wire.0.write_all(format!("{head}Content-Length: {}\r\n\r\n{first}", body.len()).as_bytes()).await?;
+        requests.push((wire, last.to_owned()));
+    }
+    // Until both wait for the last byte.
+    sleep(Duration::from_millis(300)).await;
+    cluster.ctl(&["keys", "revoke", "--account", &merchant.account.id]).await?;
+    for (mut wire, last) in requests {
+        wire.0.write_all(last.as_bytes()).await?;
+        let response = wire.read_response().await?;
+        assert_eq!(response.status, 401, "{}", response.text);
+    }
+    assert_eq!(merchant.books.operations().await?, 0);
+    Ok(())
+}
+
 /// A body of ASCII in chunks of this many bytes.
 fn in_chunks(body: &str, length: usize) -> String {
     let chunks = body
