@@ -72,6 +72,31 @@ async fn stripe(app: &App, account: &str, request: Request) -> ApiResult<StatusC
     if !decision.allowed {
         return Err(ApiError::rate_limited(decision));
     }
+    let verified = verified(app, account, request, client_network(address)).await;
+    if !is_charged(&verified) {
+        app.limits.refund_unverified(address).await;
+    }
+    let (account, at_stripe, event) = verified?;
+    let decision = app.limits.acquire_event(account).await;
+    if !decision.allowed {
+        return Err(ApiError::rate_limited(decision));
+    }
+    look_up_soon(app, at_stripe, &event).await?;
+    Ok(StatusCode::OK)
+}
+
+/// Whether the address is charged: not for an event that could not be verified at the time.
+fn is_charged<T>(verified: &ApiResult<T>) -> bool {
+    verified.as_ref().is_err_and(|error| error.status().is_client_error())
+}
+
+/// The event in a request, once its signature is verified, of an account and its account at Stripe.
+async fn verified(
+    app: &App,
+    account: &str,
+    request: Request,
+    network: IpAddr,
+) -> ApiResult<(AccountId, ProviderAccountId, stripe::Event)> {
     let (head, body) = request.into_parts();
     // One error for all. Only who sends no body, and has guessed an id, can tell that the account takes events.
     let rejected =
@@ -83,15 +108,9 @@ async fn stripe(app: &App, account: &str, request: Request) -> ApiResult<StatusC
     let connected = accounts::at_stripe(&app.db, &app.encryption, account).await?;
     let (at_stripe, credentials) = connected.ok_or_else(rejected)?;
     let secret = credentials.webhook_secret.ok_or_else(rejected)?;
-    let body = retry::read_body(&head.extensions, read(body, client_network(address), account)).await?;
+    let body = retry::read_body(&head.extensions, read(body, network, account)).await?;
     let event = stripe::Event::read(&signature, &body, &secret).ok_or_else(rejected)?;
-    app.limits.refund_unverified(address).await;
-    let decision = app.limits.acquire_event(account).await;
-    if !decision.allowed {
-        return Err(ApiError::rate_limited(decision));
-    }
-    look_up_soon(app, at_stripe, &event).await?;
-    Ok(StatusCode::OK)
+    Ok((account, at_stripe, event))
 }
 
 /// Reads the body of an event. The permit of a long one is acquired when more than [`MAX_BODY`] has arrived, because a length
@@ -144,6 +163,13 @@ mod tests {
 
     fn network(number: usize) -> IpAddr {
         Ipv6Addr::from_bits(number as u128).into()
+    }
+
+    #[test]
+    fn an_address_is_charged_for_what_is_wrong_only() {
+        let refused = |error: Error| is_charged::<()>(&Err(error.into()));
+        assert!(refused(Error::invalid(SIGNATURE, "wrong")));
+        assert!(!refused(Error::Busy(BUSY)) && !refused(Error::internal("down")) && !is_charged(&Ok(())));
     }
 
     #[tokio::test(start_paused = true)]

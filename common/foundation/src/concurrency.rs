@@ -55,17 +55,30 @@ impl ConcurrencyLimit {
         self.acquire_from(&[&self.free]).await
     }
 
+    /// Acquires a permit of each. A caller that waits for one holds none of the others, which somebody else can use meanwhile.
     async fn acquire_from(&self, semaphores: &[&Arc<Semaphore>]) -> Result<Permit> {
         let acquiring = async {
-            let mut permits = Vec::with_capacity(semaphores.len());
-            for semaphore in semaphores {
-                permits.push(Arc::clone(semaphore).acquire_owned().await?);
+            let mut awaited = 0;
+            loop {
+                let permit = Arc::clone(semaphores[awaited]).acquire_owned().await?;
+                match permits_of_others(semaphores, awaited) {
+                    Ok(mut permits) => {
+                        permits.push(permit);
+                        return Ok::<_, AcquireError>(Permit { _permits: permits });
+                    }
+                    Err(missing) => awaited = missing,
+                }
             }
-            Ok::<_, AcquireError>(Permit { _permits: permits })
         };
         let acquired = timeout(self.wait, acquiring).await.map_err(|_| Error::Busy(self.busy))?;
         acquired.map_err(|error| Error::internal(error.to_string()))
     }
+}
+
+/// A permit of each but one, or which of them has none.
+fn permits_of_others(semaphores: &[&Arc<Semaphore>], one: usize) -> Result<Vec<OwnedSemaphorePermit>, usize> {
+    let others = semaphores.iter().enumerate().filter(|(index, _)| *index != one);
+    others.map(|(index, semaphore)| Arc::clone(semaphore).try_acquire_owned().map_err(|_| index)).collect()
 }
 
 /// A limit of which each owner can use only its quota at once, so that none keeps the others waiting.
@@ -88,7 +101,6 @@ impl<K: Eq + Hash> FairConcurrencyLimit<K> {
     /// [`Error::Busy`] if no permit becomes free in time.
     pub async fn acquire(&self, owners: impl IntoIterator<Item = K>) -> Result<Permit> {
         let quotas: Vec<_> = owners.into_iter().map(|owner| self.quota_of(owner)).collect();
-        // The owners' quotas come first: a caller that waits for one of them takes nothing from the others.
         let semaphores: Vec<_> = quotas.iter().chain([&self.all.free]).collect();
         self.all.acquire_from(&semaphores).await
     }
@@ -104,6 +116,9 @@ impl<K: Eq + Hash> FairConcurrencyLimit<K> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::JoinSet;
+    use tokio::time::{Instant, sleep};
+
     use super::*;
 
     fn limit(at_once: usize) -> ConcurrencyLimit {
@@ -134,6 +149,29 @@ mod tests {
         assert_eq!(limit.quota_of("third").available_permits(), 2);
         let owners = limit.owners.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(!owners.contains_key("other"), "an owner without a permit is forgotten");
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_waits_for_a_quota_uses_no_other() -> Result<()> {
+        let limit = Arc::new(FairConcurrencyLimit::new(limit(9), |_| 2));
+        let held = (limit.acquire(["full"]).await?, limit.acquire(["full"]).await?);
+        let mut waiting = JoinSet::new();
+        for owners in [["network", "full"], ["full", "network"]] {
+            let limit = Arc::clone(&limit);
+            waiting.spawn(async move { limit.acquire(owners).await.map(drop) });
+        }
+        sleep(Duration::from_secs(1)).await;
+        let began = Instant::now();
+        let others = (limit.acquire(["network", "other"]).await?, limit.acquire(["other", "network"]).await?);
+        assert_eq!(began.elapsed(), Duration::ZERO, "the quota of the network was free");
+        drop(held);
+        sleep(Duration::from_secs(1)).await;
+        limit.acquire(["full"]).await?;
+        drop(others);
+        while let Some(acquired) = waiting.join_next().await {
+            acquired.expect("no panic")?;
+        }
         Ok(())
     }
 
