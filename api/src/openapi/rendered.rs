@@ -1,38 +1,34 @@
 //! Values that are expensive to compute, and are computed once.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use foundation::error::{Error, Result};
-use tokio::sync::OnceCell;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
 use tokio::task::spawn_blocking;
 
-/// Computed once, on the blocking pool, so request threads stay free.
-pub(super) struct Rendered<T> {
-    value: OnceCell<T>,
-    compute: Arc<dyn Fn() -> T + Send + Sync>,
-}
+/// Computed once, on the blocking pool, so request threads stay free; to its end, also if the first client leaves.
+pub(super) struct Rendered<T>(LazyLock<Computing<T>, Box<dyn FnOnce() -> Computing<T> + Send>>);
+
+type Computing<T> = Shared<BoxFuture<'static, Result<T, String>>>;
 
 impl<T: Clone + Send + Sync + 'static> Rendered<T> {
-    pub(super) fn new(compute: impl Fn() -> T + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { value: OnceCell::new(), compute: Arc::new(compute) })
+    pub(super) fn new(compute: impl FnOnce() -> T + Send + 'static) -> Arc<Self> {
+        let begin = || spawn_blocking(compute).map(|computed| computed.map_err(|error| error.to_string())).boxed().shared();
+        Arc::new(Self(LazyLock::new(Box::new(begin))))
     }
 
     /// # Errors
     /// Only if the computation panicked.
     pub(super) async fn get(&self) -> Result<T> {
-        let begin = || {
-            let compute = Arc::clone(&self.compute);
-            spawn_blocking(move || compute())
-        };
-        let value = self.value.get_or_try_init(begin).await;
-        value.cloned().map_err(|error| Error::internal(error.to_string()))
+        self.0.clone().await.map_err(Error::internal)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Mutex, mpsc};
+    use std::sync::mpsc;
     use std::time::Duration;
 
     use super::*;
@@ -41,11 +37,12 @@ mod tests {
     #[tokio::test]
     async fn requests_are_served_while_something_is_made() {
         let ((send, receive), count) = (mpsc::channel(), Arc::new(AtomicUsize::new(0)));
-        let (receive, counted) = (Mutex::new(receive), Arc::clone(&count));
+        let counted = Arc::clone(&count);
         let made = Rendered::new(move || {
             counted.fetch_add(1, Ordering::Relaxed);
-            receive.lock().expect("not poisoned").recv_timeout(Duration::from_secs(10)).ok()
+            receive.recv_timeout(Duration::from_secs(10)).ok()
         });
+        assert!(made.get().now_or_never().is_none(), "the first client leaves");
         let other = async { send.send("served meanwhile").expect("it is still being made") };
         let (first, second, ()) = tokio::join!(made.get(), made.get(), other);
         for got in [first, second, made.get().await] {
