@@ -15,6 +15,7 @@ use foundation::time::Timestamp;
 use queue::{Publisher, Replies};
 
 use crate::elements::StripeOrigins;
+use crate::large_responses::LargeResponses;
 use crate::limits::Limits;
 use crate::pages::Documents;
 use crate::recorder::Recorder;
@@ -40,6 +41,7 @@ pub(crate) struct App {
     pub(crate) stripe_origins: Arc<StripeOrigins>,
     /// Writes invoices and receipts as PDF.
     pub(crate) documents: Arc<Documents>,
+    pub(crate) large_responses: Arc<LargeResponses>,
     /// Whether test accounts may have webhook endpoints on loopback.
     pub(crate) webhook_loopback: bool,
     /// Wakes workers. If Redis is unavailable, the scheduler's sweep queues the work within seconds.

@@ -1,17 +1,19 @@
 //! /v1 for a program that serves signed-in users: the same routes, checks and limits, called without a connection.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::Result;
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use domain::accounts::{AuthError, Caller};
+use domain::accounts::{self, AuthError, Caller};
 use domain::users::Role;
 use foundation::crypto::{KeyRing, Peppers};
-use foundation::id::KeyId;
+use foundation::error::Error;
+use foundation::id::{AccountId, KeyId, LogoId};
 use foundation::telemetry::MetricsHandle;
 use sqlx::PgPool;
 use tower::ServiceExt as _;
@@ -74,6 +76,15 @@ impl InProcess {
     /// As [`domain::accounts::Keys::caller_of_user`].
     pub async fn caller(&self, key: KeyId, role: Role) -> Result<Arc<Caller>, AuthError> {
         self.connected.app.keys.caller_of_user(key, role.entitlements()).await.map(Arc::new)
+    }
+
+    /// The bytes of an account's logo, for this client.
+    ///
+    /// # Errors
+    /// Database errors; [`Error::Busy`] if clients are reading too many logos.
+    pub async fn logo(&self, id: LogoId, account: AccountId, client: IpAddr) -> Result<Option<Bytes>, Error> {
+        let load = accounts::logo(&self.connected.pool, id);
+        self.connected.app.large_responses.logo((id, account), client, load).await
     }
 
     /// The response to a request of this caller.

@@ -10,6 +10,7 @@ mod guard;
 mod hooks;
 mod html;
 mod in_process;
+mod large_responses;
 mod limits;
 mod listing;
 mod logos;
@@ -54,6 +55,7 @@ pub use trusted::ExpectedVersion;
 
 use crate::app::App;
 use crate::elements::StripeOrigins;
+use crate::large_responses::LargeResponses;
 use crate::limits::Limits;
 use crate::recorder::Recorder;
 
@@ -98,6 +100,7 @@ fn connect(process: &'static str) -> Result<Connected> {
         card_gateway_url: config::card_gateway_public_url()?.map(Into::into),
         stripe_origins: Arc::new(StripeOrigins::new(config::stripe_url()?.as_deref())),
         documents: Arc::new(pages::Documents::new(config::fonts_dirs()?)),
+        large_responses: Arc::new(LargeResponses::new()),
         webhook_loopback: config::webhook_loopback()?,
         publisher,
         replies: Replies::start(&redis, &reply_channel),

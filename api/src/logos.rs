@@ -28,14 +28,16 @@ pub(crate) fn router() -> Router<App> {
     Router::new().route("/logos/{file}", get(show))
 }
 
-/// The logo with this id. It counts for the client address, because it costs a query.
+/// The logo with this id. It counts for the client address, because it costs queries.
 async fn show(State(app): State<App>, Path(file): Path<String>, request: Request) -> ApiResult {
-    let decision = app.limits.acquire_logo(client_address(&request)).await;
+    let client = client_address(&request);
+    let decision = app.limits.acquire_logo(client).await;
     if !decision.allowed {
         return Err(ApiError::rate_limited(decision));
     }
     let unknown = || ApiError::no_route("no such logo");
     let id: LogoId = file.strip_suffix(".png").and_then(|id| id.parse().ok()).ok_or_else(unknown)?;
-    let png = accounts::logo(&*app.db, id).await?.ok_or_else(unknown)?;
-    Ok((HEADERS, png).into_response())
+    let account = accounts::owner_of_logo(&*app.db, id).await?.ok_or_else(unknown)?;
+    let png = app.large_responses.logo((id, account), client, accounts::logo(&*app.db, id)).await?;
+    Ok((HEADERS, png.ok_or_else(unknown)?).into_response())
 }

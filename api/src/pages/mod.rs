@@ -19,8 +19,10 @@ mod token;
 mod totals;
 mod view;
 
+use std::net::{IpAddr, SocketAddr};
+
 use ::documents::{Picture, Sheet};
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::REFRESH;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -105,29 +107,44 @@ async fn limit_by_address(State(app): State<App>, mut request: Request, next: Ne
 
 async fn invoice_pdf(
     State(app): State<App>,
+    ConnectInfo(client): ConnectInfo<SocketAddr>,
     Extension(reader): Extension<Reader>,
     Token(token): Token,
 ) -> Result<Response, ErrorPage> {
     let page = page_of_document(&app, PageAddress { kind: PageKind::Invoice, token: &token }, reader).await?;
     let Payable::Invoice(invoice) = &page.payable else { return Err(ApiError::no_route("no such document").into()) };
     let name = invoice.number.map_or_else(|| invoice.id.to_string(), |number| number.to_string());
-    written(&app, &token, &page, sheets::invoice(reader, &page, invoice), &name).await
+    written(&app, &token, &page, (sheets::invoice(reader, &page, invoice), &name), client.ip()).await
 }
 
 /// The receipt of a page that was paid; 404 before.
 fn receipt_pdf(kind: PageKind) -> axum::routing::MethodRouter<App> {
-    get(async move |State(app): State<App>, Extension(reader): Extension<Reader>, Token(token): Token| {
+    let receipt = async move |State(app): State<App>,
+                              ConnectInfo(client): ConnectInfo<SocketAddr>,
+                              Extension(reader): Extension<Reader>,
+                              Token(token): Token| {
         let page = page_of_document(&app, PageAddress { kind, token: &token }, reader).await?;
         match sheets::receipt(reader, &page) {
-            Some(sheet) => written(&app, &token, &page, sheet, "receipt").await,
+            Some(sheet) => written(&app, &token, &page, (sheet, "receipt"), client.ip()).await,
             None => Err(ErrorPage::from(ApiError::no_route("no such document"))),
         }
-    })
+    };
+    get(receipt)
 }
 
-/// The document, with the merchant's logo if it has one.
-async fn written(app: &App, token: &str, page: &PayPage, sheet: Sheet, name: &str) -> Result<Response, ErrorPage> {
-    let response = async { app.documents.response(with_logo(app, &page.payee, sheet).await?, name).await };
+/// The document, with the merchant's logo if it has one. It counts as a large response until this client has read it.
+async fn written(
+    app: &App,
+    token: &str,
+    PayPage { payee, .. }: &PayPage,
+    (sheet, name): (Sheet, &str),
+    client: IpAddr,
+) -> Result<Response, ErrorPage> {
+    let response = async {
+        let permit = app.large_responses.acquire(client, payee.account_id).await?;
+        let pdf = app.documents.pdf(payee.account_id, with_logo(app, payee, sheet)).await?;
+        Ok::<_, Error>(documents::response(permit.hold(pdf), name))
+    };
     counted(app, token, response.await).await
 }
 

@@ -1,7 +1,9 @@
 //! The settings of the account.
 
+use std::net::SocketAddr;
+
 use ::texts::Language;
-use axum::extract::{Path, State};
+use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::accounts::{self, Logo};
@@ -81,10 +83,15 @@ async fn present_logo(app: &App, session: &AccountSession) -> Result<Option<Logo
 }
 
 /// The logo, from the portal's own origin.
-pub(crate) async fn logo(State(app): State<App>, user: User, Path(mode): Path<String>) -> Result<Response, Failure> {
+pub(crate) async fn logo(
+    State(app): State<App>,
+    user: User,
+    ConnectInfo(client): ConnectInfo<SocketAddr>,
+    Path(mode): Path<String>,
+) -> Result<Response, Failure> {
     let session = AccountSession::begin(&app, user, &mode).await?;
     let logo = present_logo(&app, &session).await?.ok_or(Failure::NotFound)?;
-    let png = accounts::logo(app.api.pool(), logo.id).await.map_err(Failure::internal)?;
+    let png = app.api.logo(logo.id, session.caller.account_id, client.ip()).await.map_err(Failure::of_limited)?;
     Ok(([(CONTENT_TYPE, "image/png")], png.ok_or(Failure::NotFound)?).into_response())
 }
 

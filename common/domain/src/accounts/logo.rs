@@ -49,6 +49,14 @@ pub async fn logo(db: impl PgExecutor<'_>, id: LogoId) -> Result<Option<Vec<u8>>
     Ok(sqlx::query_scalar!("SELECT png FROM logos WHERE id = $1", id.uuid()).fetch_optional(db).await?)
 }
 
+/// The account whose logo has this id, if it was neither replaced nor removed.
+///
+/// # Errors
+/// Database errors only.
+pub async fn owner_of_logo(db: impl PgExecutor<'_>, id: LogoId) -> Result<Option<AccountId>> {
+    Ok(sqlx::query_scalar!("SELECT account_id FROM logos WHERE id = $1", id.uuid()).fetch_optional(db).await?)
+}
+
 /// Gives an account this logo, instead of the one that it may have.
 ///
 /// # Errors

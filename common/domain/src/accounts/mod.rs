@@ -22,7 +22,7 @@ pub use keys::{
     IssuedKey, KeyFilter, KeyRow, find as find_key, issue_publishable, issue_secret, key_id, list as list_keys,
     names as key_names, newest as newest_keys, rename, revoke, revoke_all, rotate, signing_secret_place,
 };
-pub use logo::{Logo, Picture, logo, remove_logo, set_logo};
+pub use logo::{Logo, Picture, logo, owner_of_logo, remove_logo, set_logo};
 pub use payee::{Payee, payee};
 pub use rehash::{KeysUnderOtherPeppers, keys_under_other_peppers, rehash_publishable, samples as key_samples};
 pub use rows::{AccountRow, list, retrieve};
