@@ -13,12 +13,18 @@ use domain::operations::Subject;
 use foundation::clock::Clock;
 use foundation::db::{Db, Reader};
 use foundation::error::Result;
-use foundation::id::InvoiceId;
+use foundation::id::{AccountId, InvoiceId};
+use foundation::turns::{SharedTurns, Turn, Turns};
 use providers::{ProviderResponse, Providers};
 use tokio::time::timeout;
 
 /// A known outcome does not wait longer for a read that would make recording it cheaper.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
+/// Transactions of an account at once, each of which holds a connection while it waits for a lock.
+const OF_ACCOUNT: usize = 4;
+/// How long an operation waits for its turn to begin one: as long as it may wait for a lock.
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
+const BUSY: &str = "too many transactions of the account are waiting for locks";
 
 pub struct Executor {
     pub(crate) db: Db,
@@ -26,12 +32,17 @@ pub struct Executor {
     pub(crate) clock: Clock,
     pub(crate) batches: Batches,
     invoices: Reader<InvoiceId, Invoice>,
+    /// Of transactions that end or release operations.
+    turns: SharedTurns<AccountId>,
 }
 
 impl Executor {
     /// Must be called inside a Tokio runtime.
     pub fn start(db: Db, providers: Providers, clock: Clock) -> Self {
+        // The other half of the connections is for what waits for no lock, such as claims.
+        let at_once = (db.options().get_max_connections() / 2).max(1) as usize;
         Self {
+            turns: SharedTurns::new(Turns::new(at_once, TURN_TIMEOUT, BUSY), |_| OF_ACCOUNT),
             batches: Batches::start(db.clone(), clock.clone()),
             invoices: invoices::reader((*db).clone()),
             db,
@@ -46,7 +57,14 @@ impl Executor {
         if self.try_finish_charge(claimed, response).await? {
             return Ok(claimed.subject);
         }
+        let _turn = self.turn(claimed).await?;
         record_outcome(&self.db, claimed, response, &self.clock).await
+    }
+
+    /// The turn of a transaction that ends or releases this operation. It may wait for locks: those of one account must leave
+    /// connections to the others.
+    pub(super) async fn turn(&self, claimed: &Claimed) -> Result<Turn> {
+        self.turns.take([claimed.account_id]).await
     }
 
     /// Returns `false` if one statement is not enough; then nothing was written.

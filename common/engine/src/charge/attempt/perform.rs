@@ -16,7 +16,7 @@ use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
 use foundation::id::OperationId;
 use foundation::{failpoint, rule_enabled};
-use providers::{FailureCode, ProviderResponse, Providers};
+use providers::{Cause, FailureCode, ProviderResponse, Providers};
 
 /// How often a known outcome is written again after a failure, half a second apart: about as long as a restart of
 /// Postgres takes. After that the lease has expired, and recovery finds the outcome again if the provider supports it.
@@ -62,7 +62,7 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
         SendResult::NotProcessed { cause, reason, reference } => {
             tracing::warn!(operation = %id, %reason, "not processed; it will be sent again");
             failpoint!("perform.not_processed");
-            while let Err(error) = charges::requeue(db, &claimed, cause, reference).await {
+            while let Err(error) = requeue(executor, &claimed, cause, reference).await {
                 wait_before_retry(&claimed, error, &mut attempts).await?;
             }
             failpoint!("perform.requeued");
@@ -82,7 +82,7 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
         }
         SendResult::Pending => {
             tracing::info!(operation = %id, "the provider has the request and has not finished it; it will be queried again");
-            leave_unknown(db, &claimed, Retry::After(RETRY_DELAY), false).await?;
+            leave_unknown(executor, &claimed, Retry::After(RETRY_DELAY), false).await?;
             Ok(None)
         }
         SendResult::Unknown { reason, retry, found_nothing } => {
@@ -95,7 +95,7 @@ pub async fn perform(executor: &Executor, id: OperationId) -> Result<Option<Perf
                     "outcome unknown, and this provider supports neither look-ups nor idempotent retries: an operator must determine the outcome"
                 ),
             }
-            leave_unknown(db, &claimed, retry, found_nothing).await?;
+            leave_unknown(executor, &claimed, retry, found_nothing).await?;
             Ok(None)
         }
     }
@@ -143,11 +143,17 @@ async fn add_payer(db: &Db, claimed: &mut Claimed) -> Result<()> {
     Ok(())
 }
 
+async fn requeue(executor: &Executor, claimed: &Claimed, cause: Option<Cause>, reference: Reference) -> Result<()> {
+    let _turn = executor.turn(claimed).await?;
+    charges::requeue(&executor.db, claimed, cause, reference).await
+}
+
 /// Releases the operation with its outcome unknown. A refund with unknown outcome is marked on its payment, so that no
 /// other change begins; a capture or void has been marked since its intent.
-async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
+async fn leave_unknown(executor: &Executor, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
     failpoint!("perform.outcome_unknown");
-    let mut tx = db.begin().await?;
+    let _turn = executor.turn(claimed).await?;
+    let mut tx = executor.db.begin().await?;
     if let (OperationKind::Refund, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
         let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
         let open = !charges::lock(&mut tx, claimed.id).await?.state.is_final();
@@ -165,8 +171,9 @@ async fn leave_unknown(db: &Db, claimed: &Claimed, retry: Retry, found_nothing: 
 /// Waits before a known outcome is written again, so that it survives a restart of Postgres: with recovery class C it
 /// could not be found again. Returns the error if it must not be retried.
 async fn wait_before_retry(claimed: &Claimed, error: Error, attempts: &mut u32) -> Result<()> {
-    let is_transient = |error: &_| db::lost_connection(error) || db::is_retryable(error);
-    if !matches!(&error, Error::Database(error) if is_transient(error)) || *attempts >= RECORD_ATTEMPTS {
+    let is_transient = matches!(&error, Error::Busy(_))
+        || matches!(&error, Error::Database(error) if db::lost_connection(error) || db::is_retryable(error));
+    if !is_transient || *attempts >= RECORD_ATTEMPTS {
         return Err(error);
     }
     *attempts += 1;
