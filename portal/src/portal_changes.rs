@@ -145,7 +145,8 @@ pub(crate) async fn once(
             return Ok(Outcome::refused(object, text("This form was sent before. Please use the new one.")).into());
         }
     };
-    let user = users::lock_user(&mut change, &session.user, session.cookie.expose()).await.map_err(Failure::internal)?;
+    let user =
+        users::lock_user(&mut change, &session.user, session.cookie.expose()).await.map_err(Failure::internal)?;
     let session = &AccountSession { user: user.ok_or(Failure::SignedOut)?, ..session.clone() };
     if !action.is_allowed(session) {
         return Err(Failure::Forbidden);

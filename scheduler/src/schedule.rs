@@ -3,10 +3,10 @@
 //! | work | interval | index | claim |
 //! |---|---|---|---|
 //! | operations that were never taken, were abandoned, or have an unknown outcome | 1 s | `operations_due` | `next_push_at` moved forward, from 2 s doubling to 30 s |
-//! | invoices to collect | 1 s; 25 ms while `MAX_COLLECTIONS` are in progress | `invoices_collection_due` | the attempt, written under the invoice's lock; what cannot be read, or is rejected, is due again after 10 minutes |
+//! | invoices to collect | 1 s; 25 ms while `MAX_COLLECTIONS` are in progress | `invoices_collection_due` | the attempt, written under the invoice's lock; what cannot be read or collected is due again after 10 minutes |
 //! | payment links to mark as expired | 1 s | `payment_links_expiry_due` | `SKIP LOCKED`, marked |
 //! | charges that may have settled or expired, or whose dispute may be decided | 1 s | `payments_inquiry_due` | `inquiry_at` moved forward by 30 s |
-//! | cycles of recurring invoices | 1 s | `recurring_invoices_due` | `SKIP LOCKED`, a batch of cycles per transaction |
+//! | cycles of recurring invoices | 1 s | `recurring_invoices_due` | `SKIP LOCKED`, a batch of cycles per transaction; what cannot be read is due again after 10 minutes |
 //! | cycles of subscriptions | 1 s | `subscriptions_due` | `SKIP LOCKED`, a batch of cycles per transaction |
 //! | the above for accounts whose test clock is ahead | 1 s | `test_clocks_ahead`, and the `…_of_account` index of each | the same |
 //! | advances of test clocks without a worker | 1 s | `test_clocks_due` | `next_push_at` moved forward by 3 s |

@@ -14,7 +14,8 @@ type Computing<T> = Shared<BoxFuture<'static, Result<T, String>>>;
 
 impl<T: Clone + Send + Sync + 'static> Rendered<T> {
     pub(super) fn new(compute: impl FnOnce() -> T + Send + 'static) -> Arc<Self> {
-        let begin = || spawn_blocking(compute).map(|computed| computed.map_err(|error| error.to_string())).boxed().shared();
+        let begin =
+            || spawn_blocking(compute).map(|computed| computed.map_err(|error| error.to_string())).boxed().shared();
         Arc::new(Self(LazyLock::new(Box::new(begin))))
     }
 

@@ -29,6 +29,7 @@ pub use transaction::Transaction;
 pub use unresponsive::wait_until_unresponsive;
 
 use crate::crypto::Secret;
+use crate::error::Error;
 
 /// How long a request waits for a connection. Shorter than any client's timeout.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -309,6 +310,13 @@ pub fn is_retryable(error: &sqlx::Error) -> bool {
 pub fn is_rejected(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|e| e.code());
     code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
+}
+
+/// Whether the cause passes by itself: the database or the connection failed, another transaction was in the way, or this
+/// process had too much to do. Any other error would occur again at once.
+pub fn is_temporary(error: &Error) -> bool {
+    matches!(error, Error::Busy(_))
+        || matches!(error, Error::Database(cause) if lost_connection(cause) || is_retryable(cause))
 }
 
 /// Whether the server is read-only, as a standby is.

@@ -12,6 +12,7 @@ mod tests;
 mod view;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
@@ -31,6 +32,9 @@ use foundation::error::{Error, Result};
 use foundation::id::{AccountId, CustomerId, RecurringInvoiceId};
 use foundation::merchant_data::{ExternalId, Metadata};
 use foundation::time::Timestamp;
+
+/// When a recurring invoice whose failure cannot be recorded is tried again.
+const DEFERRAL: Duration = Duration::from_secs(10 * 60);
 
 /// A database row, before the cadence is parsed.
 struct Row {
@@ -329,6 +333,27 @@ pub async fn fail(tx: &mut Tx, recurring: &mut RecurringInvoice, now: Timestamp)
     if recurring.status == Status::Parked {
         announce(tx, recurring, EventType::RecurringInvoiceParked, now).await?;
     }
+    Ok(())
+}
+
+/// Defers a due recurring invoice that is locked and whose failure cannot be recorded, so that it does not block the others.
+/// Nothing of it is read. An advance of a test clock does so by itself.
+///
+/// # Errors
+/// Database errors only.
+pub async fn defer(tx: &mut PgConnection, id: RecurringInvoiceId, scope: Scope) -> Result<()> {
+    let now = match scope {
+        Scope::AllAccounts(now) | Scope::Account(_, now) => now,
+        Scope::Advance(..) => return Ok(()),
+    };
+    sqlx::query!(
+        "UPDATE recurring_invoices SET next_run_at = $2 WHERE id = $1 AND next_run_at <= $3",
+        id.uuid(),
+        now.plus(DEFERRAL),
+        now,
+    )
+    .execute(tx)
+    .await?;
     Ok(())
 }
 

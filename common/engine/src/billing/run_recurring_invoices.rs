@@ -36,17 +36,24 @@ pub async fn run_due_recurring_invoices(db: &Db, scope: Scope, limit: i64) -> Re
     while let Some(batch) = batches.pop() {
         tx.savepoint().await?;
         let Err(error) = bill(&mut tx, batch).await else { continue };
-        if matches!(&error, Error::Database(cause) if db::lost_connection(cause) || db::is_retryable(cause)) {
+        if db::is_temporary(&error) {
             return Err(error);
         }
         tx.rollback_to_savepoint().await?;
         match batch {
-            [(id, now)] if is_final(&error) => {
-                tracing::warn!(recurring_invoice = %id, %error, "an invoice could not be created; it will be retried later, or the recurring invoice is parked");
-                let recorded = record_failure(&mut tx, *id, *now).await;
-                first_error = first_error.or(recorded.err());
+            [alone] => {
+                let unrecorded =
+                    if is_final(&error) { record_failure(&mut tx, *alone, error).await.err() } else { Some(error) };
+                if let Some(error) = unrecorded {
+                    if db::is_temporary(&error) {
+                        return Err(error);
+                    }
+                    tx.rollback_to_savepoint().await?;
+                    // Such as that of a template that this release cannot read.
+                    recurring_invoices::defer(&mut tx, alone.0, scope).await?;
+                    first_error = first_error.or(Some(error));
+                }
             }
-            [_] => first_error = first_error.or(Some(error)),
             batch => batches.extend(halves(batch)),
         }
     }
@@ -111,7 +118,8 @@ fn new_invoice(recurring: &RecurringInvoice, cycle: Period) -> NewInvoice {
 }
 
 /// Records that the cycle of a locked recurring invoice could not be billed.
-async fn record_failure(tx: &mut Tx, id: RecurringInvoiceId, now: Timestamp) -> Result<()> {
+async fn record_failure(tx: &mut Tx, (id, now): (RecurringInvoiceId, Timestamp), error: Error) -> Result<()> {
+    tracing::warn!(recurring_invoice = %id, %error, "an invoice could not be created; it will be retried later, or the recurring invoice is parked");
     for mut recurring in recurring_invoices::find_all(tx, &[id]).await? {
         recurring_invoices::fail(tx, &mut recurring, now).await?;
     }

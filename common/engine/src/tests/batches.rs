@@ -212,6 +212,36 @@ async fn invoices_that_cannot_be_read_stay_due_and_do_not_stop_the_collection_of
     assert_eq!(collect("2026-01-02T10:00:00Z").await, (0, 0, 0));
 }
 
+/// Such as that of an account whose time zone this machine does not know.
+#[tokio::test]
+async fn invoices_whose_failure_cannot_be_recorded_do_not_stop_the_collection_of_others() {
+    let shop = Shop::open().await;
+    let account = shop.caller.account_id.uuid();
+    shop.saved_card().await;
+    for _ in 0..3 {
+        shop.subscribed(Interval::Year, "2026-01-02", "2026-01-01T00:00:00Z").await;
+    }
+    assert_eq!(shop.run("2026-01-02T00:00:00Z").await, 3);
+    // One names its card. The others have none, and are due first.
+    let name =
+        "UPDATE invoices SET next_attempt_at = next_attempt_at + interval '1 second', collect_payment_method_id =
+                    (SELECT id FROM payment_methods WHERE account_id = $1)
+                WHERE id = (SELECT id FROM invoices WHERE account_id = $1 ORDER BY id LIMIT 1)";
+    shop.write(name, account).await;
+    shop.write("UPDATE customers SET default_payment_method_id = NULL WHERE account_id = $1", account).await;
+    shop.write("UPDATE accounts SET timezone = 'Nowhere/Unknown' WHERE id = $1", account).await;
+    let collect = async |now: &str| {
+        let run = collect_due_invoices(&shop.db, Scope::AllAccounts(at(now)), 2, &Origin::default()).await;
+        let run = run.expect("a run");
+        (run.due, run.begun.len(), run.unsent)
+    };
+    assert_eq!(collect("2026-01-02T09:00:01Z").await, (2, 0, 0), "a batch of them only");
+    assert_eq!(collect("2026-01-02T09:00:01Z").await, (1, 1, 0), "the other");
+    assert_eq!(collect("2026-01-02T09:10:00Z").await, (0, 0, 0));
+    shop.write("UPDATE accounts SET timezone = 'UTC' WHERE id = $1", account).await;
+    assert_eq!(collect("2026-01-02T09:10:01Z").await, (2, 0, 2), "their failures are recorded then");
+}
+
 #[tokio::test]
 async fn an_invoice_whose_collection_is_rejected_is_postponed_and_the_others_of_its_batch_are_collected() {
     const INVOICES: usize = 50;

@@ -116,6 +116,25 @@ async fn runs_are_limited_and_the_next_continues() {
 }
 
 #[tokio::test]
+async fn one_that_cannot_be_read_does_not_stop_the_others() {
+    let fixture = Fixture::open().await;
+    let caller = fixture.account(morning()).await;
+    for _ in 0..2 {
+        fixture.monthly(&caller).await;
+    }
+    let unreadable = "UPDATE recurring_invoices SET template = '{}', next_run_at = next_run_at - interval '1 second'
+                      WHERE id = (SELECT id FROM recurring_invoices WHERE account_id = $1 ORDER BY id LIMIT 1)";
+    fixture.execute(unreadable, caller.account_id).await;
+    let run = run_due_recurring_invoices(&fixture.db, Scope::AllAccounts(morning()), 1).await;
+    assert!(matches!(run, Err(Error::Database(_))), "{run:?}");
+    for found in [1, 0] {
+        assert_eq!(fixture.run(Scope::AllAccounts(morning()), 1).await, found);
+    }
+    assert_eq!(fixture.billed(&caller).await.len(), 1);
+    assert!(fixture.next_due(caller.account_id).await.is_some_and(|at| at > morning()), "it is tried again");
+}
+
+#[tokio::test]
 async fn concurrent_runs_bill_each_cycle_once() {
     let fixture = Fixture::open().await;
     let caller = fixture.account(morning()).await;

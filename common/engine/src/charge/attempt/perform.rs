@@ -171,9 +171,7 @@ async fn leave_unknown(executor: &Executor, claimed: &Claimed, retry: Retry, fou
 /// Waits before a known outcome is written again, so that it survives a restart of Postgres: with recovery class C it
 /// could not be found again. Returns the error if it must not be retried.
 async fn wait_before_retry(claimed: &Claimed, error: Error, attempts: &mut u32) -> Result<()> {
-    let is_transient = matches!(&error, Error::Busy(_))
-        || matches!(&error, Error::Database(error) if db::lost_connection(error) || db::is_retryable(error));
-    if !is_transient || *attempts >= RECORD_ATTEMPTS {
+    if !db::is_temporary(&error) || *attempts >= RECORD_ATTEMPTS {
         return Err(error);
     }
     *attempts += 1;

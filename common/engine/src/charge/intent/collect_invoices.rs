@@ -19,7 +19,7 @@ use domain::payment_methods::{self, PaymentMethod};
 use domain::payments::{self, NewPayment, Payment};
 use domain::subscriptions;
 use foundation::db::{self, Db, column, halves, one_batch};
-use foundation::error::{Error, Result};
+use foundation::error::Result;
 use foundation::failpoint;
 use foundation::id::{
     AccountId, CollectionAttemptId, CustomerId, InvoiceId, OperationId, PaymentId, PaymentMethodId, ProviderAccountId,
@@ -35,8 +35,7 @@ pub const COLLECTION_BATCH: i64 = 100;
 /// Why an invoice that another release may read is not collected.
 const UNREADABLE: &str = "this release cannot read it";
 
-/// When an invoice that this release cannot read, or whose collection the database rejects, is due again. Until then, it is
-/// in the way of no other.
+/// When an invoice that this release cannot read or collect is due again. Until then, it is in the way of no other.
 const POSTPONED_BY: Duration = Duration::from_secs(10 * 60);
 
 /// A collection attempt that has begun. Its operation must be pushed.
@@ -80,10 +79,10 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
         tx.savepoint().await?;
         match begin(&mut tx, batch, origin).await {
             Ok(invoices) => written.extend(invoices),
-            Err(Error::Database(cause)) if db::is_rejected(&cause) => {
+            Err(error) if !db::is_temporary(&error) => {
                 tx.rollback_to_savepoint().await?;
                 match batch {
-                    [alone] => postpone(&mut *tx, scope, alone.invoice, alone.now, &cause).await?,
+                    [alone] => postpone(&mut *tx, scope, alone.invoice, alone.now, &error).await?,
                     batch => batches.extend(halves(batch)),
                 }
             }
@@ -98,10 +97,12 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
         if written.contains(&attempt.invoice) {
             run.begun.push(BegunAttempt { operation: attempt.operation, payment: attempt.payment });
         } else {
-            let mut failed = fail_unsent(db, scope, &attempt).await;
-            if matches!(failed, Err(Error::Database(sqlx::Error::ColumnDecode { .. }))) {
-                failed = postpone(&**db, scope, attempt.invoice, attempt.now, &UNREADABLE).await.map(|()| false);
-            }
+            let failed = match fail_unsent(db, scope, &attempt).await {
+                Err(error) if !db::is_temporary(&error) => {
+                    postpone(&**db, scope, attempt.invoice, attempt.now, &error).await.map(|()| false)
+                }
+                failed => failed,
+            };
             match failed {
                 Ok(failed) => run.unsent += usize::from(failed),
                 // The attempts that have begun must be returned; this invoice is due again.
