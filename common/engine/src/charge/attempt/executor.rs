@@ -11,10 +11,10 @@ use domain::charges::{Batches, Claimed, EndedCharge};
 use domain::invoices::{self, Invoice};
 use domain::operations::Subject;
 use foundation::clock::Clock;
+use foundation::concurrency::{ConcurrencyLimit, FairConcurrencyLimit, Permit};
 use foundation::db::{Db, Reader};
 use foundation::error::Result;
 use foundation::id::{AccountId, InvoiceId};
-use foundation::turns::{SharedTurns, Turn, Turns};
 use providers::{ProviderResponse, Providers};
 use tokio::time::timeout;
 
@@ -22,8 +22,8 @@ use tokio::time::timeout;
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// Transactions of an account at once, each of which holds a connection while it waits for a lock.
 const OF_ACCOUNT: usize = 4;
-/// How long an operation waits for its turn to begin one: as long as it may wait for a lock.
-const TURN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an operation waits for its permit to begin one: as long as it may wait for a lock.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
 const BUSY: &str = "too many transactions of the account are waiting for locks";
 
 pub struct Executor {
@@ -33,7 +33,7 @@ pub struct Executor {
     pub(crate) batches: Batches,
     invoices: Reader<InvoiceId, Invoice>,
     /// Of transactions that end or release operations.
-    turns: SharedTurns<AccountId>,
+    limit: FairConcurrencyLimit<AccountId>,
 }
 
 impl Executor {
@@ -42,7 +42,7 @@ impl Executor {
         // The other half of the connections is for what waits for no lock, such as claims.
         let at_once = (db.options().get_max_connections() / 2).max(1) as usize;
         Self {
-            turns: SharedTurns::new(Turns::new(at_once, TURN_TIMEOUT, BUSY), |_| OF_ACCOUNT),
+            limit: FairConcurrencyLimit::new(ConcurrencyLimit::new(at_once, PERMIT_TIMEOUT, BUSY), |_| OF_ACCOUNT),
             batches: Batches::start(db.clone(), clock.clone()),
             invoices: invoices::reader((*db).clone()),
             db,
@@ -57,14 +57,14 @@ impl Executor {
         if self.try_finish_charge(claimed, response).await? {
             return Ok(claimed.subject);
         }
-        let _turn = self.turn(claimed).await?;
+        let _permit = self.permit(claimed).await?;
         record_outcome(&self.db, claimed, response, &self.clock).await
     }
 
-    /// The turn of a transaction that ends or releases this operation. It may wait for locks: those of one account must leave
+    /// A permit for a transaction that ends or releases this operation. It may wait for locks: those of one account must leave
     /// connections to the others.
-    pub(super) async fn turn(&self, claimed: &Claimed) -> Result<Turn> {
-        self.turns.take([claimed.account_id]).await
+    pub(super) async fn permit(&self, claimed: &Claimed) -> Result<Permit> {
+        self.limit.acquire([claimed.account_id]).await
     }
 
     /// Returns `false` if one statement is not enough; then nothing was written.

@@ -144,7 +144,7 @@ async fn add_payer(db: &Db, claimed: &mut Claimed) -> Result<()> {
 }
 
 async fn requeue(executor: &Executor, claimed: &Claimed, cause: Option<Cause>, reference: Reference) -> Result<()> {
-    let _turn = executor.turn(claimed).await?;
+    let _permit = executor.permit(claimed).await?;
     charges::requeue(&executor.db, claimed, cause, reference).await
 }
 
@@ -152,7 +152,7 @@ async fn requeue(executor: &Executor, claimed: &Claimed, cause: Option<Cause>, r
 /// other change begins; a capture or void has been marked since its intent.
 async fn leave_unknown(executor: &Executor, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
     failpoint!("perform.outcome_unknown");
-    let _turn = executor.turn(claimed).await?;
+    let _permit = executor.permit(claimed).await?;
     let mut tx = executor.db.begin().await?;
     if let (OperationKind::Refund, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
         let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
