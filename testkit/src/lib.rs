@@ -23,6 +23,7 @@ mod watchdog;
 pub mod bench;
 pub mod browser;
 pub mod chaos;
+pub mod docker;
 pub mod fuzz;
 pub mod integration_examples;
 pub mod limits;

@@ -1,19 +1,16 @@
 //! The steps and checks on the running services, with the commands of docs/deploying.md.
 
-use std::{
-    collections::BTreeMap,
-    io::Write,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeMap, process::Command, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;
-use serde_json::{Value, json};
-use testkit::{Client, form};
+use serde_json::json;
+use testkit::{
+    Client,
+    docker::{Docker, run as execute},
+    form,
+};
 use tokio::time::{Instant, sleep};
-
-use crate::docker::{Docker, run as execute};
 
 const API: &str = "http://127.0.0.1:8080";
 const PORTAL: &str = "http://127.0.0.1:8070";
@@ -23,7 +20,6 @@ const GATEWAY: &str = "http://127.0.0.1:8090";
 const PROMETHEUS: &str = "http://127.0.0.1:9090";
 const TIMEOUT: Duration = Duration::from_secs(75);
 const OURS: [(&str, usize); 5] = [("api", 3), ("portal", 1), ("worker", 4), ("scheduler", 2), ("gateway", 1)];
-const START: [&str; 6] = ["up", "--detach", "--wait", "--no-build", "--no-recreate", "--quiet-pull"];
 const SCALE: [&str; 6] = ["--scale", "api=3", "--scale", "worker=4", "--scale", "scheduler=2"];
 /// Grafana has no image here. The others start as their dependencies.
 const SERVICES: [&str; 4] = ["balancer", "worker", "scheduler", "prometheus"];
@@ -35,13 +31,13 @@ const PRIVILEGES: &str = "grep -h -E '^(Uid|Gid|Groups|NoNewPrivs|Cap...):' /pro
 
 pub(crate) async fn run(docker: &Docker) -> Result<()> {
     println!("{}", execute(&mut docker.command(&["deploy/check"]))?);
-    docker.compose(&[&START[..], &SERVICES].concat())?;
-    let (id, key) = account(docker, "mock")?;
-    let api = Client::new(API)?.bearer(&key)?;
+    docker.up(&SERVICES)?;
+    let account = docker.account("mock")?;
+    let api = Client::new(API)?.bearer(&account.secret_key)?;
     pay(&api, "tok_ok").await?;
-    see_the_payment_in_the_portal(docker, &id).await?;
+    see_the_payment_in_the_portal(docker, &account.id).await?;
     pay_through_the_gateway(docker).await?;
-    docker.compose(&[&START[..], &SCALE, &SERVICES].concat())?;
+    docker.up(&[&SCALE[..], &SERVICES].concat())?;
     pay(&api, "tok_ok").await?;
     for (service, count) in OURS {
         let containers = docker.containers(service)?;
@@ -52,7 +48,7 @@ pub(crate) async fn run(docker: &Docker) -> Result<()> {
     await_all_targets().await?;
     kill_one_of_each(docker).await?;
     // The former connections may lead to the balancer that was killed.
-    let api = Client::new(API)?.bearer(&key)?;
+    let api = Client::new(API)?.bearer(&account.secret_key)?;
     pay(&api, "tok_ok").await?;
     replace_all(docker, &api).await?;
     check_redis_users(docker)?;
@@ -62,21 +58,6 @@ pub(crate) async fn run(docker: &Docker) -> Result<()> {
         ensure!(code.ends_with(" 0"), "{code}");
     }
     docker.compose(&["down", "--volumes"]).map(drop)
-}
-
-/// What `ctl` prints.
-fn ctl(docker: &Docker, words: &[&str]) -> Result<Value> {
-    let printed = docker.compose(&[&["run", "--rm", "-T", "ctl"][..], words, &["--json"]].concat())?;
-    Ok(serde_json::from_str(&printed)?)
-}
-
-/// Creates an account with the command of docs/deploying.md: its id and secret key.
-fn account(docker: &Docker, provider: &str) -> Result<(String, String)> {
-    let create = ["accounts", "create", "--name", "Shop", "--mode", "test", "--provider", provider];
-    let options = ["--rate-limit", "1000", "--burst", "1000", "--as", "operator"];
-    let created = ctl(docker, &[&create[..], &options].concat())?;
-    let text = |name: &str| created[name].as_str().map(str::to_owned).with_context(|| format!("{name} in {created}"));
-    Ok((text("id")?, text("secret_key")?))
 }
 
 async fn pay(api: &Client, token: &str) -> Result<()> {
@@ -89,13 +70,13 @@ async fn pay(api: &Client, token: &str) -> Result<()> {
 
 /// Signs in to the portal as a new user and opens the first page, for which it makes requests to its own API.
 async fn see_the_payment_in_the_portal(docker: &Docker, account: &str) -> Result<()> {
-    let listed = ctl(docker, &["accounts", "list"])?;
+    let listed = docker.ctl(&["accounts", "list"])?;
     let mut accounts = listed["accounts"].as_array().context("accounts")?.iter();
     let row = accounts.find(|row| row["id"] == account).context("the account is not listed")?;
     let merchant = row["merchant"].as_str().context("merchant")?;
     let email = "ada@shop.example";
     let create = ["users", "create", "--merchant", merchant, "--email", email, "--role", "owner", "--as", "operator"];
-    let user = ctl(docker, &create)?;
+    let user = docker.ctl(&create)?;
     let password = user["password"].as_str().context("password")?;
     let browser = Client::new(PORTAL)?.header("origin", PORTAL_ORIGIN)?;
     let browser = browser.header("content-type", "application/x-www-form-urlencoded")?;
@@ -111,22 +92,16 @@ async fn see_the_payment_in_the_portal(docker: &Docker, account: &str) -> Result
 
 /// Pays through the card gateway with a card entered at the gateway.
 async fn pay_through_the_gateway(docker: &Docker) -> Result<()> {
-    let create = ["gateway", "account", "create", "--username", "shop", "--as", "operator"];
-    let keys = docker.compose(&[&["exec", "-T", "gateway"][..], &create].concat())?;
-    let app_key = serde_json::from_str::<Value>(&keys)?["app_key"].as_str().context("app_key")?.to_owned();
-    let (id, key) = account(docker, "card_gateway")?;
-    let connect = ["docker", "compose", "run", "--rm", "-T", "ctl", "accounts", "connect", &id, "--as", "operator"];
-    let mut connect = docker.command(&connect).stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
-    connect.stdin.take().context("stdin")?.write_all(keys.as_bytes())?;
-    ensure!(connect.wait()?.success(), "ctl accounts connect failed");
-    let fields = [("app_key", app_key.as_str()), ("creditcard_number", "4242424242424242"), ("cvv", "123")];
+    let (account, keys) = docker.account_at_gateway(&[])?;
+    let app_key = keys["app_key"].as_str().context("app_key")?;
+    let fields = [("app_key", app_key), ("creditcard_number", "4242424242424242"), ("cvv", "123")];
     let more = [("expire_month", "12"), ("expire_year", "2034"), ("name", "Ada Lovelace")];
     let rest = [("zip_code", "10001"), ("country_code", "US")];
     let form = form(fields.into_iter().chain(more).chain(rest));
     let client = Client::new(GATEWAY)?.header("content-type", "application/x-www-form-urlencoded")?;
     let response = client.send(Method::POST, "/services/field_token", Some(form.into_bytes())).await?.body;
     let token = response["response"]["card_token"].as_str().with_context(|| format!("no token: {response}"))?;
-    pay(&Client::new(API)?.bearer(&key)?, token).await
+    pay(&Client::new(API)?.bearer(&account.secret_key)?, token).await
 }
 
 /// Checks that a container runs as the user of the image, without rights, and can write nowhere.
@@ -160,13 +135,7 @@ fn check_postgres(docker: &Docker) -> Result<()> {
 
 /// Checks that no program was refused a command by Redis, and that each is refused those of others.
 fn check_redis_users(docker: &Docker) -> Result<()> {
-    let password = docker.project_file("secrets/redis_password")?;
-    let redis = |words: &[&str]| {
-        let auth = format!("REDISCLI_AUTH={}", password.trim());
-        let cli = ["exec", "-T", "-e", &auth, "redis", "redis-cli", "--tls", "--cacert", "/run/secrets/authority"];
-        docker.compose(&[&cli[..], words].concat())
-    };
-    let refused = redis(&["ACL", "LOG"])?;
+    let refused = docker.redis(&["ACL", "LOG"])?;
     ensure!(refused.trim().is_empty(), "commands were refused: {refused}");
     for (user, command) in [
         ("gateway", &["XADD", "queue:{money}", "*", "id", "1"][..]),
@@ -175,7 +144,7 @@ fn check_redis_users(docker: &Docker) -> Result<()> {
         ("ctl", &["GET", "limit:a"]),
         ("worker", &["CONFIG", "GET", "*"]),
     ] {
-        let tried = redis(&[&["ACL", "DRYRUN", user][..], command].concat())?;
+        let tried = docker.redis(&[&["ACL", "DRYRUN", user][..], command].concat())?;
         ensure!(tried.contains("no permissions"), "{user} may {command:?}: {tried}");
     }
     Ok(())

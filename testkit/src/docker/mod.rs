@@ -1,7 +1,12 @@
-//! The Docker daemon, its files and its images. Everything is in `.dev/containers`.
+//! A Docker daemon that runs compose.yaml in namespaces, with its own socket and data. No registry is used: the images are
+//! made of Debian's packages under the names in compose.yaml and the Dockerfile, and ours of the Dockerfile's last stage
+//! with the programs of this build. Everything is in `.dev/containers`.
+
+mod namespaces;
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread::sleep,
@@ -10,7 +15,9 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use testkit::tools;
+
+pub use self::namespaces::{inside, started_inside, unsupported};
+use crate::{Account, tools};
 
 /// Name, Debian release and packages of a file system that is made once: the root of the daemon, the programs of the
 /// other services, and the base of our image. That one has no package lists, because its build has no network.
@@ -29,25 +36,29 @@ const MOUNTS: &str = "set -e; ip link set lo up; mount --bind $1 $1; cd $1; mkdi
 const DAEMON: &str = "cd $1 && pivot_root . old && umount --lazy old && \
                       exec dockerd --storage-driver overlay2 --cgroup-parent $2";
 
-pub(crate) struct Docker {
+/// The daemon, which ends when this is dropped, and its project `unified-payments`.
+pub struct Docker {
     root: PathBuf,
     daemon: Child,
 }
 
-/// Runs a command and returns its stdout; a failure carries its stderr.
-pub(crate) fn run(command: &mut Command) -> Result<String> {
+/// Runs a command and returns its stdout.
+///
+/// # Errors
+/// When it fails, with its stderr.
+pub fn run(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?} failed ({}): {}", output.status, stderr.trim());
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-pub(crate) fn folder() -> PathBuf {
+fn folder() -> PathBuf {
     tools::project_root().join(".dev/containers")
 }
 
 /// Makes the file systems that do not exist.
-pub(crate) fn download() -> Result<()> {
+fn download() -> Result<()> {
     fs::create_dir_all(folder())?;
     for (name, release, packages) in FILE_SYSTEMS {
         let (made, new) = (folder().join(name), folder().join(format!("new-{name}")));
@@ -66,7 +77,7 @@ pub(crate) fn download() -> Result<()> {
 }
 
 /// Removes what a run has left, when its namespaces have ended.
-pub(crate) fn remove(folder: &Path) -> Result<()> {
+fn remove(folder: &Path) -> Result<()> {
     run(Command::new("rm").args(["-rf", "--one-file-system"]).arg(folder))?;
     let groups = ["/sys/fs/cgroup", "-depth", "-type", "d", "-path", &format!("*/{}*", group(folder)?)];
     run(Command::new("find").args(groups).args(["-exec", "rmdir", "{}", ";"])).map(drop)
@@ -79,7 +90,7 @@ fn group(folder: &Path) -> Result<String> {
 
 impl Docker {
     /// Starts the daemon and makes the images.
-    pub(crate) fn start(run_folder: &Path) -> Result<Self> {
+    fn start(run_folder: &Path) -> Result<Self> {
         let root = folder().join("daemon");
         run(Command::new("bash").args(["-c", MOUNTS, "mounts"]).args([&root, run_folder]))?;
         let log = fs::File::create(run_folder.join("dockerd.log"))?;
@@ -98,7 +109,7 @@ impl Docker {
     }
 
     fn make_images(&self, run_folder: &Path) -> Result<()> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/containers/images");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/docker/images");
         let images = run_folder.join("project/images");
         run(Command::new("cp").arg("-R").arg(source).arg(&images))?;
         let dockerfile = fs::read_to_string(run_folder.join("project/Dockerfile"))?;
@@ -119,33 +130,107 @@ impl Docker {
     }
 
     /// A program in the root of the daemon, in the project's folder.
-    pub(crate) fn command(&self, words: &[&str]) -> Command {
+    #[must_use]
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("chroot");
         command.arg(&self.root).args(["env", "--chdir=/project"]).args(words);
         command
     }
 
-    pub(crate) fn docker(&self, words: &[&str]) -> Result<String> {
+    /// Runs `docker`.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn docker(&self, words: &[&str]) -> Result<String> {
         run(&mut self.command(&[&["docker"], words].concat()))
     }
 
-    pub(crate) fn compose(&self, words: &[&str]) -> Result<String> {
+    /// Runs `docker compose`.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn compose(&self, words: &[&str]) -> Result<String> {
         self.docker(&[&["compose", "--ansi", "never", "--progress", "quiet"], words].concat())
     }
 
+    /// Starts services, or more containers of them (`--scale`), and waits until all are healthy.
+    ///
+    /// # Errors
+    /// When one is not.
+    pub fn up(&self, words: &[&str]) -> Result<()> {
+        let up = ["up", "--detach", "--wait", "--no-build", "--no-recreate", "--quiet-pull"];
+        self.compose(&[&up[..], words].concat()).map(drop)
+    }
+
     /// A file of the project's folder.
-    pub(crate) fn project_file(&self, path: &str) -> Result<String> {
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn project_file(&self, path: &str) -> Result<String> {
         Ok(fs::read_to_string(self.root.join("project").join(path))?)
     }
 
     /// The ids of the running containers of a service.
-    pub(crate) fn containers(&self, service: &str) -> Result<Vec<String>> {
+    ///
+    /// # Errors
+    /// When Compose fails.
+    pub fn containers(&self, service: &str) -> Result<Vec<String>> {
         Ok(self.compose(&["ps", "--quiet", service])?.split_whitespace().map(str::to_owned).collect())
     }
 
     /// A fact about a container, such as `{{.State.Pid}}`.
-    pub(crate) fn inspect(&self, container: &str, format: &str) -> Result<String> {
+    ///
+    /// # Errors
+    /// When there is no such container or fact.
+    pub fn inspect(&self, container: &str, format: &str) -> Result<String> {
         Ok(self.docker(&["inspect", "--format", format, container])?.trim().to_owned())
+    }
+
+    /// What `ctl` prints.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn ctl(&self, words: &[&str]) -> Result<Value> {
+        let printed = self.compose(&[&["run", "--rm", "-T", "ctl"][..], words, &["--json"]].concat())?;
+        Ok(serde_json::from_str(&printed)?)
+    }
+
+    /// Creates an account as docs/deploying.md shows, but practically without limits.
+    ///
+    /// # Errors
+    /// When `ctl` fails.
+    pub fn account(&self, provider: &str) -> Result<Account> {
+        let create = ["accounts", "create", "--name", "Shop", "--mode", "test", "--provider", provider];
+        let options = ["--rate-limit", "1000000", "--burst", "1000000", "--as", "operator"];
+        serde_json::from_value(self.ctl(&[&create[..], &options].concat())?).context("ctl did not print an account")
+    }
+
+    /// Creates an account that settles at a new account `shop` of the card gateway, with these options for `gateway
+    /// account create`, whose output is returned too.
+    ///
+    /// # Errors
+    /// When `ctl` or the gateway's command line fails.
+    pub fn account_at_gateway(&self, options: &[&str]) -> Result<(Account, Value)> {
+        let create =
+            ["exec", "-T", "gateway", "gateway", "account", "create", "--username", "shop", "--as", "operator"];
+        let keys = self.compose(&[&create[..], options].concat())?;
+        let account = self.account("card_gateway")?;
+        let connect =
+            ["docker", "compose", "run", "--rm", "-T", "ctl", "accounts", "connect", &account.id, "--as", "operator"];
+        let mut connect = self.command(&connect).stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+        connect.stdin.take().context("stdin")?.write_all(keys.as_bytes())?;
+        ensure!(connect.wait()?.success(), "ctl accounts connect failed");
+        Ok((account, serde_json::from_str(&keys)?))
+    }
+
+    /// What Redis replies to an operator.
+    ///
+    /// # Errors
+    /// When it does not reply.
+    pub fn redis(&self, words: &[&str]) -> Result<String> {
+        let auth = format!("REDISCLI_AUTH={}", self.project_file("secrets/redis_password")?.trim());
+        let cli = ["exec", "-T", "-e", &auth, "redis", "redis-cli", "--tls", "--cacert", "/run/secrets/authority"];
+        self.compose(&[&cli[..], words].concat())
     }
 }
 

@@ -1,0 +1,75 @@
+//! The namespaces in which the daemon runs, and the first steps of docs/deploying.md in them.
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use super::{Docker, download, folder, remove, run};
+use crate::tools;
+
+/// The variable with the folder of the program that runs inside the namespaces.
+const FOLDER: &str = "CONTAINERS_FOLDER";
+const NAMESPACES: [&str; 7] = ["--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"];
+/// What a machine may not allow, and what a daemon needs.
+const PROBE: &str = "mount -t tmpfs none /mnt && ip link set lo up && ip link add name b0 type bridge && \
+                     mkdir /mnt/a /mnt/b /mnt/c /mnt/d && \
+                     mount -t overlay -o lowerdir=/mnt/a,upperdir=/mnt/b,workdir=/mnt/c none /mnt/d && mmdebstrap --version";
+/// The first process. It reaps the processes that the daemon leaves behind.
+const INIT: &str = "\"$@\"; exit $?";
+
+/// Why this machine cannot run a Docker daemon, if trying fails.
+#[must_use]
+pub fn unsupported() -> Option<String> {
+    let mut probe = Command::new("unshare");
+    probe.args(NAMESPACES).args(["--mount-proc", "bash", "-c", PROBE]);
+    run(&mut probe).err().map(|why| format!("{why:#}"))
+}
+
+/// Runs this program again, inside namespaces and with these arguments. There, [`started_inside`] starts the daemon.
+/// `start` starts the command and waits for it. What it leaves is removed.
+///
+/// # Errors
+/// When it cannot be run.
+pub fn inside<T>(arguments: &[&str], start: impl FnOnce(&mut Command) -> io::Result<T>) -> Result<T> {
+    download()?;
+    let folder = folder().join(format!("run-{}", std::process::id()));
+    // If this process dies, everything it started ends with the namespaces.
+    let mut inside = Command::new("setpriv");
+    inside.args(["--pdeathsig", "KILL", "unshare"]).args(NAMESPACES).args(["--mount-proc", "bash", "-c", INIT, "init"]);
+    inside.arg(env::current_exe()?).args(arguments).env(FOLDER, &folder);
+    let result = start(&mut inside);
+    remove(&folder)?;
+    Ok(result?)
+}
+
+/// The daemon, with the images, these settings in .env and no containers; none in a program that [`inside`] has not
+/// started.
+///
+/// # Errors
+/// When it does not start.
+pub fn started_inside(settings: &str) -> Result<Option<Docker>> {
+    let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else { return Ok(None) };
+    prepare(&folder.join("project"), settings)?;
+    Docker::start(&folder).map(Some)
+}
+
+/// The first steps of docs/deploying.md: the files of the repository, the secrets and .env.
+fn prepare(project: &Path, settings: &str) -> Result<()> {
+    let root = tools::project_root();
+    fs::create_dir_all(project.join("built/out"))?;
+    let needed = ["compose.yaml", "Dockerfile", "deploy", "dashboards"].map(|name| root.join(name));
+    run(Command::new("cp").arg("-R").args(needed).arg(project))?;
+    run(&mut Command::new(project.join("deploy/secrets.sh")))?;
+    // The last of two values counts.
+    let example = fs::read_to_string(root.join(".env.example"))?;
+    fs::write(project.join(".env"), format!("{example}\n{settings}"))?;
+    for program in ["api", "portal", "worker", "scheduler", "migrate", "ctl", "gateway"] {
+        let built = tools::built_program(program).context("./dev builds the programs")?;
+        fs::copy(built, project.join("built/out").join(program))?;
+    }
+    Ok(())
+}
