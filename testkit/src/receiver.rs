@@ -131,7 +131,7 @@ impl Shared {
     }
 }
 
-/// A server on loopback. It stops when it is dropped.
+/// A server, on loopback unless it is started elsewhere. It stops when it is dropped.
 pub struct Receiver {
     url: String,
     shared: Arc<Shared>,
@@ -144,7 +144,18 @@ impl Receiver {
     /// # Errors
     /// When there is no free port.
     pub async fn start(reply: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        Self::start_at("127.0.0.1", reply).await
+    }
+
+    /// As [`Receiver::start`], at another address of this machine.
+    ///
+    /// # Errors
+    /// When there is no free port.
+    pub(crate) async fn start_at(
+        address: &str,
+        reply: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let listener = TcpListener::bind((address, 0)).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let shared =
             Arc::new(Shared { counts: Mutex::default(), reply: Box::new(reply), released: watch::Sender::new(false) });
@@ -172,7 +183,7 @@ impl Receiver {
         Ok(Self { url, shared, _server: server })
     }
 
-    /// `http://127.0.0.1:<port><path>`
+    /// `http://<address>:<port><path>`
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.url)

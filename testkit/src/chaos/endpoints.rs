@@ -5,10 +5,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use serde_json::json;
 
-use super::time::Clock;
-use crate::receiver::{Receiver, Reply, Request};
+use super::{shop::Shop, time::Clock};
+use crate::{
+    Client,
+    receiver::{Receiver, Reply, Request},
+};
 
 /// One delivery as it arrived.
 #[derive(Clone, Debug, Default)]
@@ -42,16 +46,24 @@ impl std::fmt::Debug for Endpoints {
 }
 
 impl Endpoints {
-    pub(super) async fn start(clock: Clock) -> Result<Self> {
+    /// Starts to serve at an address of this machine.
+    pub(super) async fn start(address: &str, clock: Clock) -> Result<Self> {
         let received = Arc::new(Mutex::new(Received::default()));
         let shared = Arc::clone(&received);
-        let server = Receiver::start(move |request| lock(&shared).reply(request, clock)).await?;
+        let server = Receiver::start_at(address, move |request| lock(&shared).reply(request, clock)).await?;
         Ok(Self { server, received })
     }
 
-    /// The URL of an endpoint.
-    pub(super) fn url(&self, endpoint: usize) -> String {
-        self.server.url(&format!("/{endpoint}"))
+    /// Registers the two endpoints of a shop at an api.
+    pub(super) async fn register(&self, index: usize, shop: &Shop, api: &str) -> Result<()> {
+        let api = Client::new(api)?.bearer(&shop.account.secret_key)?;
+        for endpoint in [index * 2, index * 2 + 1] {
+            let url = self.server.url(&format!("/{endpoint}"));
+            let response = api.post("/v1/webhook_endpoints", json!({"url": url})).await?;
+            ensure!(response.status == 201, "cannot create an endpoint: {}", response.body);
+            shop.add_secrets(response.body["secret"].as_str().map(str::to_owned));
+        }
+        Ok(())
     }
 
     pub(super) fn deliveries(&self) -> Vec<Delivery> {

@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     time::Duration,
 };
 
@@ -12,6 +11,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
+    access::{Access, Traces},
     endpoints::Delivery,
     fault_log::{FaultLog, RejectedRequests, Window},
     gateway_report::{self, ReportLine},
@@ -21,9 +21,8 @@ use super::{
     modifiers::Modifiers,
     quiet::QuietPeriod,
     shop::ShopKind,
-    system::System,
 };
-use crate::{Client, postgres};
+use crate::Client;
 
 /// The state of an account in the API after the run.
 #[derive(Clone, Debug, Default)]
@@ -82,6 +81,16 @@ impl Evidence {
         self.class_b.contains(&line.shop) && self.late_references.contains(&line.reference)
     }
 
+    /// Searches what the run has left for secrets, and for errors that Postgres has logged.
+    pub(super) async fn search(&mut self, access: &Access<'_>, traces: &Traces) -> Result<()> {
+        let count = |text: &str| i64::try_from(traces.postgres_log.matches(text).count());
+        self.deadlocks = count("deadlock detected")?;
+        self.nested_transactions = count("there is already a transaction in progress")?;
+        let search = leaks::search(access, traces, &self.requests).await?;
+        (self.leaks, self.searched) = (search.leaks, search.searched);
+        Ok(())
+    }
+
     /// Adds the log of the fault injector.
     pub(super) fn add_fault_log(&mut self, fault_log: &FaultLog) {
         self.unexpected_exits.clone_from(&fault_log.unexpected_exits);
@@ -94,43 +103,32 @@ impl Evidence {
     }
 }
 
-/// Collects all evidence.
-pub(super) async fn gather(system: &System, requests: Vec<Entry>, quiet: &QuietPeriod) -> Result<Evidence> {
-    let shops = &system.shops;
+/// Collects all evidence but what [`Evidence::search`] finds.
+pub(super) async fn gather(access: &Access<'_>, requests: Vec<Entry>, quiet: &QuietPeriod) -> Result<Evidence> {
+    let shops = access.shops;
     let of_class = |class| (0..shops.len()).filter(|i| shops[*i].kind == ShopKind::Mock(class)).collect();
     let mut evidence = Evidence {
         class_b: of_class('B'),
         class_c: of_class('C'),
         requests,
-        ledger: ledger::read(system).await?,
+        ledger: ledger::read(access).await?,
         unfinished: quiet.unfinished.clone(),
-        now: system.clock.now(),
+        now: access.clock.now(),
         modifiers: shops.iter().map(|shop| shop.kind.modifiers()).collect(),
         ..Evidence::default()
     };
     for shop in 0..shops.len() {
-        evidence.api_states.push(read_api_state(system, shop).await.with_context(|| format!("shop {shop}"))?);
+        evidence.api_states.push(read_api_state(access, shop).await.with_context(|| format!("shop {shop}"))?);
     }
-    evidence.api_read_at = system.clock.now();
+    evidence.api_read_at = access.clock.now();
     // Settlement continues: within a moment the webhooks for the state read above are delivered or pending.
     sleep(Duration::from_secs(3)).await;
     for shop in 0..shops.len() {
-        evidence.api_states[shop].pending = pending(system, shop).await?;
+        evidence.api_states[shop].pending = pending(access, shop).await?;
     }
-    evidence.deliveries = system.endpoints.deliveries();
-    evidence.gateway_reports = gateway_report::read(system).await?;
-    evidence.deadlocks = count_in_postgres_log(system, "deadlock detected")?;
-    evidence.nested_transactions = count_in_postgres_log(system, "there is already a transaction in progress")?;
-    let search = leaks::search(system, &evidence.requests).await?;
-    (evidence.leaks, evidence.searched) = (search.leaks, search.searched);
+    evidence.deliveries = access.endpoints.deliveries();
+    evidence.gateway_reports = gateway_report::read(access).await?;
     Ok(evidence)
-}
-
-/// How often the log of Postgres contains `text`. Unlike the counters, the log survives restarts.
-fn count_in_postgres_log(system: &System, text: &str) -> Result<i64> {
-    let path = postgres::home(&system.data)?.join("postgres.log");
-    let log = String::from_utf8_lossy(&fs::read(&path).with_context(|| path.display().to_string())?).into_owned();
-    Ok(i64::try_from(log.matches(text).count())?)
 }
 
 async fn list(api: &Client, path: &str) -> Result<Vec<Value>> {
@@ -148,8 +146,8 @@ async fn list(api: &Client, path: &str) -> Result<Vec<Value>> {
     }
 }
 
-async fn read_api_state(system: &System, shop: usize) -> Result<ApiState> {
-    let api = system.cluster.client(&system.shops[shop].account)?;
+async fn read_api_state(access: &Access<'_>, shop: usize) -> Result<ApiState> {
+    let api = access.client(shop)?;
     let mut api_state = ApiState {
         payments: list(&api, "/v1/payments").await?,
         invoices: list(&api, "/v1/invoices").await?,
@@ -168,8 +166,8 @@ async fn read_api_state(system: &System, shop: usize) -> Result<ApiState> {
 }
 
 /// Events with a delivery pending.
-async fn pending(system: &System, shop: usize) -> Result<BTreeSet<(usize, String, String)>> {
-    let api = system.cluster.client(&system.shops[shop].account)?;
+async fn pending(access: &Access<'_>, shop: usize) -> Result<BTreeSet<(usize, String, String)>> {
+    let api = access.client(shop)?;
     let mut pending = BTreeSet::new();
     let endpoints = list(&api, "/v1/webhook_endpoints").await?;
     for delivery in list(&api, "/v1/webhook_deliveries?status=pending").await? {

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::{
-    system::System,
+    access::Access,
     time::{DAY, date},
 };
 use crate::{Client, form};
@@ -49,13 +49,13 @@ fn hundredths(amount: &str) -> Option<i64> {
 }
 
 /// The report of each shop that has a gateway account.
-pub(super) async fn read(system: &System) -> Result<BTreeMap<usize, Vec<ReportLine>>> {
-    let gateway = Client::new(&system.cluster.gateway_url(0))?;
+pub(super) async fn read(access: &Access<'_>) -> Result<BTreeMap<usize, Vec<ReportLine>>> {
+    let gateway = Client::new(&access.gateways[0])?;
     let gateway = gateway.header("content-type", "application/x-www-form-urlencoded")?;
-    let today = system.clock.now().div_euclid(DAY);
+    let today = access.clock.now().div_euclid(DAY);
     let (first, last) = (date(today - 2), date(today + 2));
     let mut reports = BTreeMap::new();
-    for (shop, shop_data) in system.shops.iter().enumerate() {
+    for (shop, shop_data) in access.shops.iter().enumerate() {
         let Some(gateway_account) = shop_data.gateway_account() else { continue };
         let (mut lines, mut page) = (Vec::new(), 1);
         loop {

@@ -10,9 +10,9 @@ use tokio::{
 };
 
 use super::{
+    access::{Access, Traces},
     journal::Entry,
     shop::Shop,
-    system::System,
     test_cards::{APPROVES, CHALLENGED, CVV, INSUFFICIENT, LOST},
 };
 
@@ -54,8 +54,8 @@ pub(super) struct Search {
 }
 
 /// Searches logs, rows, Redis and responses.
-pub(super) async fn search(system: &System, requests: &[Entry]) -> Result<Search> {
-    let words = words(&system.shops.iter().flat_map(Shop::secrets).collect::<Vec<_>>());
+pub(super) async fn search(access: &Access<'_>, traces: &Traces, requests: &[Entry]) -> Result<Search> {
+    let words = words(&access.shops.iter().flat_map(Shop::secrets).collect::<Vec<_>>());
     let mut search = Search::default();
     // No response may contain a secret. The response with an endpoint's secret is not in this log.
     for entry in requests {
@@ -68,7 +68,7 @@ pub(super) async fn search(system: &System, requests: &[Entry]) -> Result<Search
             .extend(matches.iter().map(|word| format!("the response to {} contains {}", entry.request, masked(word))));
     }
     search.searched += requests.len() as u64;
-    for file in fs::read_dir(system.cluster.logs())?.flatten() {
+    for file in fs::read_dir(&traces.logs)?.flatten() {
         let text = String::from_utf8_lossy(&fs::read(file.path())?).into_owned();
         let matches = contained_words(&text, &words);
         search.leaks.extend(matches.iter().map(|word| format!("{} contains {}", file.path().display(), masked(word))));
@@ -77,12 +77,10 @@ pub(super) async fn search(system: &System, requests: &[Entry]) -> Result<Search
         }
         search.searched += text.lines().count() as u64;
     }
-    rows(&system.db, &words, &mut search).await?;
-    let contents = redis(&system.cluster.redis.url()).await?;
-    search
-        .leaks
-        .extend(contained_words(&contents, &words).iter().map(|word| format!("Redis contains {}", masked(word))));
-    search.searched += contents.lines().count() as u64;
+    rows(access.db, &words, &mut search).await?;
+    let in_redis = contained_words(&traces.redis, &words);
+    search.leaks.extend(in_redis.iter().map(|word| format!("Redis contains {}", masked(word))));
+    search.searched += traces.redis.lines().count() as u64;
     Ok(search)
 }
 
@@ -123,19 +121,23 @@ async fn rows(db: &PgPool, words: &[String], search: &mut Search) -> Result<()> 
     Ok(())
 }
 
+/// A script that returns all keys and values in Redis.
+pub(super) const REDIS_CONTENTS: &str = "local out = {} \
+     for _, key in ipairs(redis.call('KEYS', '*')) do out[#out + 1] = key \
+     local kind = redis.call('TYPE', key).ok \
+     if kind == 'string' then out[#out + 1] = redis.call('GET', key) \
+     elseif kind == 'list' then for _, v in ipairs(redis.call('LRANGE', key, 0, -1)) do out[#out + 1] = v end \
+     elseif kind == 'stream' then for _, v in ipairs(redis.call('XRANGE', key, '-', '+')) do \
+     for _, f in ipairs(v[2]) do out[#out + 1] = f end end \
+     elseif kind == 'hash' then for _, v in ipairs(redis.call('HGETALL', key)) do out[#out + 1] = v end \
+     elseif kind == 'zset' then for _, v in ipairs(redis.call('ZRANGE', key, 0, -1)) do out[#out + 1] = v end \
+     end end return out";
+
 /// All keys and values in Redis.
-async fn redis(url: &str) -> Result<String> {
+pub(super) async fn redis(url: &str) -> Result<String> {
     let (password, address) = url.trim_start_matches("redis://:").split_once('@').unwrap_or_default();
     let mut stream = TcpStream::connect(address.trim_end_matches('/')).await?;
-    let script = "local out = {} for _, key in ipairs(redis.call('KEYS', '*')) do out[#out + 1] = key \
-                  local kind = redis.call('TYPE', key).ok \
-                  if kind == 'string' then out[#out + 1] = redis.call('GET', key) \
-                  elseif kind == 'list' then for _, v in ipairs(redis.call('LRANGE', key, 0, -1)) do out[#out + 1] = v end \
-                  elseif kind == 'stream' then for _, v in ipairs(redis.call('XRANGE', key, '-', '+')) do \
-                  for _, f in ipairs(v[2]) do out[#out + 1] = f end end \
-                  elseif kind == 'hash' then for _, v in ipairs(redis.call('HGETALL', key)) do out[#out + 1] = v end \
-                  elseif kind == 'zset' then for _, v in ipairs(redis.call('ZRANGE', key, 0, -1)) do out[#out + 1] = v end \
-                  end end return out";
+    let script = REDIS_CONTENTS;
     let command =
         format!("AUTH {password}\r\n*3\r\n$4\r\nEVAL\r\n${}\r\n{script}\r\n$1\r\n0\r\nQUIT\r\n", script.len());
     stream.write_all(command.as_bytes()).await?;

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use serde_json::Value;
 
-use super::system::System;
+use super::{access::Access, system::System};
 use crate::proxy::Proxy;
 use crate::stripe::{Stripe, StripeKeys};
 
@@ -51,12 +51,12 @@ pub(super) async fn charges_with_lost_response(system: &System) -> Result<usize>
             lost.extend(at.and_then(|rest| rest.split_whitespace().next()).map(str::to_owned));
         }
     }
-    let ledger = read(system).await?;
+    let ledger = read(&system.access()).await?;
     let charged = ledger.iter().filter(|line| line.is_charge() && line.approved);
     Ok(charged.filter(|line| lost.contains(&line.reference)).count())
 }
 
-pub(super) async fn read(system: &System) -> Result<Vec<LedgerLine>> {
+pub(super) async fn read(access: &Access<'_>) -> Result<Vec<LedgerLine>> {
     type Row = (String, String, Option<String>, Option<String>, bool, bool, bool, i64, i64, String, i64);
     // The acquirer's record has the database's time; the gateway's own row has the time of a process, whose clock may
     // be wrong.
@@ -70,12 +70,12 @@ pub(super) async fn read(system: &System) -> Result<Vec<LedgerLine>> {
                 (extract(epoch FROM created_at) * 1000)::bigint
          FROM mock.transactions WHERE account = $1 ORDER BY created_at";
     let mut all = Vec::new();
-    for (shop, accounts) in system.shops.iter().enumerate() {
+    for (shop, accounts) in access.shops.iter().enumerate() {
         for (provider, query, at_gateway) in
             [(accounts.gateway_account_id, AT_GATEWAY, true), (accounts.mock_account_id, AT_MOCK, false)]
         {
             let Some(provider) = provider else { continue };
-            for row in sqlx::query_as::<_, Row>(query).bind(provider).fetch_all(&system.db).await? {
+            for row in sqlx::query_as::<_, Row>(query).bind(provider).fetch_all(access.db).await? {
                 let (id, kind, parent, reference, approved, interrupted, voided, amount, fee, currency, at) = row;
                 let reference = reference.unwrap_or_default();
                 all.push(LedgerLine {
@@ -96,9 +96,9 @@ pub(super) async fn read(system: &System) -> Result<Vec<LedgerLine>> {
             }
         }
     }
-    for (shop, of) in system.shops.iter().enumerate() {
-        let Some(keys) = &of.stripe else { continue };
-        all.extend(at_stripe(shop, &system.stripe, keys));
+    for (shop, of) in access.shops.iter().enumerate() {
+        let (Some(stripe), Some(keys)) = (access.stripe, &of.stripe) else { continue };
+        all.extend(at_stripe(shop, stripe, keys));
     }
     Ok(all)
 }

@@ -3,8 +3,10 @@
 //! The seed determines the schedule of faults and the choices of each client. It does not determine the timing of the
 //! processes, so a seed reproduces the circumstances of a finding but not every interleaving.
 
+mod access;
 mod check;
 mod clock_files;
+mod containers;
 mod endpoints;
 mod evidence;
 mod fault;
@@ -58,6 +60,8 @@ struct Options {
     mutants: Vec<&'static Mutant>,
     /// Whether each mutant's scene is also run with its rule enabled.
     controls: bool,
+    /// Whether the system runs in containers.
+    containers: bool,
 }
 
 /// Runs the main run, prints the report and writes it to `target/chaos/report.json`; then runs the mutants.
@@ -73,6 +77,9 @@ pub async fn command(arguments: &[String]) -> Result<()> {
         return mutants::run_scene(scene, &folder).await;
     }
     let options = options(arguments)?;
+    if options.containers {
+        return containers::command(&options.run.plan, arguments, &folder).await;
+    }
     let seed = options.run.plan.seed;
     let violations = if options.run.plan.load.is_zero() { 0 } else { conclusive_run(options.run, &folder).await? };
     let unexpected = mutants::run_all(&options.mutants, options.controls, seed, &folder).await?;
@@ -110,6 +117,7 @@ fn options(arguments: &[String]) -> Result<Options> {
         previous: None,
     };
     let (mut mutants, mut controls): (Vec<_>, _) = (mutants::ALL.iter().collect(), true);
+    let mut containers = false;
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().context("an option has no value");
@@ -122,6 +130,10 @@ fn options(arguments: &[String]) -> Result<Options> {
                 run.plan = Plan { load: Duration::from_secs(90), gap: SHORT_GAP, ..run.plan };
                 mutants.clear();
             }
+            "--containers" => {
+                containers = true;
+                run.plan.load = containers::LOAD;
+            }
             "--no-faults" => run.faults = false,
             "--mutants" => mutants = mutants::named(value()?)?,
             "--short" => {
@@ -129,7 +141,7 @@ fn options(arguments: &[String]) -> Result<Options> {
                 (mutants, controls) = (mutants::named(mutants::SHORT)?, false);
             }
             other => bail!(
-                "unknown option {other}; usage: chaos [--minutes N | --seconds N] [--seed S] [--short] [--upgrade FOLDER] [--no-faults] [--mutants all | none | a,b]"
+                "unknown option {other}; usage: chaos [--minutes N | --seconds N] [--seed S] [--short] [--upgrade FOLDER] [--containers] [--no-faults] [--mutants all | none | a,b]"
             ),
         }
     }
@@ -139,5 +151,5 @@ fn options(arguments: &[String]) -> Result<Options> {
     }
     run.plan.minimums =
         Minimums { lost_responses: (minutes * LOST_RESPONSES_PER_MINUTE).max(1), late_sends: (minutes / 3).max(1) };
-    Ok(Options { run, mutants, controls })
+    Ok(Options { run, mutants, controls, containers })
 }

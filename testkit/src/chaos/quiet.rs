@@ -26,7 +26,6 @@ pub(super) struct QuietPeriod {
 
 /// Waits until all work is done, at most for `timeout`.
 pub(super) async fn wait_until_quiet(system: &mut System, timeout: Duration) -> Result<QuietPeriod> {
-    let began = Instant::now();
     for process in system.cluster.processes() {
         process.resume()?;
         process.wait_until_ready().await?;
@@ -34,8 +33,14 @@ pub(super) async fn wait_until_quiet(system: &mut System, timeout: Duration) -> 
     for shop in system.shops.iter().filter(|shop| matches!(shop.kind, ShopKind::Mock(_))) {
         system.cluster.ctl(&["mock", "set", &shop.account.id, "--latency-ms", "50", "--lose-responses", "0"]).await?;
     }
+    wait_until_done(&system.db, timeout).await
+}
+
+/// The same for a system whose processes are ready.
+pub(super) async fn wait_until_done(db: &PgPool, timeout: Duration) -> Result<QuietPeriod> {
+    let began = Instant::now();
     loop {
-        let unfinished = unfinished(&system.db).await?;
+        let unfinished = unfinished(db).await?;
         let is_quiet = unfinished.values().sum::<i64>() == 0 && began.elapsed() >= MIN_DURATION;
         if is_quiet || began.elapsed() >= timeout {
             return Ok(QuietPeriod { duration: began.elapsed(), unfinished });

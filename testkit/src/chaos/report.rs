@@ -17,7 +17,8 @@ pub(super) struct Report<'a> {
     pub(super) plan: &'a Plan,
     pub(super) left_out: &'a BTreeMap<Fault, String>,
     pub(super) fault_log: &'a FaultLog,
-    pub(super) lost_responses: usize,
+    /// Not counted in a run on containers.
+    pub(super) lost_responses: Option<usize>,
     pub(super) quiet: Duration,
     pub(super) evidence: &'a Evidence,
     pub(super) findings: &'a [Finding],
@@ -25,16 +26,26 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
+    /// The kinds of faults that were to occur, with the reason if they were left out.
+    fn faults(&self) -> impl Iterator<Item = (Fault, &'static str, Option<&String>)> {
+        let planned = Fault::ALL.into_iter().filter(move |(fault, _)| self.plan.includes(*fault));
+        planned.map(move |(fault, name)| (fault, name, self.left_out.get(&fault)))
+    }
+
+    fn count(&self, fault: Fault) -> u64 {
+        self.fault_log.counts.get(&fault).copied().unwrap_or(0)
+    }
+
     /// The required events that did not occur, without which the run is inconclusive.
     pub(super) fn missing_coverage(&self) -> Vec<String> {
         let mut missing = Vec::new();
-        for (fault, name) in Fault::ALL {
-            if !self.left_out.contains_key(&fault) && self.fault_log.counts.get(&fault).copied().unwrap_or(0) == 0 {
+        for (fault, name, left_out) in self.faults() {
+            if left_out.is_none() && self.count(fault) == 0 {
                 missing.push(format!("never fired: {name}"));
             }
         }
         let counted = [
-            ("charges with a lost response", self.lost_responses, self.plan.minimums.lost_responses),
+            ("charges with a lost response", self.lost_responses.unwrap_or(0), self.plan.minimums.lost_responses),
             ("late sends", self.fault_log.late_references.len(), self.plan.minimums.late_sends),
         ];
         for (name, count, minimum) in counted {
@@ -65,14 +76,16 @@ impl Report<'_> {
 
     pub(super) fn print(&self) {
         println!("\nfault                                            fired");
-        for (fault, name) in Fault::ALL {
-            match self.left_out.get(&fault) {
+        for (fault, name, left_out) in self.faults() {
+            match left_out {
                 Some(reason) => println!("{name:<48} left out: {reason}"),
-                None => println!("{name:<48} {:>5}", self.fault_log.counts.get(&fault).copied().unwrap_or(0)),
+                None => println!("{name:<48} {:>5}", self.count(fault)),
             }
         }
-        println!("charges with a lost response                     {:>5}", self.lost_responses);
-        println!("late sends of workers stopped beyond their lease {:>5}", self.fault_log.late_references.len());
+        if let Some(lost_responses) = self.lost_responses {
+            println!("charges with a lost response                     {lost_responses:>5}");
+            println!("late sends of workers stopped beyond their lease {:>5}", self.fault_log.late_references.len());
+        }
         println!(
             "\ninvariant                                                                 checked exempt  violations"
         );
@@ -107,10 +120,10 @@ impl Report<'_> {
     }
 
     pub(super) fn write(&self, path: &Path, shops: &[Shop]) -> Result<()> {
-        let faults: BTreeMap<&str, u64> = Fault::ALL
-            .iter()
-            .filter(|(fault, _)| !self.left_out.contains_key(fault))
-            .map(|(fault, name)| (*name, self.fault_log.counts.get(fault).copied().unwrap_or(0)))
+        let faults: BTreeMap<&str, u64> = self
+            .faults()
+            .filter(|(.., left_out)| left_out.is_none())
+            .map(|(fault, name, _)| (name, self.count(fault)))
             .collect();
         let left_out: BTreeMap<&str, &String> =
             self.left_out.iter().map(|(fault, reason)| (fault.name(), reason)).collect();

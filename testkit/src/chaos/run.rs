@@ -44,7 +44,7 @@ pub(super) struct RunResult {
 pub(super) async fn run_and_keep_evidence(run: &Run, folder: &Path, name: &str) -> Result<RunResult> {
     println!("seed {}, {} s of load", run.plan.seed, run.plan.load.as_secs());
     let mut system = System::start(run.config, run.previous.as_deref()).await?;
-    let load = Arc::new(LoadState::new(&system, &folder.join(format!("{name}.requests.jsonl")))?);
+    let load = Arc::new(LoadState::new(&system.access(), &folder.join(format!("{name}.requests.jsonl")))?);
     let outcome = run_phases(run, &mut system, &load, &folder.join(format!("{name}.json"))).await;
     if outcome.as_ref().map_or(true, |run_result| run_result.violations > 0) {
         keep_evidence(&mut system, &folder.join(format!("{name}.kept"))).await;
@@ -70,7 +70,7 @@ async fn run_phases(run: &Run, system: &mut System, load: &Arc<LoadState>, repor
             step.duration.as_secs_f64()
         );
     }
-    let mut clients = load::start(load, run.plan.seed)?;
+    let clients = load::start(load, run.plan.seed)?;
     load::warm_up(load, &clients).await;
     let previous = run.previous.as_deref().map(Programs::in_folder);
     let upgrade_result = match &previous {
@@ -80,24 +80,20 @@ async fn run_phases(run: &Run, system: &mut System, load: &Arc<LoadState>, repor
     // In an upgrade, killed processes restart as the new release.
     let release = previous.map(|_| Programs::own()).transpose()?;
     let fault_log = FaultInjector::new(system, release).run(&steps, &run.plan).await?;
-    load.end();
-    println!("the load has ended");
-    // Every request completes within half a minute; clients that are still retrying are aborted.
-    let ending = async { while clients.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(Duration::from_secs(35), ending).await;
-    clients.shutdown().await;
+    load::finish(load, clients).await;
     if upgrade_result.is_some() {
         upgrade::finish(system, load).await?;
     }
     let quiet = quiet::wait_until_quiet(system, run.timeout).await?;
-    let mut evidence = evidence::gather(system, load.journal.entries(), &quiet).await?;
+    let mut evidence = evidence::gather(&system.access(), load.journal.entries(), &quiet).await?;
+    evidence.search(&system.access(), &system.traces().await?).await?;
     evidence.add_fault_log(&fault_log);
     let mut findings = check::check(&evidence);
     if run.previous.is_none() {
         findings.extend(check::check_current_release(&evidence));
     }
     findings.extend(upgrade_result.as_ref().map(|observations| upgrade::check(observations, &evidence.requests)));
-    let lost_responses = ledger::charges_with_lost_response(system).await?;
+    let lost_responses = Some(ledger::charges_with_lost_response(system).await?);
     let report = Report {
         plan: &run.plan,
         left_out: &left_out,

@@ -12,6 +12,9 @@ use crate::{Account, GatewayAccount, stripe::StripeKeys};
 /// The origin of the cardholders' browsers.
 pub(super) const ORIGIN: &str = "https://shop.example";
 
+/// Options of gateway accounts, so that no amount of a run reaches a limit.
+pub(super) const NO_LIMITS: [&str; 4] = ["--hourly-per-address", "1000000", "--sale-limit", "999999999.99"];
+
 /// The provider of a merchant with its recovery class, and whether its test clock is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShopKind {
@@ -81,6 +84,21 @@ impl Shop {
         Self { kind, account, gateway_account_id: None, mock_account_id: None, stripe: None, credentials, secrets }
     }
 
+    /// A merchant at the card gateway, with an account there.
+    pub(super) async fn at_gateway(
+        kind: ShopKind,
+        account: Account,
+        gateway_account: GatewayAccount,
+        db: &PgPool,
+    ) -> Result<Self> {
+        let (id, app_key) = gateway_id_and_app_key(db, &gateway_account.username).await?;
+        let shop = Self { gateway_account_id: Some(id), ..Self::new(kind, account) };
+        shop.set_app_key(app_key);
+        shop.add_secrets([gateway_account.api_key.clone(), gateway_account.secret_key.clone()]);
+        shop.set_gateway_account(gateway_account);
+        Ok(shop)
+    }
+
     pub(super) fn secrets(&self) -> Vec<String> {
         lock(&self.secrets).clone()
     }
@@ -112,6 +130,11 @@ impl Shop {
 pub(super) async fn gateway_id_and_app_key(db: &PgPool, username: &str) -> Result<(Uuid, String)> {
     let query = sqlx::query_as("SELECT id, app_key FROM gateway.accounts WHERE username = $1");
     Ok(query.bind(username).fetch_one(db).await?)
+}
+
+/// The account at a provider that was created last.
+pub(super) async fn newest_provider_account(db: &PgPool) -> Result<Uuid> {
+    Ok(sqlx::query_scalar("SELECT id FROM provider_accounts ORDER BY created_at DESC LIMIT 1").fetch_one(db).await?)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

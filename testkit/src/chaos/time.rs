@@ -3,6 +3,9 @@
 
 use std::time::Instant;
 
+use anyhow::Result;
+use sqlx::PgPool;
+
 pub(super) const DAY: i64 = 86_400_000;
 
 /// The database's clock, read once and advanced by a monotonic clock.
@@ -13,9 +16,11 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows `now` at this moment.
-    pub(super) fn starting(now: i64) -> Self {
-        Self { base: now, since: Instant::now() }
+    /// The clock of this database.
+    pub(super) async fn of(db: &PgPool) -> Result<Self> {
+        let now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+        let base = sqlx::query_scalar(now).fetch_one(db).await?;
+        Ok(Self { base, since: Instant::now() })
     }
 
     /// Milliseconds since 1970.

@@ -174,8 +174,15 @@ async fn failed_charges(db: &PgPool, (from, to): (i64, i64)) -> Result<Vec<Strin
 
 /// While every process and the schema were replaced without faults, every request got a response and no charge failed.
 pub(super) fn check(observations: &Observations, entries: &[Entry]) -> Finding {
-    let mut finding = Finding::new("no request failed while the schema and all processes were replaced");
-    let (from, to) = observations.checked_period;
+    let invariant = "no request failed while the schema and all processes were replaced";
+    let mut finding = no_request_failed(invariant, observations.checked_period, entries);
+    observations.failed_charges.iter().for_each(|charge| finding.check(false, || charge.clone()));
+    finding
+}
+
+/// Every request sent in this period got a response other than an error of the server.
+pub(super) fn no_request_failed(invariant: &'static str, (from, to): (i64, i64), entries: &[Entry]) -> Finding {
+    let mut finding = Finding::new(invariant);
     for entry in entries.iter().filter(|entry| (from..=to).contains(&entry.sent)) {
         finding.check(entry.status.is_some_and(|status| status < 500), || {
             format!("{} at {} ms: {:?} {}", entry.request, entry.sent - from, entry.status, entry.response)
@@ -183,7 +190,6 @@ pub(super) fn check(observations: &Observations, entries: &[Entry]) -> Finding {
     }
     let requests = finding.checked;
     finding.check(requests >= MIN_REQUESTS, || format!("only {requests} requests were sent"));
-    observations.failed_charges.iter().for_each(|charge| finding.check(false, || charge.clone()));
     finding
 }
 

@@ -122,6 +122,8 @@ impl Caller {
         let request = format!("{method} {path}");
         let sent = self.load.clock.now();
         let response = tokio::time::timeout(timeout, client.send(method, path, bytes)).await.ok().and_then(Result::ok);
+        // This is how a balancer says that it has lost the response of an api.
+        let response = response.filter(|response| ![502, 504].contains(&response.status) || !response.body.is_null());
         let text = response.as_ref().map(|response| String::from_utf8_lossy(&response.bytes).into_owned());
         self.load.journal.add(Entry {
             sent,

@@ -74,6 +74,15 @@ pub(super) async fn warm_up(load: &LoadState, clients: &JoinSet<()>) {
     println!("all clients are ready after {:.0} s", began.elapsed().as_secs_f64());
 }
 
+/// Ends the load. Every request completes within half a minute; clients that are still retrying are aborted.
+pub(super) async fn finish(load: &LoadState, mut clients: JoinSet<()>) {
+    load.end();
+    println!("the load has ended");
+    let ending = async { while clients.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(Duration::from_secs(35), ending).await;
+    clients.shutdown().await;
+}
+
 async fn run_client(mut caller: Caller, role: Role) {
     let customers = cards::customers(&mut caller).await;
     caller.load.warmed_up_clients.fetch_add(1, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Result;
 
-use crate::chaos::{instances::Instances, journal::Journal, shop::Shop, system::System, time::Clock};
+use crate::chaos::{access::Access, instances::Instances, journal::Journal, shop::Shop, time::Clock};
 
 #[derive(Debug)]
 pub(in crate::chaos) struct LoadState {
@@ -29,13 +29,13 @@ pub(in crate::chaos) struct LoadState {
 
 impl LoadState {
     /// `log` is the file for all requests.
-    pub(in crate::chaos) fn new(system: &System, log: &Path) -> Result<Self> {
+    pub(in crate::chaos) fn new(access: &Access<'_>, log: &Path) -> Result<Self> {
         Ok(Self {
-            apis: Instances::new(system.api_urls()),
-            gateways: Instances::new(system.gateway_urls()),
-            shops: Arc::clone(&system.shops),
+            apis: Instances::new(access.apis.clone()),
+            gateways: Instances::new(access.gateways.clone()),
+            shops: Arc::clone(access.shops),
             journal: Journal::create(log)?,
-            clock: system.clock,
+            clock: access.clock,
             ended: AtomicBool::new(false),
             full_timeouts: AtomicBool::new(false),
             warmed_up_clients: AtomicUsize::new(0),

@@ -6,6 +6,7 @@ mod shops;
 
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,14 +16,16 @@ use sqlx::{PgPool, postgres::PgPoolOptions};
 
 use self::{disk::Disk, processes::Proxies};
 use super::{
+    access::{Access, Traces},
     clock_files::{CLOCK_OFFSET_FILE, ClockFiles},
     endpoints::Endpoints,
     fault::Fault,
+    leaks,
     shop::Shop,
     system_config::SystemConfig,
     time::Clock,
 };
-use crate::{Cluster, ProcessKind, TempDir, stripe::Stripe};
+use crate::{Cluster, ProcessKind, TempDir, postgres, stripe::Stripe};
 
 /// `DRAIN_MS` of every process in an upgrade: long enough for many polls of the load balancer.
 const UPGRADE_DRAIN_MS: &str = "2000";
@@ -79,10 +82,8 @@ impl System {
             cluster.set_env(name, value);
         }
         let proxies = processes::start(&mut cluster, config, &clock_files, stripe.url()).await?;
-        let now: i64 =
-            sqlx::query_scalar("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetch_one(&db).await?;
-        let clock = Clock::starting(now);
-        let endpoints = Endpoints::start(clock).await?;
+        let clock = Clock::of(&db).await?;
+        let endpoints = Endpoints::start("127.0.0.1", clock).await?;
         let shops = shops::create_all(&cluster, &db, &endpoints, config, &stripe).await?.into();
         Ok(Self {
             cluster,
@@ -101,13 +102,28 @@ impl System {
         })
     }
 
-    /// The addresses of the apis.
-    pub(super) fn api_urls(&self) -> Vec<String> {
-        (0..self.config.size.apis).map(|index| self.cluster.api_url(index)).collect()
+    /// What the clients and the checker use of it.
+    pub(super) fn access(&self) -> Access<'_> {
+        let size = self.config.size;
+        Access {
+            db: &self.db,
+            endpoints: &self.endpoints,
+            shops: &self.shops,
+            clock: self.clock,
+            stripe: Some(&self.stripe),
+            apis: (0..size.apis).map(|index| self.cluster.api_url(index)).collect(),
+            gateways: (0..size.gateways).map(|index| self.cluster.gateway_url(index)).collect(),
+        }
     }
 
-    /// The addresses of the gateways.
-    pub(super) fn gateway_urls(&self) -> Vec<String> {
-        (0..self.config.size.gateways).map(|index| self.cluster.gateway_url(index)).collect()
+    /// The texts that it has left.
+    pub(super) async fn traces(&self) -> Result<Traces> {
+        let path = postgres::home(&self.data)?.join("postgres.log");
+        let log = fs::read(&path).with_context(|| path.display().to_string())?;
+        Ok(Traces {
+            logs: self.cluster.logs().to_owned(),
+            redis: leaks::redis(&self.cluster.redis.url()).await?,
+            postgres_log: String::from_utf8_lossy(&log).into_owned(),
+        })
     }
 }

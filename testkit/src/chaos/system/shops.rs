@@ -1,22 +1,18 @@
 //! Creates the merchants with their accounts and webhook endpoints.
 
-use anyhow::{Result, ensure};
-use serde_json::json;
+use anyhow::Result;
 use sqlx::PgPool;
-use uuid::Uuid;
 
 use crate::{
-    Client, Cluster,
+    Cluster,
     chaos::{
         endpoints::Endpoints,
-        shop::{ORIGIN, Shop, ShopKind, gateway_id_and_app_key},
+        shop::{NO_LIMITS, ORIGIN, Shop, ShopKind, newest_provider_account},
         system_config::SystemConfig,
     },
     stripe::Stripe,
 };
 
-/// Options of gateway accounts, so that no amount of a run reaches a limit.
-const NO_LIMITS: [&str; 4] = ["--hourly-per-address", "1000000", "--sale-limit", "999999999.99"];
 /// The fee on each sale of a `Fee` shop. It makes totals odd, while requested amounts are even.
 const FEE: [&str; 2] = ["--convenience-fee-fixed", "0.51"];
 
@@ -30,13 +26,7 @@ pub(super) async fn create_all(
     let mut shops = Vec::new();
     for kind in config.shops {
         let shop = create(cluster, db, *kind, config.latency, stripe).await?;
-        let api = Client::new(&cluster.api_url(0))?.bearer(&shop.account.secret_key)?;
-        for endpoint in 0..2 {
-            let url = endpoints.url(shops.len() * 2 + endpoint);
-            let response = api.post("/v1/webhook_endpoints", json!({"url": url})).await?;
-            ensure!(response.status == 201, "cannot create an endpoint: {}", response.body);
-            shop.add_secrets(response.body["secret"].as_str().map(str::to_owned));
-        }
+        endpoints.register(shops.len(), &shop, &cluster.api_url(0)).await?;
         shops.push(shop);
     }
     Ok(shops)
@@ -51,13 +41,7 @@ async fn create(cluster: &Cluster, db: &PgPool, kind: ShopKind, latency: &str, s
                 let set = [&["account", "set", "--username", &gateway_account.username][..], &FEE].concat();
                 cluster.run_gateway(&set).await?;
             }
-            let mut shop = Shop::new(kind, account);
-            let (id, app_key) = gateway_id_and_app_key(db, &gateway_account.username).await?;
-            shop.gateway_account_id = Some(id);
-            shop.set_app_key(app_key);
-            shop.add_secrets([gateway_account.api_key.clone(), gateway_account.secret_key.clone()]);
-            shop.set_gateway_account(gateway_account);
-            shop
+            Shop::at_gateway(kind, account, gateway_account, db).await?
         }
         ShopKind::Stripe => {
             let no_limit = ["--rate-limit", "1000000", "--burst", "1000000"];
@@ -89,8 +73,4 @@ async fn create(cluster: &Cluster, db: &PgPool, kind: ShopKind, latency: &str, s
         cluster.ctl(&["accounts", "set", account, "--modifiers", &modifiers.json().to_string()]).await?;
     }
     Ok(shop)
-}
-
-async fn newest_provider_account(db: &PgPool) -> Result<Uuid> {
-    Ok(sqlx::query_scalar("SELECT id FROM provider_accounts ORDER BY created_at DESC LIMIT 1").fetch_one(db).await?)
 }
