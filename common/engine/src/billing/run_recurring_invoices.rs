@@ -6,6 +6,7 @@
 mod tests;
 
 use crate::billing::reschedule_recurring_invoice::read_last_billed;
+use crate::charge::counters::{FailedWork, count_failed};
 use domain::accounts::{self, Scope};
 use domain::invoices::{self, CreatedAs, Due, NewInvoice, Producer};
 use domain::recurring_invoices::{self, IssueMode, Next, RecurringInvoice};
@@ -50,6 +51,8 @@ pub async fn run_due_recurring_invoices(db: &Db, scope: Scope, limit: i64) -> Re
                     }
                     tx.rollback_to_savepoint().await?;
                     // Such as that of a template that this release cannot read.
+                    count_failed(FailedWork::RecurringInvoices, 1);
+                    tracing::error!(recurring_invoice = %alone.0, %error, "a cycle could not be billed, and the failure not recorded");
                     recurring_invoices::defer(&mut tx, alone.0, scope).await?;
                     first_error = first_error.or(Some(error));
                 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::billing::bill_cycle::cycle_invoice;
+use crate::charge::counters::{FailedWork, count_failed};
 use crate::mutants;
 use domain::accounts::Scope;
 use domain::events::{self, EventType};
@@ -90,7 +91,7 @@ async fn bill_next_cycles(db: &Db, tx: &mut Tx, due: &[Due]) -> Result<()> {
 
 /// Defers a subscription, so that it neither blocks the others nor is retried every second.
 async fn defer(tx: &mut Tx, due: &Due, error: &Error) -> Result<()> {
-    metrics::counter!("billing_cycles_failed_total", "work" => "subscriptions").increment(1);
+    count_failed(FailedWork::Subscriptions, 1);
     tracing::error!(subscription = %due.id, account = %due.account_id, %error, "a cycle could not be billed; deferred for an hour");
     subscriptions::defer(tx, due, due.now.plus(DEFERRAL)).await
 }

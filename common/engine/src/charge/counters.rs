@@ -58,6 +58,15 @@ outcomes! {
     }
 }
 
+outcomes! {
+    /// Work that fails until its cause is fixed, and is postponed so that other work does not wait for it.
+    FailedWork {
+        Subscriptions = "subscriptions",
+        RecurringInvoices = "recurring_invoices",
+        Collections = "collections",
+    }
+}
+
 impl CollectionOutcome {
     /// The outcome of an attempt that failed, with what follows.
     pub fn failed(failure: Failure<'_>, next: Next) -> Self {
@@ -188,10 +197,17 @@ pub fn count_collections(outcome: CollectionOutcome, attempts: u64) {
     metrics::counter!("invoices_collection_attempts_total", "outcome" => outcome.label()).increment(attempts);
 }
 
+/// Counts work that failed and was postponed. Its age shows nothing, because it is due later each time.
+pub fn count_failed(work: FailedWork, times: u64) {
+    metrics::counter!("billing_cycles_failed_total", "work" => work.label()).increment(times);
+}
+
 /// Registers the counters of processes that bill cycles and collect invoices.
 pub fn register_billing_metrics() {
     for outcome in CollectionOutcome::ALL {
         count_collections(*outcome, 0);
     }
-    metrics::counter!("billing_cycles_failed_total", "work" => "subscriptions").increment(0);
+    for work in FailedWork::ALL {
+        count_failed(*work, 0);
+    }
 }

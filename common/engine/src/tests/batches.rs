@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use super::{Shop, at, payment_of, token};
+use super::{Shop, at, failed, payment_of, token};
 use crate::charge::outcome::charge::apply_response;
 use crate::{
     Change, Executor, Intents, PaymentRequest, PaymentSource, TakenPayment, change_payment, collect_due_invoices,
-    perform,
+    perform, register_billing_metrics,
 };
 use domain::accounts::Scope;
 use domain::charges::{self, Batches, Claimed, EndedCharge, SWEEP_BATCH};
@@ -245,7 +246,11 @@ async fn invoices_whose_failure_cannot_be_recorded_do_not_stop_the_collection_of
 #[tokio::test]
 async fn an_invoice_whose_collection_is_rejected_is_postponed_and_the_others_of_its_batch_are_collected() {
     const INVOICES: usize = 50;
-    let shop = Shop::open().await;
+    let (shop, recorder) = (Shop::open().await, PrometheusBuilder::new().build_recorder());
+    let _counting = metrics::set_default_local_recorder(&recorder);
+    register_billing_metrics();
+    let failures = || failed(&recorder, "collections");
+    assert_eq!(failures().as_deref(), Some("0"));
     shop.saved_card().await;
     for _ in 0..INVOICES {
         shop.subscribed(Interval::Year, "2026-01-02", "2026-01-01T00:00:00Z").await;
@@ -268,7 +273,9 @@ async fn an_invoice_whose_collection_is_rejected_is_postponed_and_the_others_of_
     }
     assert_eq!(shop.count("invoices WHERE next_attempt_at IS NULL AND attempt_count = 1").await, 49);
     assert_eq!(collect("2026-01-02T09:00:00Z").await, (0, 0, 0), "it is in the way of no other");
+    assert_eq!(failures().as_deref(), Some("1"));
     assert_eq!(collect("2026-01-02T09:10:00Z").await, (1, 0, 0), "it is tried again");
+    assert_eq!(failures().as_deref(), Some("2"));
     execute("ALTER TABLE collection_attempts DROP CONSTRAINT refused").await;
     assert_eq!(collect("2026-01-02T09:20:00Z").await, (1, 1, 0));
     // Nobody has pushed the operations, as after a crash: they are handed out when they are due.

@@ -8,6 +8,7 @@ mod locks;
 mod stale_reports;
 mod subscriptions;
 
+use metrics_exporter_prometheus::PrometheusRecorder;
 use sqlx::AssertSqlSafe;
 
 use crate::{Intents, PaymentRequest, PaymentSource, TakenPayment, create_customer, take_payment};
@@ -29,6 +30,12 @@ use providers::capabilities::{Connected, Grants};
 
 pub(super) fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).expect("an instant")
+}
+
+/// How often a recorder has counted failed work of this kind.
+pub(super) fn failed(recorder: &PrometheusRecorder, work: &str) -> Option<String> {
+    let series = format!("billing_cycles_failed_total{{work=\"{work}\"}} ");
+    recorder.handle().render().lines().find_map(|line| line.strip_prefix(&series).map(str::to_owned))
 }
 
 /// A database without scheduler and worker, so that due work runs only when a test runs it.

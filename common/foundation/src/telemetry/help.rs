@@ -6,7 +6,7 @@ const METRICS: &[(&str, &str)] = &[
     ("account_captured_minor_units_total", "Captured amounts by account, in minor units of the currency."),
     ("account_charges_total", "Charges sent to a provider, by account and outcome."),
     ("account_refunded_minor_units_total", "Refunded amounts by account, in minor units of the currency."),
-    ("billing_cycles_failed_total", "Billing cycles that failed and were postponed by an hour."),
+    ("billing_cycles_failed_total", "Billing cycles and collections that failed and were postponed."),
     ("billing_oldest_due_age_seconds", "How long the oldest due billing work has been due."),
     ("build_info", "The program version as a label; the value is always 1."),
     ("clock_off_seconds", "How far this machine's clock is ahead of the Postgres clock."),

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::*;
-use crate::tests::{Fixture, at, rent};
+use crate::tests::{Fixture, at, failed, rent};
 use domain::accounts::Caller;
 use domain::recurring_invoices::{RecurringInvoiceChange, Status};
 use foundation::calendar::Unit;
@@ -117,7 +118,10 @@ async fn runs_are_limited_and_the_next_continues() {
 
 #[tokio::test]
 async fn one_that_cannot_be_read_does_not_stop_the_others() {
-    let fixture = Fixture::open().await;
+    let (fixture, recorder) = (Fixture::open().await, PrometheusBuilder::new().build_recorder());
+    let _counting = metrics::set_default_local_recorder(&recorder);
+    crate::register_billing_metrics();
+    assert_eq!(failed(&recorder, "recurring_invoices").as_deref(), Some("0"));
     let caller = fixture.account(morning()).await;
     for _ in 0..2 {
         fixture.monthly(&caller).await;
@@ -127,6 +131,7 @@ async fn one_that_cannot_be_read_does_not_stop_the_others() {
     fixture.execute(unreadable, caller.account_id).await;
     let run = run_due_recurring_invoices(&fixture.db, Scope::AllAccounts(morning()), 1).await;
     assert!(matches!(run, Err(Error::Database(_))), "{run:?}");
+    assert_eq!(failed(&recorder, "recurring_invoices").as_deref(), Some("1"));
     for found in [1, 0] {
         assert_eq!(fixture.run(Scope::AllAccounts(morning()), 1).await, found);
     }

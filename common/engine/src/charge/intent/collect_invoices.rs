@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgExecutor};
 
-use crate::charge::counters::{CollectionOutcome, count_collections};
+use crate::charge::counters::{CollectionOutcome, FailedWork, count_collections, count_failed};
 use crate::mutants;
 use domain::accounts::{self, Mode, Scope};
 use domain::charges::{self, FirstStep, Intent};
@@ -239,6 +239,7 @@ async fn postpone(
     now: Timestamp,
     reason: &(dyn Display + Sync),
 ) -> Result<()> {
+    count_failed(FailedWork::Collections, 1);
     tracing::error!(%invoice, %reason, "a due invoice is not collected");
     if matches!(scope, Scope::Advance(..)) {
         return Ok(());
