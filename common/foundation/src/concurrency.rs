@@ -82,17 +82,16 @@ fn permits_of_others(semaphores: &[&Arc<Semaphore>], one: usize) -> Result<Vec<O
 }
 
 /// A limit of which each owner can use only its quota at once, so that none keeps the others waiting.
-#[derive(Debug)]
 pub struct FairConcurrencyLimit<K> {
     all: ConcurrencyLimit,
-    quota: fn(&K) -> usize,
+    quota: Box<dyn Fn(&K) -> usize + Send + Sync>,
     owners: Mutex<HashMap<K, Arc<Semaphore>>>,
 }
 
 impl<K: Eq + Hash> FairConcurrencyLimit<K> {
     /// Each owner has up to its `quota` of all permits at once.
-    pub fn new(all: ConcurrencyLimit, quota: fn(&K) -> usize) -> Self {
-        Self { all, quota, owners: Mutex::default() }
+    pub fn new(all: ConcurrencyLimit, quota: impl Fn(&K) -> usize + Send + Sync + 'static) -> Self {
+        Self { all, quota: Box::new(quota), owners: Mutex::default() }
     }
 
     /// A permit that counts towards the quota of each of these owners.

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{Shop, at, failed, payment_of, token};
 use crate::charge::outcome::charge::apply_response;
@@ -20,8 +19,6 @@ use domain::operations::Origin;
 use domain::payments;
 use domain::plans::Interval;
 use foundation::clock::Clock;
-use foundation::crypto::Secret;
-use foundation::db::{self, Db};
 use foundation::error::{Error, Result};
 use foundation::id::{OperationId, PaymentId, PaymentMethodId};
 use foundation::merchant_data::MerchantData;
@@ -46,7 +43,7 @@ impl Shop {
         self.take_payment(intents, &request, at(NOW)).await
     }
 
-    async fn begin(&self) -> (PaymentId, OperationId) {
+    pub(super) async fn begin(&self) -> (PaymentId, OperationId) {
         self.begin_payment(&payment_of(900, token()), at(NOW)).await
     }
 
@@ -69,13 +66,13 @@ impl Shop {
         EndedCharge::new(claimed.id, payment, &response, at(NOW)).expect("an outcome")
     }
 
-    fn executor(&self) -> Executor {
+    pub(super) fn executor(&self) -> Executor {
         let providers = Providers::new(Mock::new((*self.db).clone()), None, None);
         Executor::start(self.db.clone(), providers, Clock::fixed(at(NOW)))
     }
 
     /// Begins a refund of a part.
-    async fn refund(&self, payment: PaymentId) -> OperationId {
+    pub(super) async fn refund(&self, payment: PaymentId) -> OperationId {
         let merchant_data = MerchantData::default();
         let change = Change::Refund(Some(100), &merchant_data);
         let refund = change_payment(&self.db, &self.caller, payment, change, &Origin::default(), at(NOW)).await;
@@ -429,37 +426,6 @@ async fn an_outcome_that_waits_for_a_lock_holds_up_no_claim() {
     assert_eq!([with_claim, beside].map(|written| written.expect("no error")), [false, false]);
     assert!(!without_long_wait(batches.write(alone)).await.expect("no error"));
     assert_eq!(shop.count("payments WHERE provider_ref IS NOT NULL").await, 0);
-}
-
-/// In a worker with four connections, eight outcomes of an account whose payments are locked.
-#[tokio::test]
-async fn outcomes_that_wait_for_locks_leave_connections_to_claims() {
-    let shop = Shop::open().await;
-    let url = Secret::new(shop._database.url().to_owned());
-    let db = Db::without_queue(db::pool(&url, 4, "worker").expect("a valid URL"));
-    let providers = Providers::new(Mock::new((*shop.db).clone()), None, None);
-    let executor = Executor::start(db, providers, Clock::fixed(at(NOW)));
-    let (mut payments, mut operations) = (Vec::new(), Vec::new());
-    for _ in 0..8 {
-        let (payment, operation) = shop.begin().await;
-        payments.push(payment.uuid());
-        operations.push(operation);
-    }
-    let (_, next) = shop.begin().await;
-    let mut locking = shop.db.begin().await.expect("a transaction");
-    let lock = "SELECT FROM payments WHERE id = ANY ($1) FOR NO KEY UPDATE";
-    sqlx::query(lock).bind(payments).execute(&mut *locking).await.expect("locked");
-    let outcomes = join_all(operations.into_iter().map(|operation| perform(&executor, operation)));
-    let claim = async {
-        sleep(Duration::from_secs(3)).await;
-        timeout(Duration::from_secs(5), executor.batches.claim(next)).await
-    };
-    let claimed = tokio::select! {
-        ended = outcomes => panic!("they do not wait for the locks: {ended:?}"),
-        claimed = claim => claimed.expect("a connection").expect("no error"),
-    };
-    assert!(claimed.is_some());
-    assert_eq!(shop.count("operations WHERE state = 'sending'").await, 9);
 }
 
 /// Less than the `lock_timeout` of the connections.

@@ -5,8 +5,11 @@ mod billed_days;
 mod clocks;
 mod detached_cards;
 mod locks;
+mod permits;
 mod stale_reports;
 mod subscriptions;
+
+use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusRecorder;
 use sqlx::AssertSqlSafe;
@@ -41,7 +44,7 @@ pub(super) fn failed(recorder: &PrometheusRecorder, work: &str) -> Option<String
 /// A database without scheduler and worker, so that due work runs only when a test runs it.
 pub(super) struct Fixture {
     pub(super) db: Db,
-    _database: testkit::Database,
+    _database: Arc<testkit::Database>,
 }
 
 impl Fixture {
@@ -51,7 +54,7 @@ impl Fixture {
         let redis = testkit::shared().await.expect("a Redis").redis.url();
         let db = Db::new(pool, queue::Publisher::connect(&queue::Redis::new(&redis).expect("a valid URL")));
         foundation::public_url::set("https://pay.example".to_owned());
-        Self { db, _database: database }
+        Self { db, _database: Arc::new(database) }
     }
 
     /// Creates a test account.
@@ -121,7 +124,7 @@ struct Shop {
     db: Db,
     caller: Caller,
     customer: CustomerId,
-    _database: testkit::Database,
+    _database: Arc<testkit::Database>,
 }
 
 /// A payment of this many cents.
@@ -144,8 +147,16 @@ fn token() -> PaymentSource {
 
 impl Shop {
     async fn open() -> Self {
+        Self::of(Fixture::open().await).await
+    }
+
+    /// Another account in the same database.
+    async fn another(&self) -> Self {
+        Self::of(Fixture { db: self.db.clone(), _database: Arc::clone(&self._database) }).await
+    }
+
+    async fn of(fixture: Fixture) -> Self {
         let now = at("2020-01-01T00:00:00Z");
-        let fixture = Fixture::open().await;
         let caller = fixture.account(now).await;
         let customer = fixture.customer(&caller, now).await;
         let Fixture { db, _database } = fixture;

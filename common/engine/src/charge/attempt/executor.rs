@@ -20,8 +20,6 @@ use tokio::time::timeout;
 
 /// A known outcome does not wait longer for a read that would make recording it cheaper.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
-/// Transactions of an account at once, each of which holds a connection while it waits for a lock.
-const OF_ACCOUNT: usize = 4;
 /// How long an operation waits for its permit to begin one: as long as it may wait for a lock.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
 const BUSY: &str = "too many transactions of the account are waiting for locks";
@@ -41,8 +39,10 @@ impl Executor {
     pub fn start(db: Db, providers: Providers, clock: Clock) -> Self {
         // The other half of the connections is for what waits for no lock, such as claims.
         let at_once = (db.options().get_max_connections() / 2).max(1) as usize;
+        // A merchant has two accounts.
+        let of_account = (at_once / 4).clamp(1, 4);
         Self {
-            limit: FairConcurrencyLimit::new(ConcurrencyLimit::new(at_once, PERMIT_TIMEOUT, BUSY), |_| OF_ACCOUNT),
+            limit: FairConcurrencyLimit::new(ConcurrencyLimit::new(at_once, PERMIT_TIMEOUT, BUSY), move |_| of_account),
             batches: Batches::start(db.clone(), clock.clone()),
             invoices: invoices::reader((*db).clone()),
             db,
@@ -61,9 +61,9 @@ impl Executor {
         record_outcome(&self.db, claimed, response, &self.clock).await
     }
 
-    /// A permit for a transaction that ends or releases this operation. It may wait for locks: those of one account must leave
-    /// connections to the others.
-    pub(super) async fn permit(&self, claimed: &Claimed) -> Result<Permit> {
+    /// A permit for a transaction that ends or releases this operation. It may wait for locks, and holds a connection
+    /// meanwhile: those of one merchant must leave permits and connections to the others.
+    pub(crate) async fn permit(&self, claimed: &Claimed) -> Result<Permit> {
         self.limit.acquire([claimed.account_id]).await
     }
 

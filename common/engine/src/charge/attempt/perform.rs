@@ -152,7 +152,14 @@ async fn requeue(executor: &Executor, claimed: &Claimed, cause: Option<Cause>, r
 /// other change begins; a capture or void has been marked since its intent.
 async fn leave_unknown(executor: &Executor, claimed: &Claimed, retry: Retry, found_nothing: bool) -> Result<()> {
     failpoint!("perform.outcome_unknown");
-    let _permit = executor.permit(claimed).await?;
+    let mut attempts = 0;
+    // The transaction itself is not repeated: if its COMMIT had no response, a look-up would be counted twice.
+    let _permit = loop {
+        match executor.permit(claimed).await {
+            Ok(permit) => break permit,
+            Err(error) => wait_before_retry(claimed, error, &mut attempts).await?,
+        }
+    };
     let mut tx = executor.db.begin().await?;
     if let (OperationKind::Refund, Subject::Payment(id)) = (claimed.kind, claimed.subject) {
         let mut payment = payments::lock(&mut tx, claimed.account_id, id).await?;
@@ -168,7 +175,7 @@ async fn leave_unknown(executor: &Executor, claimed: &Claimed, retry: Retry, fou
     Ok(())
 }
 
-/// Waits before a known outcome is written again, so that it survives a restart of Postgres: with recovery class C it
+/// Waits before an outcome is written again, so that a known one survives a restart of Postgres: with recovery class C it
 /// could not be found again. Returns the error if it must not be retried.
 async fn wait_before_retry(claimed: &Claimed, error: Error, attempts: &mut u32) -> Result<()> {
     if !db::is_temporary(&error) || *attempts >= RECORD_ATTEMPTS {
