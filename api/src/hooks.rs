@@ -16,13 +16,13 @@ use foundation::body::Reading;
 use foundation::concurrency::{ConcurrencyLimit, FairConcurrencyLimit};
 use foundation::error::Error;
 use foundation::id::{AccountId, ProviderAccountId};
-use foundation::network::client_network;
 use providers::stripe;
 
 use crate::app::App;
 use crate::body::{self, MAX_BODY};
 use crate::error::{ApiError, ApiResult};
 use crate::path::Path;
+use crate::quotas::Owner;
 use crate::request_layer::client_address;
 use crate::retry;
 
@@ -31,29 +31,22 @@ const MAX_EVENT: usize = 512 * 1024;
 /// Events read at once that are longer than the bodies of other requests: they need more memory than is planned for a
 /// connection.
 static LONG_EVENTS: LazyLock<FairConcurrencyLimit<Owner>> =
-    LazyLock::new(|| FairConcurrencyLimit::new(ConcurrencyLimit::new(AT_ONCE, PERMIT_TIMEOUT, BUSY), Owner::quota));
+    LazyLock::new(|| FairConcurrencyLimit::new(ConcurrencyLimit::new(AT_ONCE, PERMIT_TIMEOUT, BUSY), quota));
 const AT_ONCE: usize = 32;
 /// How long a request waits for its permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY: &str = "too many long events are being read; nothing was done, and it is safe to retry";
 const SIGNATURE: &str = "Stripe-Signature";
 
-/// Whose quota a large event uses. Quotas per network and account stop one sender from taking every slot.
-#[derive(PartialEq, Eq, Hash)]
-enum Owner {
-    Network(IpAddr),
-    Account(AccountId),
-}
+const OF_NETWORK: usize = 2;
+const OF_SITE: usize = 4;
+const OF_ACCOUNT: usize = 4;
 
-impl Owner {
-    const NETWORK_QUOTA: usize = 2;
-    const ACCOUNT_QUOTA: usize = 4;
-
-    const fn quota(&self) -> usize {
-        match self {
-            Self::Network(_) => Self::NETWORK_QUOTA,
-            Self::Account(_) => Self::ACCOUNT_QUOTA,
-        }
+const fn quota(owner: &Owner) -> usize {
+    match owner {
+        Owner::Network(_) => OF_NETWORK,
+        Owner::Site(_) => OF_SITE,
+        Owner::Account(_) => OF_ACCOUNT,
     }
 }
 
@@ -72,7 +65,7 @@ async fn stripe(app: &App, account: &str, request: Request) -> ApiResult<StatusC
     if !decision.allowed {
         return Err(ApiError::rate_limited(decision));
     }
-    let verified = verified(app, account, request, client_network(address)).await;
+    let verified = verified(app, account, request, address).await;
     if !is_charged(&verified) {
         app.limits.refund_unverified(address).await;
     }
@@ -95,7 +88,7 @@ async fn verified(
     app: &App,
     account: &str,
     request: Request,
-    network: IpAddr,
+    client: IpAddr,
 ) -> ApiResult<(AccountId, ProviderAccountId, stripe::Event)> {
     let (head, body) = request.into_parts();
     // One error for all. Only who sends no body, and has guessed an id, can tell that the account takes events.
@@ -108,18 +101,18 @@ async fn verified(
     let connected = accounts::at_stripe(&app.db, &app.encryption, account).await?;
     let (at_stripe, credentials) = connected.ok_or_else(rejected)?;
     let secret = credentials.webhook_secret.ok_or_else(rejected)?;
-    let body = retry::read_body(&head.extensions, read(body, network, account)).await?;
+    let body = retry::read_body(&head.extensions, read(body, client, account)).await?;
     let event = stripe::Event::read(&signature, &body, &secret).ok_or_else(rejected)?;
     Ok((account, at_stripe, event))
 }
 
 /// Reads the body of an event. The permit of a long one is acquired when more than [`MAX_BODY`] has arrived, because a length
 /// can be announced without sending anything.
-async fn read(body: Body, network: IpAddr, account: AccountId) -> ApiResult<Bytes> {
+async fn read(body: Body, client: IpAddr, account: AccountId) -> ApiResult<Bytes> {
     let unread = |error| body::unread(error, MAX_EVENT);
     let mut reading = Reading::begin(body, MAX_EVENT, body::TIMEOUT).map_err(unread)?;
     let permit = match reading.exceeds(MAX_BODY).await.map_err(unread)? {
-        true => Some(LONG_EVENTS.acquire([Owner::Network(network), Owner::Account(account)]).await?),
+        true => Some(LONG_EVENTS.acquire(Owner::of(client, account)).await?),
         false => None,
     };
     let bytes = reading.finish().await.map_err(unread)?;
@@ -161,8 +154,19 @@ mod tests {
         AccountId::new(Timestamp::from_millisecond(number).expect("in range"))
     }
 
-    fn network(number: usize) -> IpAddr {
-        Ipv6Addr::from_bits(number as u128).into()
+    /// The address of a client in a site of its own.
+    fn client(site: usize) -> IpAddr {
+        Ipv6Addr::from_bits((site as u128) << 80).into()
+    }
+
+    /// How many of these events had a permit.
+    async fn read_late(mut events: JoinSet<ApiResult<Bytes>>) -> usize {
+        let mut read_late = 0;
+        while let Some(read) = events.join_next().await {
+            let status = read.expect("no panic").expect_err("no end").status();
+            read_late += usize::from(status == StatusCode::REQUEST_TIMEOUT);
+        }
+        read_late
     }
 
     #[test]
@@ -176,51 +180,57 @@ mod tests {
     async fn unfinished_events_of_a_client_leave_permits_to_the_account() {
         let (one, mut unfinished_events) = (account(300), JoinSet::new());
         for _ in 0..20 {
-            unfinished_events.spawn(read(unfinished(MAX_BODY + 1), network(300), one));
+            unfinished_events.spawn(read(unfinished(MAX_BODY + 1), client(300), one));
         }
         sleep(Duration::from_secs(1)).await;
-        let long = || read(Body::from(vec![b'x'; MAX_EVENT]), network(301), one);
+        let long = || read(Body::from(vec![b'x'; MAX_EVENT]), client(301), one);
         assert_eq!(long().await.expect("a permit").len(), MAX_EVENT);
-        let mut read_late = 0;
-        while let Some(read) = unfinished_events.join_next().await {
-            let status = read.expect("no panic").expect_err("no end").status();
-            read_late += usize::from(status == StatusCode::REQUEST_TIMEOUT);
+        assert_eq!(read_late(unfinished_events).await, OF_NETWORK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unfinished_events_of_eight_networks_of_a_site_have_the_permits_of_one_site() {
+        let mut unfinished_events = JoinSet::new();
+        for number in 0..20 {
+            let client = Ipv6Addr::from_bits((310_u128 << 80) | ((number % 8) << 64)).into();
+            unfinished_events.spawn(read(unfinished(MAX_BODY + 1), client, account(310 + (number % 8) as i64)));
         }
-        assert_eq!(read_late, Owner::NETWORK_QUOTA);
+        assert_eq!(read_late(unfinished_events).await, OF_SITE);
     }
 
     #[tokio::test(start_paused = true)]
     async fn unfinished_events_of_some_accounts_keep_no_other_waiting() {
-        let (accounts, mut unfinished_events) = ([1, 2, 3, 4, 5, 6].map(account), JoinSet::new());
-        // Six accounts use up their quotas, 24 of the permits, and wait for more. Half the events are too short to need one.
+        let (accounts, mut unfinished_events) = ([1, 2, 3, 4].map(account), JoinSet::new());
+        // Four accounts use up their quotas, and wait for more; other tests use the same permits. Half the events are too short
+        // to need one.
         for number in 0..70 {
-            unfinished_events.spawn(read(unfinished(MAX_BODY + 1), network(number), accounts[number % accounts.len()]));
-            unfinished_events.spawn(read(unfinished(MAX_BODY), network(0), accounts[0]));
+            unfinished_events.spawn(read(unfinished(MAX_BODY + 1), client(number), accounts[number % accounts.len()]));
+            unfinished_events.spawn(read(unfinished(MAX_BODY), client(0), accounts[0]));
         }
         sleep(Duration::from_secs(1)).await;
-        let long = read(Body::from(vec![b'x'; MAX_EVENT]), network(100), account(100)).await.expect("a permit");
+        let long = read(Body::from(vec![b'x'; MAX_EVENT]), client(100), account(100)).await.expect("a permit");
         assert_eq!(long.len(), MAX_EVENT);
         let mut statuses = Vec::new();
         while let Some(read) = unfinished_events.join_next().await {
             statuses.push(read.expect("no panic").expect_err("no end").status());
         }
         let count = |wanted: StatusCode| statuses.iter().filter(|status| **status == wanted).count();
-        assert_eq!(count(StatusCode::REQUEST_TIMEOUT), 6 * Owner::ACCOUNT_QUOTA + 70, "{statuses:?}");
-        assert_eq!(count(StatusCode::SERVICE_UNAVAILABLE), 70 - 6 * Owner::ACCOUNT_QUOTA, "{statuses:?}");
+        assert_eq!(count(StatusCode::REQUEST_TIMEOUT), accounts.len() * OF_ACCOUNT + 70, "{statuses:?}");
+        assert_eq!(count(StatusCode::SERVICE_UNAVAILABLE), 70 - accounts.len() * OF_ACCOUNT, "{statuses:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_permit_of_a_long_event_is_released_with_its_body() {
         let one = account(200);
         let mut events = Vec::new();
-        for number in 0..Owner::ACCOUNT_QUOTA {
-            events.push(read(Body::from(vec![b'x'; MAX_EVENT]), network(200 + number), one).await.expect("a permit"));
+        for number in 0..OF_ACCOUNT {
+            events.push(read(Body::from(vec![b'x'; MAX_EVENT]), client(200 + number), one).await.expect("a permit"));
         }
-        let (copy, long) = (events[0].clone(), || read(Body::from(vec![b'x'; MAX_BODY + 1]), network(210), one));
+        let (copy, long) = (events[0].clone(), || read(Body::from(vec![b'x'; MAX_BODY + 1]), client(210), one));
         assert_eq!(long().await.expect_err("no permit").status(), StatusCode::SERVICE_UNAVAILABLE);
         events.clear();
         drop(copy);
         assert_eq!(long().await.expect("a permit").len(), MAX_BODY + 1);
-        assert!(read(Body::from(vec![b'x'; MAX_EVENT + 1]), network(210), one).await.is_err());
+        assert!(read(Body::from(vec![b'x'; MAX_EVENT + 1]), client(210), one).await.is_err());
     }
 }

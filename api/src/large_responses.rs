@@ -10,7 +10,8 @@ use axum::body::Bytes;
 use foundation::concurrency::{ConcurrencyLimit, FairConcurrencyLimit, Permit};
 use foundation::error::Result;
 use foundation::id::{AccountId, LogoId};
-use foundation::network::client_network;
+
+use crate::quotas::Owner;
 
 /// Each takes about 0.5 MB.
 const AT_ONCE: usize = 64;
@@ -18,22 +19,15 @@ const AT_ONCE: usize = 64;
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY: &str = "too many logos and documents are being read; nothing was done, and it is safe to retry";
 
-/// Whose quota a response uses. Quotas per network and account stop one client from taking every permit.
-#[derive(PartialEq, Eq, Hash)]
-enum Owner {
-    Network(IpAddr),
-    Account(AccountId),
-}
+const OF_NETWORK: usize = 8;
+const OF_SITE: usize = 16;
+const OF_ACCOUNT: usize = 16;
 
-impl Owner {
-    const OF_NETWORK: usize = 8;
-    const OF_ACCOUNT: usize = 16;
-
-    const fn quota(&self) -> usize {
-        match self {
-            Self::Network(_) => Self::OF_NETWORK,
-            Self::Account(_) => Self::OF_ACCOUNT,
-        }
+const fn quota(owner: &Owner) -> usize {
+    match owner {
+        Owner::Network(_) => OF_NETWORK,
+        Owner::Site(_) => OF_SITE,
+        Owner::Account(_) => OF_ACCOUNT,
     }
 }
 
@@ -54,7 +48,7 @@ impl AsRef<[u8]> for LogoInUse {
 
 impl LargeResponses {
     pub(crate) fn new() -> Self {
-        let limit = FairConcurrencyLimit::new(ConcurrencyLimit::new(AT_ONCE, PERMIT_TIMEOUT, BUSY), Owner::quota);
+        let limit = FairConcurrencyLimit::new(ConcurrencyLimit::new(AT_ONCE, PERMIT_TIMEOUT, BUSY), quota);
         Self { limit, logos: Mutex::default() }
     }
 
@@ -63,7 +57,7 @@ impl LargeResponses {
     /// # Errors
     /// [`foundation::error::Error::Busy`] if none becomes free in time.
     pub(crate) async fn acquire(&self, client: IpAddr, account: AccountId) -> Result<Permit> {
-        self.limit.acquire([Owner::Network(client_network(client)), Owner::Account(account)]).await
+        self.limit.acquire(Owner::of(client, account)).await
     }
 
     /// The logo of an account, for this client. It is loaded unless another client is reading it.
@@ -122,9 +116,9 @@ mod tests {
         Ok(responses.logo(owner, client, load).await?.expect("it exists"))
     }
 
-    /// The address of a client in a network of its own.
-    fn client(network: usize) -> IpAddr {
-        Ipv6Addr::from_bits((network as u128) << 64).into()
+    /// The address of a client in a site of its own.
+    fn client(site: usize) -> IpAddr {
+        Ipv6Addr::from_bits((site as u128) << 80).into()
     }
 
     #[tokio::test(start_paused = true)]
@@ -148,20 +142,32 @@ mod tests {
     async fn responses_that_are_not_read_leave_others_to_other_networks_and_accounts() -> Result<()> {
         let (responses, loaded) = (LargeResponses::new(), AtomicUsize::new(0));
         let mut unread = Vec::new();
-        for number in 0..Owner::OF_NETWORK as u128 {
+        for number in 0..OF_NETWORK as u128 {
             unread.push(logo(&responses, &loaded, number, client(1)).await?);
         }
         assert!(matches!(logo(&responses, &loaded, 100, client(1)).await, Err(Error::Busy(_))), "its share is used up");
         unread.push(logo(&responses, &loaded, 0, client(1)).await?);
         unread.push(logo(&responses, &loaded, 100, client(2)).await?);
         let (one, other) = (AccountId::from_uuid(Uuid::max()), AccountId::from_uuid(Uuid::from_u128(0)));
-        for number in 0..Owner::OF_ACCOUNT {
+        for number in 0..OF_ACCOUNT {
             unread.push(responses.acquire(client(10 + number), one).await?.hold("a document"));
         }
         assert!(matches!(responses.acquire(client(50), one).await, Err(Error::Busy(_))), "the quota of the account");
         responses.acquire(client(50), other).await?;
         unread.clear();
         responses.acquire(client(1), one).await?;
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn responses_that_are_not_read_by_eight_networks_of_a_site_leave_others_to_other_sites() -> Result<()> {
+        let (responses, loaded, mut unread) = (LargeResponses::new(), AtomicUsize::new(0), Vec::new());
+        for number in 0..AT_ONCE as u128 {
+            let client = Ipv6Addr::from_bits((1_u128 << 80) | ((number % 8) << 64)).into();
+            unread.extend(logo(&responses, &loaded, number, client).await);
+        }
+        assert_eq!(unread.len(), OF_SITE);
+        logo(&responses, &loaded, 100, client(2)).await?;
         Ok(())
     }
 }

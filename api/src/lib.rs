@@ -17,6 +17,7 @@ mod logos;
 mod openapi;
 mod pages;
 mod path;
+mod quotas;
 mod recorder;
 mod replays;
 mod request_id;
