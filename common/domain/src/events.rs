@@ -145,7 +145,7 @@ fn render_for_refund(
     now: Timestamp,
 ) -> Result<Event> {
     let at = Clock::system().now();
-    let id = EventId::new(at);
+    let id = EventId::in_order(at);
     let payload = Payload { id, kind: kind.name(), timestamp: now, livemode, data: Data { object, refund_id } };
     let payload = serde_json::to_string(&payload).map_err(|e| Error::internal(format!("event of {kind:?}: {e}")))?;
     Ok(Event { id, kind, payload, at })

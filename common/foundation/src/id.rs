@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 use ulid::Ulid;
 use uuid::Uuid;
@@ -170,6 +171,31 @@ ids! {
     RequestId = "req_", "request";
 }
 
+/// The latest id of an event of this process.
+static LATEST_EVENT: Mutex<Ulid> = Mutex::new(Ulid::nil());
+/// A clock that was set back further is followed: the ids contain the time by which the tables are partitioned.
+const MAX_STEP_BACK_MS: u64 = 1_000;
+
+impl EventId {
+    /// A new id that is greater than the earlier ones of this process: lists are ordered by ids, and a transaction may write
+    /// several events of an object within a millisecond.
+    pub fn in_order(now: Timestamp) -> Self {
+        let new = Ulid::from_bytes(new_ulid(now).into_bytes());
+        let mut latest = LATEST_EVENT.lock().unwrap_or_else(PoisonError::into_inner);
+        *latest = following(*latest, new);
+        Self(Uuid::from_bytes(latest.to_bytes()))
+    }
+}
+
+/// `new`, or the one that follows `latest` if that is greater and at most a second newer.
+fn following(latest: Ulid, new: Ulid) -> Ulid {
+    if new > latest || latest.timestamp_ms() - new.timestamp_ms() > MAX_STEP_BACK_MS {
+        return new;
+    }
+    // If all random bits are set, it is the first one of the next millisecond.
+    latest.increment().unwrap_or_else(|next| next)
+}
+
 /// A ULID: 48 bits of milliseconds and 80 random bits.
 fn new_ulid(now: Timestamp) -> Uuid {
     let mut random = [0u8; 16];
@@ -222,6 +248,30 @@ mod tests {
     #[test]
     fn ids_are_ordered_by_time() {
         assert!(PaymentId::new(at(1)) < PaymentId::new(at(2)));
+    }
+
+    #[test]
+    fn ids_of_events_within_a_millisecond_are_in_order() {
+        let ids: Vec<_> = (0..100).map(|_| EventId::in_order(at(1_800_000_000_000))).collect();
+        assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
+        assert!(ids.iter().all(|id| id.time() == Some(at(1_800_000_000_000))));
+    }
+
+    #[test]
+    fn an_id_follows_the_latest_unless_the_clock_was_set_back_by_more_than_a_second() {
+        let latest = Ulid::from_parts(5_000, 7);
+        for (new, follows) in [
+            (Ulid::from_parts(5_000, 9), Ulid::from_parts(5_000, 9)),
+            (Ulid::from_parts(5_000, 7), Ulid::from_parts(5_000, 8)),
+            (Ulid::from_parts(5_000, 1), Ulid::from_parts(5_000, 8)),
+            (Ulid::from_parts(4_000, 9), Ulid::from_parts(5_000, 8)),
+            (Ulid::from_parts(3_999, 9), Ulid::from_parts(3_999, 9)),
+            (Ulid::from_parts(5_001, 1), Ulid::from_parts(5_001, 1)),
+        ] {
+            assert_eq!(following(latest, new), follows);
+        }
+        let last = Ulid::from_parts(5_000, u128::MAX >> 48);
+        assert_eq!(following(last, latest), Ulid::from_parts(5_001, 0));
     }
 
     #[test]

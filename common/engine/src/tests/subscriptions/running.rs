@@ -1,5 +1,6 @@
 //! Concurrent and interrupted runs: each cycle has exactly one invoice.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -41,6 +42,22 @@ async fn missed_cycles_are_billed_in_order_after_an_outage() {
     }
     assert!(shop.periods(cancelled.id).await.is_empty());
     assert_eq!(shop.run("2026-02-09T23:59:59Z").await, 0, "a second run finds nothing");
+}
+
+#[tokio::test]
+async fn the_events_of_an_invoice_are_in_the_order_of_its_versions() {
+    let shop = Shop::open().await;
+    daily(&shop, 40).await;
+    assert_eq!(shop.run("2026-01-01T00:00:00Z").await, 40);
+    let query = "SELECT payload::json #>> '{data,object,id}', (payload::json #>> '{data,object,version}')::bigint
+                 FROM events WHERE type IN ('invoice.issued', 'invoice.scheduled') ORDER BY xact, id";
+    let events: Vec<(String, i64)> = sqlx::query_as(query).fetch_all(&*shop.db).await.expect("events");
+    assert_eq!(events.len(), 80);
+    let mut versions = HashMap::new();
+    for (invoice, version) in events {
+        let earlier = versions.insert(invoice, version);
+        assert!(earlier.is_none_or(|earlier| earlier < version), "{version} after {earlier:?}");
+    }
 }
 
 #[tokio::test]
