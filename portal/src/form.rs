@@ -221,12 +221,11 @@ fn shown_modifier(modifier: &Value) -> String {
 pub(crate) fn minor_units(entered: &str, currency: &str) -> Result<i64, String> {
     let currency: Currency = currency.parse().map_err(|_| text("the currency is not known").to_owned())?;
     let decimals = usize::from(currency.exponent());
-    // A comma before three digits may separate thousands.
-    let (whole, part) = match entered.split_once(',') {
-        Some((whole, part)) if part.len() < 3 && part.len() <= decimals => (whole, part),
-        _ => entered.split_once('.').unwrap_or((entered, "")),
-    };
-    let is_complete = part.len() <= decimals && (part.is_empty() != entered.contains(['.', ',']));
+    let (whole, part) = entered.split_once(['.', ',']).unwrap_or((entered, ""));
+    let separator = texts::thousands_separator();
+    let may_have_thousands = part.len() >= 3 && entered.contains(separator);
+    let is_complete =
+        !may_have_thousands && part.len() <= decimals && (part.is_empty() != entered.contains(['.', ',']));
     let decimal = match decimals {
         0 => whole.to_owned(),
         _ => format!("{whole}.{part:0<decimals$}"),
@@ -238,6 +237,7 @@ pub(crate) fn minor_units(entered: &str, currency: &str) -> Result<i64, String> 
         None if is_complete && is_number => Err(text("the amount is too large").to_owned()),
         None => {
             let example = Money { minor: 1_234, currency }.to_decimal();
+            let example = if separator == '.' { example.replace('.', ",") } else { example };
             Err(filled("enter an amount such as {amount}", &[("amount", &example)]))
         }
     }
@@ -293,7 +293,33 @@ pub(crate) fn confirmed_form(action: &Action, address: &str, object: &Value) -> 
 
 #[cfg(test)]
 mod tests {
+    use ::texts::Language;
+
     use super::*;
+    use crate::texts::in_language;
+
+    #[tokio::test]
+    async fn what_may_separate_thousands_in_a_language_is_refused() {
+        for (language, entered, currency, minor) in [
+            (Language::De, "1.250", "KWD", None),
+            (Language::De, "1,250", "KWD", Some(1_250)),
+            (Language::De, "1.25", "KWD", Some(1_250)),
+            (Language::De, "12.34", "EUR", Some(1_234)),
+            (Language::De, "12,34", "EUR", Some(1_234)),
+            (Language::De, "1.250", "EUR", None),
+            (Language::De, "1.250,50", "EUR", None),
+            (Language::Es, "1.250", "KWD", None),
+            (Language::Es, "1,250", "KWD", Some(1_250)),
+            (Language::En, "1.250", "KWD", Some(1_250)),
+            (Language::En, "1,250", "KWD", None),
+            (Language::Fr, "1.250", "KWD", Some(1_250)),
+        ] {
+            let read = in_language(language, async { minor_units(entered, currency) }).await;
+            assert_eq!(read.ok(), minor, "{language}: {entered} {currency}");
+        }
+        let problem = in_language(Language::De, async { minor_units("1.250", "KWD") }).await;
+        assert_eq!(problem, Err("geben Sie einen Betrag wie 1,234 ein".to_owned()));
+    }
 
     #[test]
     fn amounts_are_entered_in_major_units() {

@@ -16,7 +16,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use maud::{Markup, html};
 
-pub(crate) use notation::{day, minute, money, percent, sum};
+pub(crate) use notation::{day, minute, money, percent, sum, thousands_separator};
 
 /// Sections of a catalogue: texts of pages, what differs on buttons, names of fields, values of /v1, and why something was
 /// refused. A value or a field that no other section has may be among the texts.

@@ -19,6 +19,14 @@ pub(crate) fn sum(sum: Sum, currency: Currency) -> String {
     }
 }
 
+/// What may separate thousands in an amount that is entered.
+pub(crate) fn thousands_separator() -> char {
+    match language() {
+        Language::De | Language::Es => '.',
+        Language::En | Language::Fr | Language::Ja => ',',
+    }
+}
+
 /// A day that is given as `2026-01-31`.
 pub(crate) fn day(date: &str) -> String {
     match date.split('-').collect::<Vec<_>>()[..] {
