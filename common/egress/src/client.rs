@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use super::addresses::Reach;
 use super::connector::{self, Connector};
 use super::failure::{ExchangeError, Failure};
-use super::resolver::{Resolver, SystemResolver};
+use super::resolver::{LimitedResolver, Resolver, SystemResolver};
 use super::response::{self, TruncatedResponse};
 use super::target::Target;
 use foundation::clock::Clock;
@@ -56,6 +56,7 @@ impl Egress {
         authorities: Vec<CertificateDer<'static>>,
     ) -> Self {
         let tls = connector::tls(authorities);
+        let resolver: Arc<dyn Resolver> = Arc::new(LimitedResolver::new(resolver));
         let http = |reach| http(Connector::new(resolver.clone(), tls.clone(), reach, timeout));
         Self { public: http(Reach::Public), loopback: http(Reach::Loopback), timeout, clock }
     }

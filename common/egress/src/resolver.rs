@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use hyper_util::client::legacy::connect::dns::Name;
+use tokio::sync::Semaphore;
 use tower::Service;
 
 use super::addresses::Reach;
@@ -16,6 +17,9 @@ use super::failure::ExchangeError;
 
 /// Addresses that are tried. A DNS answer with hundreds of addresses must not cause hundreds of connections.
 const MAX_ADDRESSES: usize = 8;
+/// Look-ups of names that merchants chose, in progress at the same time: half of the runtime's blocking threads, which the
+/// look-ups of operators' hosts need too.
+pub(super) const MAX_LOOKUPS: usize = 256;
 
 /// Resolves names without checking the addresses.
 pub trait Resolver: Send + Sync + 'static {
@@ -31,6 +35,38 @@ pub struct SystemResolver;
 impl Resolver for SystemResolver {
     fn resolve(&self, host: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         async move { Ok(tokio::net::lookup_host((host, 0)).await?.map(|address| address.ip()).collect()) }.boxed()
+    }
+}
+
+/// Resolves names that merchants chose, up to [`MAX_LOOKUPS`] at the same time, so that names whose servers do not respond
+/// leave threads to other look-ups.
+pub(super) struct LimitedResolver {
+    resolver: Arc<dyn Resolver>,
+    free: Arc<Semaphore>,
+}
+
+impl LimitedResolver {
+    pub(super) fn new(resolver: Arc<dyn Resolver>) -> Self {
+        Self { resolver, free: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
+    }
+}
+
+impl Resolver for LimitedResolver {
+    fn resolve(&self, host: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        let (resolver, free) = (self.resolver.clone(), self.free.clone());
+        async move {
+            let permit = free.acquire_owned().await.map_err(io::Error::other)?;
+            let lookup = async move {
+                let addresses = resolver.resolve(host).await;
+                drop(permit);
+                addresses
+            };
+            // The permit is held until the look-up ends, because one that was abandoned still holds its thread.
+            #[expect(clippy::disallowed_methods, reason = "a look-up whose caller is gone has no effect")]
+            let lookup = tokio::spawn(lookup);
+            lookup.await.map_err(io::Error::other)?
+        }
+        .boxed()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The client against various receivers on loopback, with the policy that allows it.
 
 mod hostile;
+mod lookups;
 mod ordinary;
 mod private_addresses;
 mod receiver;
