@@ -216,6 +216,7 @@ impl Dispatcher {
         for claimed in claimed {
             let endpoint = claimed.endpoint_id;
             let Some(slot) = slots.get(&endpoint).copied() else { continue };
+            self.windows.belongs_to(endpoint, claimed.account_id);
             *counts.entry(endpoint).or_default() += 1;
             let (sender, claims) = (self.sender.clone(), self.claims.clone());
             self.sending.spawn(async move {

@@ -2,12 +2,13 @@
 //!
 //! Each endpoint has a window, like a TCP connection: its size is one at first, grows by one with each fast success and is
 //! halved by each failure. An endpoint whose last attempt was slow or timed out takes its slots from a small separate pool.
-//! Endpoints that hang or are slow, however many, therefore cannot occupy the slots of endpoints that respond.
+//! Endpoints that hang or are slow, however many, therefore cannot occupy the slots of endpoints that respond. Those of one
+//! account that respond until their windows are large, and then hang, occupy the account's quota at most.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use foundation::id::WebhookEndpointId;
+use foundation::id::{AccountId, WebhookEndpointId};
 
 /// Attempts in flight in one process.
 pub(super) const SLOTS: usize = 1_024;
@@ -15,12 +16,16 @@ pub(super) const SLOTS: usize = 1_024;
 pub(super) const SLOW_SLOTS: usize = 64;
 /// Attempts in flight to one endpoint.
 pub(super) const MAX_SIZE: usize = 64;
+/// Common slots of an account's endpoints, beyond the first of each endpoint.
+const ACCOUNT_QUOTA: usize = 128;
 /// At this limit idle windows are removed and start again with one attempt. While none is idle, further endpoints are
 /// rejected: the scheduler's sweep wakes them again.
 const MAX_WINDOWS: usize = 10_000;
 
 #[derive(Debug)]
 struct EndpointWindow {
+    /// Known from the first claimed delivery on. Until then the size is one, and the first slot needs no quota.
+    account: Option<AccountId>,
     /// The most attempts in flight at once.
     size: usize,
     slow: bool,
@@ -35,8 +40,16 @@ struct EndpointWindow {
 }
 
 impl EndpointWindow {
-    const NEW: Self =
-        Self { size: 1, slow: false, held: 0, held_slow: 0, woken: false, queued: false, claiming: false };
+    const NEW: Self = Self {
+        account: None,
+        size: 1,
+        slow: false,
+        held: 0,
+        held_slow: 0,
+        woken: false,
+        queued: false,
+        claiming: false,
+    };
 
     const fn in_flight(&self) -> usize {
         self.held + self.held_slow
@@ -45,6 +58,11 @@ impl EndpointWindow {
     /// How many more deliveries it allows to claim.
     const fn capacity(&self) -> usize {
         if self.claiming { 0 } else { self.size.saturating_sub(self.in_flight()) }
+    }
+
+    /// The slots held of the account's quota.
+    const fn beyond_first(&self) -> usize {
+        self.held.saturating_sub(1)
     }
 
     const fn slot(&self) -> Slot {
@@ -116,6 +134,8 @@ struct SlotPool {
 #[derive(Debug)]
 pub(super) struct EndpointWindows {
     windows: HashMap<WebhookEndpointId, EndpointWindow>,
+    /// The slots held of each account's quota, without accounts that hold none.
+    quotas: HashMap<AccountId, usize>,
     common: SlotPool,
     slow: SlotPool,
     /// Endpoints woken, whose windows have capacity.
@@ -129,6 +149,7 @@ impl EndpointWindows {
         let pool = |free| SlotPool { free, waiting: VecDeque::new() };
         Self {
             windows: HashMap::new(),
+            quotas: HashMap::new(),
             common: pool(SLOTS),
             slow: pool(SLOW_SLOTS),
             ready: VecDeque::new(),
@@ -182,14 +203,15 @@ impl EndpointWindows {
         while let Some(endpoint) = self.ready.pop_front() {
             let Some(window) = self.windows.get_mut(&endpoint) else { continue };
             let slot = window.slot();
-            let pool = match slot {
-                Slot::Common => &mut self.common,
-                Slot::Slow => &mut self.slow,
+            let (pool, quota) = match slot {
+                Slot::Common => (&mut self.common, quota_left(&self.quotas, window)),
+                Slot::Slow => (&mut self.slow, usize::MAX),
             };
-            let count = window.capacity().min(pool.free);
+            let capacity = window.capacity().min(quota);
+            let count = capacity.min(pool.free);
             if count == 0 {
-                if window.capacity() == 0 {
-                    // Its own next result enqueues it again.
+                if capacity == 0 {
+                    // Its own next result enqueues it again: without a quota left, it holds its first slot.
                     window.queued = false;
                 } else {
                     pool.waiting.push_back(endpoint);
@@ -198,7 +220,10 @@ impl EndpointWindows {
             }
             pool.free -= count;
             match slot {
-                Slot::Common => window.held += count,
+                Slot::Common => {
+                    let held = window.held + count;
+                    set_held(&mut self.quotas, window, held);
+                }
                 Slot::Slow => window.held_slow += count,
             }
             window.woken = false;
@@ -207,6 +232,15 @@ impl EndpointWindows {
             requests.push(ClaimRequest { endpoint, count, slot });
         }
         requests
+    }
+
+    /// A delivery to the endpoint was claimed, which names its account.
+    pub(super) fn belongs_to(&mut self, endpoint: WebhookEndpointId, account: AccountId) {
+        let Some(window) = self.windows.get_mut(&endpoint) else { return };
+        if window.account.is_none() {
+            window.account = Some(account);
+            add_to_quota(&mut self.quotas, account, 0, window.beyond_first());
+        }
     }
 
     /// A claim returned `claimed` deliveries. If it returned as many as requested, more may be due.
@@ -247,7 +281,10 @@ impl EndpointWindows {
     fn release(&mut self, endpoint: WebhookEndpointId, slot: Slot, count: usize) {
         let Some(window) = self.windows.get_mut(&endpoint) else { return };
         match slot {
-            Slot::Common => window.held -= count,
+            Slot::Common => {
+                let held = window.held - count;
+                set_held(&mut self.quotas, window, held);
+            }
             Slot::Slow => window.held_slow -= count,
         }
         self.pool(slot).free += count;
@@ -261,6 +298,30 @@ impl EndpointWindows {
     /// Attempts in flight, and slots reserved by a running claim.
     pub(super) const fn in_flight(&self) -> usize {
         SLOTS - self.common.free + SLOW_SLOTS - self.slow.free
+    }
+}
+
+/// How many common slots the account's quota leaves to an endpoint.
+fn quota_left(quotas: &HashMap<AccountId, usize>, window: &EndpointWindow) -> usize {
+    let held = window.account.and_then(|account| quotas.get(&account)).copied().unwrap_or(0);
+    usize::from(window.held == 0) + ACCOUNT_QUOTA.saturating_sub(held)
+}
+
+/// Sets how many common slots an endpoint holds.
+fn set_held(quotas: &mut HashMap<AccountId, usize>, window: &mut EndpointWindow, held: usize) {
+    let before = window.beyond_first();
+    window.held = held;
+    if let Some(account) = window.account {
+        add_to_quota(quotas, account, before, window.beyond_first());
+    }
+}
+
+/// An endpoint of the account holds `after` slots of its quota instead of `before`.
+fn add_to_quota(quotas: &mut HashMap<AccountId, usize>, account: AccountId, before: usize, after: usize) {
+    let held = quotas.entry(account).or_default();
+    *held = *held + after - before;
+    if *held == 0 {
+        quotas.remove(&account);
     }
 }
 
@@ -316,6 +377,47 @@ mod tests {
         windows.claim_finished(requests[0], 0);
         let next = windows.take_claim_requests();
         assert_eq!(next.iter().map(|request| request.endpoint).collect::<Vec<_>>(), [endpoint(SLOW_SLOTS as u128)]);
+    }
+
+    /// Endpoints of one account respond until their windows are large, and then hang.
+    #[test]
+    fn endpoints_of_one_account_leave_common_slots_to_others() {
+        const ENDPOINTS: u128 = 16;
+        let mut windows = EndpointWindows::new();
+        for number in 0..ENDPOINTS {
+            loop {
+                let request = claim(&mut windows, number).expect("a slot");
+                windows.belongs_to(endpoint(number), AccountId::from_uuid(uuid::Uuid::from_u128(1)));
+                if request.count == MAX_SIZE {
+                    windows.claim_finished(request, 0);
+                    break;
+                }
+                windows.claim_finished(request, request.count);
+                for _ in 0..request.count {
+                    windows.attempt_finished(endpoint(number), AttemptResult::Fast);
+                    windows.attempt_recorded(endpoint(number), request.slot);
+                }
+            }
+        }
+        assert_eq!(windows.in_flight(), 0);
+
+        (0..ENDPOINTS).for_each(|number| windows.wake(endpoint(number)));
+        let requests = windows.take_claim_requests();
+        assert_eq!(requests.len(), ENDPOINTS as usize, "each has its first slot");
+        assert_eq!(windows.in_flight(), ACCOUNT_QUOTA + requests.len());
+        let other = claim(&mut windows, 1_000).expect("a slot for an endpoint of another account");
+        assert_eq!(other.slot, Slot::Common);
+
+        requests.iter().for_each(|request| windows.claim_finished(*request, request.count));
+        assert!(windows.take_claim_requests().is_empty(), "the quota is used up");
+        let limited =
+            requests.iter().find(|request| (2..MAX_SIZE).contains(&request.count)).expect("a part of its window");
+        windows.attempt_recorded(limited.endpoint, limited.slot);
+        let next = windows.take_claim_requests();
+        assert_eq!(
+            next.iter().map(|request| (request.endpoint, request.count)).collect::<Vec<_>>(),
+            [(limited.endpoint, 1)]
+        );
     }
 
     #[test]
