@@ -18,7 +18,7 @@ use domain::webhooks::dispatch::{self, Attempted, Claimed, Failure};
 use foundation::db::Db;
 use foundation::error::{Error, Result};
 use foundation::failpoint;
-use foundation::id::WebhookEndpointId;
+use foundation::id::{WebhookDeliveryId, WebhookEndpointId};
 use futures_util::FutureExt;
 use sqlx::PgPool;
 use tokio::sync::mpsc;
@@ -32,7 +32,7 @@ use self::windows::{AttemptResult, ClaimRequest, EndpointWindows, Slot};
 const RECORD_BATCH: usize = 500;
 /// Longer than the server's own statement timeout.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
-/// Pause after a database error.
+/// Pause after a database error, and before attempts are recorded whose deliveries another transaction had locked.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Wakes the dispatcher for endpoints that may have due deliveries.
@@ -48,7 +48,7 @@ impl Wakes {
 }
 
 type Claiming = Pin<Box<dyn Future<Output = (Vec<ClaimRequest>, Instant, Result<Vec<Claimed>>)> + Send>>;
-type Recording = Pin<Box<dyn Future<Output = (Vec<Slot>, Vec<Attempted>, Result<()>)> + Send>>;
+type Recording = Pin<Box<dyn Future<Output = (Vec<Slot>, Vec<Attempted>, Result<Vec<WebhookDeliveryId>>)> + Send>>;
 
 /// What the task of an attempt returns.
 struct Finished {
@@ -78,6 +78,10 @@ pub(crate) struct Dispatcher {
     /// Attempts that are not recorded yet, and the slots they still hold, in the same order.
     unrecorded: Vec<Attempted>,
     slots: Vec<Slot>,
+    /// Attempts whose deliveries another transaction has locked, and their slots.
+    locked: Vec<(Slot, Attempted)>,
+    /// Ends when `locked` are to be recorded.
+    unlocking: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// How many of `unrecorded` are recorded one by one, because Postgres rejected their batch.
     singly: usize,
     /// The last batch could not be recorded: Postgres may be unavailable.
@@ -98,6 +102,8 @@ impl Dispatcher {
             sending: JoinSet::new(),
             unrecorded: Vec::new(),
             slots: Vec::new(),
+            locked: Vec::new(),
+            unlocking: None,
             singly: 0,
             recording_failed: false,
             claiming: None,
@@ -118,12 +124,7 @@ impl Dispatcher {
             }
             self.record();
             metrics::gauge!("webhooks_in_flight").set(self.windows.in_flight() as f64);
-            if stopping
-                && self.claiming.is_none()
-                && self.recording.is_none()
-                && self.sending.is_empty()
-                && self.unrecorded.is_empty()
-            {
+            if stopping && self.is_done() {
                 return;
             }
             tokio::select! {
@@ -160,8 +161,17 @@ impl Dispatcher {
                     self.recording = None;
                     self.finish_recording(slots, attempts, outcome).await;
                 }
+                () = poll_some(&mut self.unlocking) => self.requeue_locked(),
             }
         }
+    }
+
+    fn is_done(&self) -> bool {
+        self.claiming.is_none()
+            && self.recording.is_none()
+            && self.sending.is_empty()
+            && self.unrecorded.is_empty()
+            && self.locked.is_empty()
     }
 
     /// Claims for all endpoints with capacity, unless a claim is running.
@@ -286,11 +296,16 @@ impl Dispatcher {
         );
     }
 
-    async fn finish_recording(&mut self, slots: Vec<Slot>, attempts: Vec<Attempted>, outcome: Result<()>) {
+    async fn finish_recording(
+        &mut self,
+        slots: Vec<Slot>,
+        attempts: Vec<Attempted>,
+        outcome: Result<Vec<WebhookDeliveryId>>,
+    ) {
         self.recording_failed = false;
         let count = attempts.len();
         match outcome {
-            Ok(()) => self.release_slots(&slots, &attempts),
+            Ok(locked) => self.finish_recorded(slots, attempts, &locked),
             Err(error) if !rejects_row(&error) => {
                 tracing::error!(%error, count, "could not record attempts; trying again");
                 self.recording_failed = true;
@@ -308,6 +323,30 @@ impl Dispatcher {
                 }
                 self.release_slots(&slots, &attempts);
             }
+        }
+    }
+
+    /// Releases the slots of recorded attempts. The others are recorded after a pause, in which those of other deliveries
+    /// are.
+    fn finish_recorded(&mut self, slots: Vec<Slot>, attempts: Vec<Attempted>, locked: &[WebhookDeliveryId]) {
+        for (slot, attempt) in slots.into_iter().zip(attempts) {
+            if locked.contains(&attempt.claimed.id) {
+                self.locked.push((slot, attempt));
+            } else {
+                self.windows.attempt_recorded(attempt.claimed.endpoint_id, slot);
+            }
+        }
+        if !self.locked.is_empty() && self.unlocking.is_none() {
+            self.unlocking = Some(tokio::time::sleep(RETRY_DELAY).boxed());
+        }
+    }
+
+    /// Appends the attempts that were not recorded to the others, so that they are recorded last.
+    fn requeue_locked(&mut self) {
+        self.unlocking = None;
+        for (slot, attempt) in self.locked.drain(..) {
+            self.slots.push(slot);
+            self.unrecorded.push(attempt);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Attempts that end at the same time are recorded in one batch, and each gets its own outcome.
+//! Attempts that end at the same time are recorded in one batch, and each gets its own outcome, without waiting for others.
 
 use anyhow::Result;
 use testkit::{Client, Cluster, ProcessKind};
@@ -103,5 +103,37 @@ async fn attempts_recorded_in_one_batch_are_handled_separately() -> Result<()> {
     assert_ne!(arrived.map(|one| &one["eventId"]), pending.map(|one| &one["eventId"]));
     // The worker still records later attempts.
     stuck_endpoint.wait_for(&[failed, "2 pending"]).await?;
+    Ok(())
+}
+
+/// As the deletion of a customer locks the deliveries of its events, for as long as it takes.
+#[tokio::test]
+async fn a_locked_delivery_delays_the_recording_of_no_other() -> Result<()> {
+    let cluster = Cluster::builder().api(1).worker(1).scheduler(1).start().await?;
+    let receiver = Receiver::start(|request| match request.path.as_str() {
+        "/locked" => Reply::ok().held(),
+        _ => Reply::ok(),
+    })
+    .await?;
+    let (merchant, other) = (Merchant::new(&cluster).await?, Merchant::new(&cluster).await?);
+    let locked_endpoint = Endpoint::new(&merchant, &receiver, "/locked", &[]).await?;
+    let other_endpoint = Endpoint::new(&other, &receiver, "/other", &[]).await?;
+    merchant.customer().await?;
+    receiver.wait_for_requests("/locked", 1).await?;
+    let mut lock = merchant.books.db.begin().await?;
+    sqlx::query("SELECT FROM webhook_pending WHERE endpoint_id = $1 FOR NO KEY UPDATE")
+        .bind(uuid(&locked_endpoint.id)?)
+        .execute(&mut *lock)
+        .await?;
+    receiver.release();
+    eventually("the attempt to end", async || Ok((attempts(&cluster).await? >= 1.0).then_some(()))).await?;
+
+    for count in 1..=2 {
+        other.customer().await?;
+        other_endpoint.done(count).await?;
+    }
+    locked_endpoint.wait_for(&["1 pending"]).await?;
+    lock.rollback().await?;
+    locked_endpoint.wait_for(&["1 succeeded 200"]).await?;
     Ok(())
 }

@@ -96,7 +96,8 @@ pub async fn claim(db: &PgPool, capacity: &[(WebhookEndpointId, i64)]) -> Result
     .await?)
 }
 
-/// Releases claimed deliveries that were not attempted: they are due as before.
+/// Releases claimed deliveries that were not attempted: they are due as before. Those that another transaction has locked
+/// are due when their leases expire.
 ///
 /// # Errors
 /// Database errors only.
@@ -110,7 +111,7 @@ pub async fn release(db: &PgPool, claimed: &[Claimed]) -> Result<()> {
         "WITH held AS MATERIALIZED (
              SELECT locked.account_id, locked.id FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) AS c (account_id, id, fence)
              CROSS JOIN LATERAL (SELECT p.account_id, p.id FROM webhook_pending p
-                 WHERE p.account_id = c.account_id AND p.id = c.id AND p.fence = c.fence FOR NO KEY UPDATE) locked)
+                 WHERE p.account_id = c.account_id AND p.id = c.id AND p.fence = c.fence FOR NO KEY UPDATE SKIP LOCKED) locked)
          UPDATE webhook_pending p SET lease_until = NULL
          FROM held WHERE p.account_id = held.account_id AND p.id = held.id",
         &accounts,

@@ -6,6 +6,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::attempt::Attempted;
+use super::claim::Claimed;
 use crate::accounts::Mode;
 use crate::events::{self, EventType};
 use crate::webhooks::endpoints;
@@ -13,7 +14,7 @@ use crate::webhooks::status::{DisabledReason, EndpointStatus};
 use crate::webhooks::view::EndpointView;
 use foundation::db::Db;
 use foundation::error::Result;
-use foundation::id::{AccountId, WebhookEndpointId};
+use foundation::id::{AccountId, WebhookDeliveryId, WebhookEndpointId};
 use foundation::time::Timestamp;
 
 /// An endpoint is disabled after failing for this long.
@@ -27,27 +28,31 @@ pub const MAX_FAILURE_GAP: Duration = Duration::from_secs(27 * 3600);
 /// Attempts are recorded even if another worker has claimed the delivery since: a late success ends the delivery, and a
 /// late failure is stored as a separate delivery with its own id.
 ///
+/// Returns the deliveries that another transaction has locked, such as the deletion of a customer: their attempts were not
+/// recorded. Waiting for them would delay the others.
+///
 /// # Errors
 /// Database errors only; then nothing was recorded.
-pub async fn record(db: &Db, attempts: &[Attempted], now: Timestamp) -> Result<()> {
+pub async fn record(db: &Db, attempts: &[Attempted], now: Timestamp) -> Result<Vec<WebhookDeliveryId>> {
     if attempts.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let chance = || f64::from(foundation::crypto::random_u32()) / f64::from(u32::MAX);
     let mut rows: Vec<_> = attempts.iter().map(|attempt| (attempt, attempt.next_attempt_after(chance()))).collect();
     // Rows are locked in this order.
     rows.sort_by_key(|(attempt, _)| attempt.claimed.id);
-    for failing in write(db, &Columns::of(&rows)).await? {
-        let Some(attempt) = attempts.iter().find(|attempt| attempt.claimed.endpoint_id == failing.id) else { continue };
-        let account = (failing.account_id, attempt.claimed.mode);
-        let reason = if failing.gone { DisabledReason::Gone } else { DisabledReason::Failing };
-        let disabled = disable(db, account, failing.id, reason, now).await;
+    let written = write(db, &Columns::of(&rows)).await?;
+    let gone = written.gone.into_iter().map(|id| (id, DisabledReason::Gone));
+    for (id, reason) in gone.chain(written.failing.into_iter().map(|id| (id, DisabledReason::Failing))) {
+        let Some(attempt) = attempts.iter().find(|attempt| attempt.claimed.endpoint_id.uuid() == id) else { continue };
+        let Claimed { account_id, mode, endpoint_id, .. } = attempt.claimed;
+        let disabled = disable(db, (account_id, mode), endpoint_id, reason, now).await;
         // The attempts are recorded already, so an error here must not cause a second recording.
         if let Err(error) = disabled {
-            tracing::error!(%error, endpoint = %failing.id, "endpoint not disabled; its next failure disables it");
+            tracing::error!(%error, endpoint = %endpoint_id, "endpoint not disabled; its next failure disables it");
         }
     }
-    Ok(())
+    Ok(written.locked_by_others.into_iter().map(WebhookDeliveryId::from_uuid).collect())
 }
 
 /// Disables an endpoint because of the results of its attempts, and emits an event for the account's other endpoints.
@@ -80,12 +85,14 @@ async fn disable(
     Ok(())
 }
 
-/// An endpoint to disable.
-struct Failing {
-    id: WebhookEndpointId,
-    account_id: AccountId,
-    /// Whether it returned 410; otherwise it has failed for [`DISABLED_AFTER`].
-    gone: bool,
+/// What one statement has written, and what not.
+struct Written {
+    /// The deliveries whose attempts were not recorded.
+    locked_by_others: Vec<Uuid>,
+    /// The endpoints to disable because they returned 410.
+    gone: Vec<Uuid>,
+    /// The endpoints to disable because they have failed for [`DISABLED_AFTER`].
+    failing: Vec<Uuid>,
 }
 
 /// The attempts as columns, because `unnest` takes one array per column.
@@ -136,12 +143,12 @@ impl<'a> Columns<'a> {
 }
 
 /// One statement, so that everything is written or nothing: ends the deliveries that need no further attempt, schedules
-/// the next attempts of the others, records the attempts, and updates the endpoints. Returns the endpoints to disable.
+/// the next attempts of the others, records the attempts, and updates the endpoints.
 macro_rules! record_attempts {
     ($($argument:tt)*) => {
         sqlx::query_as!(
-            Failing,
-            r#"WITH made AS MATERIALIZED (
+            Written,
+            r#"WITH ended_attempts AS MATERIALIZED (
                SELECT m.*, clock_timestamp() + make_interval(secs => m.next_after) AS next_at,
                       clock_timestamp() + make_interval(secs => m.paused_for) AS paused_until,
                       clock_timestamp() - make_interval(secs => m.duration_ms / 1000.0) AS began_at
@@ -150,11 +157,18 @@ macro_rules! record_attempts {
                    $15::timestamptz[], $17::text[])
                AS m (id, account_id, endpoint_id, event_id, attempt, replay_of, fence, failure, response_status, response_body,
                      duration_ms, attempted_at, next_after, paused_for, created_at, failure_message)),
-           -- In the order of ids, in which they are passed: after their lease ends, another worker may record the same rows.
            locked AS MATERIALIZED (
                SELECT held.id, held.erased FROM unnest($2::uuid[], $1::uuid[]) AS m (account_id, id)
                CROSS JOIN LATERAL (SELECT p.id, p.erased FROM webhook_pending p
-                   WHERE p.account_id = m.account_id AND p.id = m.id FOR UPDATE) held),
+                   WHERE p.account_id = m.account_id AND p.id = m.id FOR UPDATE SKIP LOCKED) held),
+           -- Another transaction has locked or just changed them. The others that are not locked have ended already.
+           locked_by_others AS MATERIALIZED (
+               SELECT found.id FROM unnest($2::uuid[], $1::uuid[]) AS m (account_id, id)
+               CROSS JOIN LATERAL (SELECT p.id FROM webhook_pending p
+                   WHERE p.account_id = m.account_id AND p.id = m.id OFFSET 0) found
+               WHERE found.id NOT IN (SELECT id FROM locked)),
+           made AS MATERIALIZED (
+               SELECT * FROM ended_attempts WHERE id NOT IN (SELECT id FROM locked_by_others)),
            -- Delivered, even if another worker has claimed it since; or failed for the last time.
            ended AS (
                DELETE FROM webhook_pending p USING made m
@@ -208,16 +222,18 @@ macro_rules! record_attempts {
                    paused_until = greatest(e.paused_until, s.paused_until)
                FROM summary s
                WHERE e.id = s.endpoint_id
-               RETURNING e.id, e.account_id, e.failing_since, s.gone)
-           SELECT id AS "id!", account_id AS "account_id!", gone AS "gone!" FROM endpoint
-           WHERE gone OR failing_since < clock_timestamp() - make_interval(secs => $16)"#,
+               RETURNING e.id, e.failing_since, s.gone)
+           SELECT ARRAY(SELECT DISTINCT id FROM locked_by_others) AS "locked_by_others!",
+                  ARRAY(SELECT id FROM endpoint WHERE gone) AS "gone!",
+                  ARRAY(SELECT id FROM endpoint
+                        WHERE NOT gone AND failing_since < clock_timestamp() - make_interval(secs => $16)) AS "failing!""#,
             $($argument)*
         )
     };
 }
 
-async fn write(db: &PgPool, columns: &Columns<'_>) -> Result<Vec<Failing>> {
-    let failing = record_attempts!(
+async fn write(db: &PgPool, columns: &Columns<'_>) -> Result<Written> {
+    let written = record_attempts!(
         &columns.ids,
         &columns.accounts,
         &columns.endpoints,
@@ -237,9 +253,9 @@ async fn write(db: &PgPool, columns: &Columns<'_>) -> Result<Vec<Failing>> {
         &columns.messages as &[Option<&str>],
         MAX_FAILURE_GAP.as_secs_f64(),
     )
-    .fetch_all(db)
+    .fetch_one(db)
     .await?;
-    Ok(failing)
+    Ok(written)
 }
 
 #[cfg(test)]
