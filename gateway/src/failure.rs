@@ -119,6 +119,9 @@ const NOTHING_ENTERED: &str = "nothing was entered";
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
+    /// For any request at the moment.
+    const UNAVAILABLE: Self = Self::NotEntered("the gateway cannot process the request now");
+
     /// A field that has no code of its own is missing or invalid.
     pub fn field(name: &str, problem: &str) -> Self {
         Code::EntryFailed.because(&format!("{name} {problem}"))
@@ -141,6 +144,14 @@ impl Failure {
 impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {
         tracing::error!(%error, "a database error failed a request before anything was entered");
-        Self::NotEntered("the gateway cannot process the request now")
+        Self::UNAVAILABLE
+    }
+}
+
+/// Only for failures before a commit.
+impl From<foundation::error::Error> for Failure {
+    fn from(error: foundation::error::Error) -> Self {
+        tracing::warn!(%error, "a request failed before anything was entered");
+        Self::UNAVAILABLE
     }
 }

@@ -16,7 +16,7 @@ fn new_ulid(now: Timestamp) -> Uuid {
 #[sqlx(transparent)]
 pub struct TransactionId(Uuid);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::Type)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, sqlx::Type)]
 #[sqlx(transparent)]
 pub struct AccountId(Uuid);
 

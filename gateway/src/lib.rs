@@ -4,7 +4,7 @@
 //!
 //! A module uses only lower layers: `commands` and `config` on top, then `http`, which reads forms and renders
 //! responses, then the domain, which takes typed values. In the domain, `processing` is above what it composes
-//! (`limits`, `threeds`, `receipts`, `acquirer`, `proxy`), and `cards`, `accounts` and `transactions` are below all.
+//! (`connections`, `limits`, `threeds`, `receipts`, `acquirer`, `proxy`), and `cards`, `accounts` and `transactions` are below all.
 
 pub mod accounts;
 pub mod acquirer;
@@ -14,6 +14,7 @@ pub mod card_input;
 pub mod cards;
 pub mod commands;
 pub mod config;
+pub mod connections;
 pub mod deadline;
 pub mod failure;
 pub mod http;

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use super::keys::crypto_keys;
 use crate::acquirer::Acquirer;
+use crate::connections::ConnectionLimit;
 use crate::http::app::App;
 use crate::http::rate_limits::RateLimits;
 use crate::http::stall_detector::StallDetector;
@@ -84,8 +85,10 @@ fn configure() -> Result<(App, Option<Mailer>)> {
     let acquirer = Acquirer::new(books, config::acquirer_delay()?);
     let public_url: Arc<str> = config::public_url()?.into();
     let mailer = config::mailer()?;
+    let connections = Arc::new(ConnectionLimit::new(db.options().get_max_connections()));
     let processor = Processor {
         db: db.clone(),
+        connections,
         acquirer,
         crypto: crypto.clone(),
         clock: clock.clone(),

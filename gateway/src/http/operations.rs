@@ -239,6 +239,7 @@ async fn store_card(call: &Call, by_token: bool) -> Result<vault::StoredCard> {
         zip_code: form.text("zip_code")?.or_else(|| card_holder.zip_code.clone()),
         country_code: fields::country(form)?.or_else(|| card_holder.country_code.clone()),
     };
+    let _permit = app.processor.connections.acquire(account.id).await?;
     deadline.check()?;
     let stored = vault::store(&app.db, &app.crypto.card_keys, account.id, &funding, &holder, now).await?;
     if let Some(proxy) = &funding.proxy {

@@ -26,7 +26,9 @@ struct Report {
 pub(super) async fn show(call: Call) -> Result<Reply> {
     let filter = filter(&call)?;
     let Call { app, account, .. } = &call;
+    let permit = app.processor.connections.acquire_for_report(account.id).await?;
     let page = report::read(&app.db, account.id, &filter).await?;
+    drop(permit);
     Ok(Reply::new(&Report {
         code: "00",
         description: "Success",

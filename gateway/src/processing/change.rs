@@ -41,8 +41,7 @@ impl Processor {
         let id = TransactionId::new(self.clock.now());
         self.enter_change(account, change, id, deadline).await?;
         let response = self.acquirer.follow_up(id.uuid()).await.map_err(|error| unresolved(id, &error))?;
-        let status = self.finish(id, State::InProgress, &Outcome::of(&response, None, None)).await;
-        match status.map_err(|error| unresolved(id, &error))?.state {
+        match self.finish_request(account, id, &Outcome::of(&response, None, None)).await?.state {
             State::Approved => Ok(id),
             State::Declined | State::Failed | State::Challenged | State::InProgress => {
                 Err(Code::UpdateFailed.because(reason::NOT_PROCESSED))
@@ -69,6 +68,7 @@ impl Processor {
         deadline: Deadline,
     ) -> Result<()> {
         let now = self.clock.now();
+        let _permit = self.connections.acquire(account).await?;
         let mut tx = begin(&self.db).await?;
         if let Some(reference) = &change.reference_id {
             insert_child_reference(&mut tx, account, reference, id).await.map_err(map_violation)?;

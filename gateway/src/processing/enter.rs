@@ -55,7 +55,7 @@ impl Processor {
             Authentication::Decline(why, auth_code) => Outcome::declined(why, auth_code),
             Authentication::NotRequired | Authentication::Challenge => self.submit(id, &new).await?,
         };
-        let status = self.finish(id, State::InProgress, &outcome).await.map_err(|error| unresolved(id, &error))?;
+        let status = self.finish_request(account.id, id, &outcome).await?;
         match status.state {
             State::Approved => {
                 if let Some(proxy) = &new.funding.proxy {
@@ -92,6 +92,7 @@ impl Processor {
     ) -> Result<()> {
         let period = Period::at(account, now);
         let fingerprint = limits::fingerprint(&self.crypto, new);
+        let _permit = self.connections.acquire(account.id).await?;
         let mut tx = begin(&self.db).await?;
         // The usage row is locked from here on, so no other charge of the account can be entered and the checks stay
         // valid. Check the reference first: a repeated request must get 26, not the code of a limit.

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgPool};
 
 use super::Processor;
 use super::outcome::Outcome;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::id::{AccountId, TransactionId};
 use crate::transactions::{ReceiptRequest, State, TransactionKind};
 use crate::{limits, receipts};
@@ -21,6 +21,20 @@ pub struct TransactionStatus {
 }
 
 impl Processor {
+    /// Finishes a transaction of an account's request, as [`Self::finish`], which is in progress.
+    ///
+    /// # Errors
+    /// [`Failure::Unknown`]: recovery finishes it.
+    pub(super) async fn finish_request(
+        &self,
+        account: AccountId,
+        id: TransactionId,
+        outcome: &Outcome,
+    ) -> Result<TransactionStatus> {
+        let _permit = self.connections.acquire(account).await.map_err(|error| unresolved(id, &error))?;
+        self.finish(id, State::InProgress, outcome).await.map_err(|error| unresolved(id, &error))
+    }
+
     /// Finishes a transaction that is in state `from`, and returns its status. If another caller has finished it
     /// already, that outcome is kept.
     ///

@@ -17,11 +17,14 @@ use sqlx::PgPool;
 
 use crate::accounts::CryptoKeys;
 use crate::acquirer::Acquirer;
+use crate::connections::ConnectionLimit;
 
 /// Processes transactions. Cheap to clone.
 #[derive(Clone)]
 pub struct Processor {
     pub db: PgPool,
+    /// Limits how many connections of `db` the requests of an account use.
+    pub connections: Arc<ConnectionLimit>,
     pub acquirer: Acquirer,
     pub crypto: CryptoKeys,
     pub clock: Clock,

@@ -1,4 +1,9 @@
-//! Codes 17 to 20, and 26.
+//! Codes 17 to 20, and 26, and what the requests of one account leave to others.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use sqlx::Connection;
 
 use crate::support::{DECLINED, GOOD, World, wait_until};
 
@@ -141,4 +146,42 @@ async fn a_guard_of_a_charge_in_progress_is_never_shortened() {
     .await;
     assert_eq!(world.number(held).await, 0);
     world.post("sale.php", &form).await.expect_error("26", "");
+}
+
+/// More sales than the gateway has connections wait for the lock of their account.
+#[tokio::test(flavor = "multi_thread")]
+async fn sales_of_an_account_that_wait_delay_no_other_account() {
+    let world = World::new().await;
+    let other = world.add_account("other", &[]).await;
+    let theirs = || world.charge(GOOD).with("username", &other.username).with("api_key", &other.api_key);
+    world.post("sale.php", &world.charge(GOOD)).await.is("00");
+    world.post("sale.php", &theirs()).await.is("00");
+    let mut session = world.database().await;
+    let mut held = session.begin().await.expect("a transaction");
+    let lock =
+        "SELECT FROM gateway.usage u WHERE u.account_id = (SELECT id FROM gateway.accounts WHERE username = 'shop')
+                FOR NO KEY UPDATE";
+    sqlx::query(lock).execute(&mut *held).await.expect("the row is held");
+
+    let forms: Vec<_> = (0..20).map(|_| world.charge(GOOD)).collect();
+    let waiting = join_all(forms.iter().map(|form| world.post("sale.php", form)));
+    let meanwhile = async {
+        let blocked = "SELECT count(*) FROM pg_stat_activity
+                       WHERE datname = current_database() AND application_name = 'gateway' AND wait_event_type = 'Lock'";
+        wait_until("sales that wait", async || (world.number(blocked).await >= 4).then_some(())).await;
+        // The others arrive.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let began = Instant::now();
+        world.post("sale.php", &theirs()).await.is("00");
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(1), "{took:?}");
+        held.rollback().await.expect("rolled back");
+    };
+    let (replies, ()) = tokio::join!(waiting, meanwhile);
+    for reply in &replies {
+        if reply.code() != "00" {
+            reply.expect_error("A1", "nothing was entered");
+        }
+    }
+    assert!(replies.iter().any(|reply| reply.code() == "00"), "{replies:?}");
 }
