@@ -9,8 +9,9 @@ use super::Processor;
 use super::outcome::Outcome;
 use crate::failure::{Failure, Result};
 use crate::id::{AccountId, TransactionId};
+use crate::limits;
+use crate::receipts::{self, MAX_CHILD_RECEIPTS};
 use crate::transactions::{ReceiptRequest, State, TransactionKind};
-use crate::{limits, receipts};
 
 /// The current state of a transaction.
 #[derive(Clone, Debug)]
@@ -56,8 +57,11 @@ impl Processor {
         let approved = outcome.state == State::Approved;
         let settles_at = settles_at(transaction.kind, approved, &transaction.time_zone, now);
         write_outcome(&mut tx, id, outcome, &transaction, settles_at, now).await?;
+        let mut has_receipt =
+            approved && self.sends_receipts && (transaction.receipt_cardholder || transaction.receipt_merchant);
         if let Some(parent) = transaction.parent_id {
-            finish_child(&mut tx, parent, &transaction, approved, settles_at).await?;
+            let requested = finish_child(&mut tx, parent, &transaction, approved, settles_at, has_receipt).await?;
+            has_receipt &= requested <= MAX_CHILD_RECEIPTS;
         }
         if let Some(fingerprint) = &transaction.fingerprint {
             match approved {
@@ -69,7 +73,7 @@ impl Processor {
                 }
             }
         }
-        if approved && self.sends_receipts {
+        if has_receipt {
             let request =
                 ReceiptRequest { cardholder: transaction.receipt_cardholder, merchant: transaction.receipt_merchant };
             receipts::enqueue(&mut tx, id, request).await?;
@@ -197,32 +201,35 @@ async fn write_outcome(
     Ok(())
 }
 
-/// Applies a child's outcome to its charge and releases the reservation.
+/// Applies a child's outcome to its charge and releases the reservation. Returns how many receipts of children were
+/// requested.
 async fn finish_child(
     db: &mut PgConnection,
     parent: TransactionId,
     child: &LockedTransaction,
     approved: bool,
     settles_at: Option<Timestamp>,
-) -> Result<(), sqlx::Error> {
-    sqlx::query!(
+    has_receipt: bool,
+) -> Result<i32, sqlx::Error> {
+    sqlx::query_scalar!(
         "UPDATE gateway.transactions
          SET captured = captured + CASE WHEN $2 = 'capture' AND $4 THEN $3 ELSE 0::bigint END,
              settles_at = COALESCE($5, settles_at),
              voided = voided OR ($2 = 'void' AND $4),
              changing = CASE WHEN $2 = 'refund' THEN changing END,
              refunding = refunding - CASE WHEN $2 = 'refund' THEN $3 ELSE 0::bigint END,
-             refunded = refunded + CASE WHEN $2 = 'refund' AND $4 THEN $3 ELSE 0::bigint END
-         WHERE id = $1",
+             refunded = refunded + CASE WHEN $2 = 'refund' AND $4 THEN $3 ELSE 0::bigint END,
+             child_receipts = child_receipts + CASE WHEN $6 THEN 1 ELSE 0 END
+         WHERE id = $1 RETURNING child_receipts",
         parent.uuid(),
         child.kind as TransactionKind,
         child.amount,
         approved,
         settles_at,
+        has_receipt,
     )
-    .execute(db)
-    .await?;
-    Ok(())
+    .fetch_one(db)
+    .await
 }
 
 async fn read_status(db: &PgPool, id: TransactionId) -> Result<(State, Option<String>), sqlx::Error> {

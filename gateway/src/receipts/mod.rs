@@ -31,6 +31,9 @@ const HOUR: u32 = 60 * MINUTE;
 /// has failed.
 const RETRY_DELAYS: [u32; 7] = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR];
 
+/// Receipts of captures, voids and refunds of one charge: it can be refunded in any number of parts.
+pub const MAX_CHILD_RECEIPTS: i32 = 20;
+
 /// Enqueues the receipts of a success, in the transaction that writes it.
 ///
 /// # Errors
@@ -58,16 +61,17 @@ impl Sender {
     }
 
     /// Claims as many receipts as there are free slots, whenever there is one, so that a slow mail server delays only the
-    /// receipts that it has.
+    /// receipts that it has. A claim takes one receipt of an account, so there may be more as long as it takes any.
     async fn send_due(self: Arc<Self>, stop: &CancellationToken) {
-        let (slots, sending) = (Arc::new(Semaphore::new(SLOTS)), TaskTracker::new());
+        let (slots, sending, mut last) = (Arc::new(Semaphore::new(SLOTS)), TaskTracker::new(), None);
         while let Some(mut free) = stop.run_until_cancelled(acquire_free(&slots)).await {
-            let limit = free.num_permits();
-            let due = outbox::claim_due(&self.db, limit as i64).await.unwrap_or_else(|error| {
+            let from_first = last.is_none();
+            let claimed = outbox::claim_due(&self.db, free.num_permits(), &mut last).await;
+            let may_have_more = claimed.as_ref().is_ok_and(|due| !due.is_empty() || !from_first);
+            let due = claimed.unwrap_or_else(|error| {
                 tracing::error!(%error, "could not claim receipts; trying again");
                 Vec::new()
             });
-            let may_have_more = due.len() == limit;
             for receipt in due {
                 let slot = free.split(1).expect("no more receipts than slots");
                 let sender = Arc::clone(&self);

@@ -28,6 +28,7 @@ impl Addressee {
 /// A claimed receipt.
 pub(super) struct DueReceipt {
     pub(super) id: Uuid,
+    account_id: Uuid,
     pub(super) transaction_id: TransactionId,
     pub(super) addressee: Addressee,
     pub(super) email: String,
@@ -42,10 +43,11 @@ pub(super) async fn insert(
     request: ReceiptRequest,
 ) -> Result<(), sqlx::Error> {
     sqlx::query!(
-        "INSERT INTO gateway.receipts (transaction_id, addressee, email, due_at)
-         SELECT id, 'cardholder', details->>'email', clock_timestamp() FROM gateway.transactions WHERE id = $1 AND $2
+        "INSERT INTO gateway.receipts (transaction_id, account_id, addressee, email, due_at)
+         SELECT id, account_id, 'cardholder', details->>'email', clock_timestamp()
+         FROM gateway.transactions WHERE id = $1 AND $2
          UNION ALL
-         SELECT charge.id, 'merchant', contact_email, clock_timestamp()
+         SELECT charge.id, charge.account_id, 'merchant', contact_email, clock_timestamp()
          FROM gateway.transactions AS charge JOIN gateway.accounts ON accounts.id = charge.account_id
          WHERE charge.id = $1 AND $3 AND contact_email IS NOT NULL",
         id.uuid(),
@@ -59,17 +61,46 @@ pub(super) async fn insert(
 
 /// Claims due receipts and postpones their next attempt. If that process dies, the receipt is retried after that
 /// interval, which is longer than sending takes.
-pub(super) async fn claim_due(db: &PgPool, limit: i64) -> Result<Vec<DueReceipt>, sqlx::Error> {
-    sqlx::query_as!(
+///
+/// Round-robin: takes the oldest due receipt of each account, starting after the account `last`, and sets that to the
+/// account served last, or to `None` if there are no more. The next claim then starts with the first one. A loose index
+/// scan finds the accounts, and reads no further than the last receipt that is claimed.
+pub(super) async fn claim_due(
+    db: &PgPool,
+    limit: usize,
+    last: &mut Option<Uuid>,
+) -> Result<Vec<DueReceipt>, sqlx::Error> {
+    let after = last.take().unwrap_or(Uuid::nil());
+    let claimed = sqlx::query_as!(
         DueReceipt,
-        r#"UPDATE gateway.receipts SET tries = tries + 1, due_at = clock_timestamp() + interval '2 minutes'
-           WHERE id = ANY (ARRAY (SELECT id FROM gateway.receipts WHERE due_at <= statement_timestamp()
-                                  ORDER BY due_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED))
-           RETURNING id, transaction_id AS "transaction_id: TransactionId", addressee AS "addressee: Addressee", email, tries"#,
-        limit,
+        r#"WITH RECURSIVE waiting AS (
+               (SELECT account_id FROM gateway.receipts WHERE account_id > $1 AND due_at IS NOT NULL
+                    -- While nothing is due, the accounts whose receipts are tried again later are not visited.
+                    AND EXISTS (SELECT FROM gateway.receipts WHERE due_at <= statement_timestamp())
+                ORDER BY account_id LIMIT 1)
+               UNION ALL
+               SELECT (SELECT r.account_id FROM gateway.receipts r
+                       WHERE r.account_id > w.account_id AND r.due_at IS NOT NULL ORDER BY r.account_id LIMIT 1)
+               FROM waiting w WHERE w.account_id IS NOT NULL)
+           UPDATE gateway.receipts SET tries = tries + 1, due_at = clock_timestamp() + interval '2 minutes'
+           WHERE id = ANY (ARRAY (
+               SELECT oldest.id FROM waiting w CROSS JOIN LATERAL (
+                   SELECT r.id FROM gateway.receipts r
+                   WHERE (r.account_id, r.due_at) <= (w.account_id, statement_timestamp())
+                     AND r.account_id >= w.account_id AND r.due_at IS NOT NULL
+                   ORDER BY r.account_id, r.due_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) oldest
+               LIMIT $2))
+           RETURNING id, account_id, transaction_id AS "transaction_id: TransactionId", addressee AS "addressee: Addressee",
+               email, tries"#,
+        after,
+        i64::try_from(limit).unwrap_or(i64::MAX),
     )
     .fetch_all(db)
-    .await
+    .await?;
+    if claimed.len() == limit {
+        *last = claimed.iter().map(|receipt| receipt.account_id).max();
+    }
+    Ok(claimed)
 }
 
 pub(super) async fn sent(db: &PgPool, id: Uuid) -> Result<(), sqlx::Error> {

@@ -288,6 +288,47 @@ async fn a_server_that_hangs_for_one_recipient_delays_no_other_receipt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn receipts_of_one_account_delay_none_of_another() {
+    let server = MailServer::start(&[]).await.expect("a mail server");
+    let world = by_smtp(&server.url).await;
+    let other = world.add_account("other", &[]).await;
+    let theirs = world.charge(GOOD).with("username", &other.username).with("api_key", &other.api_key);
+    for form in [world.charge(GOOD), theirs] {
+        world.post("sale.php", &form).await.is("00");
+    }
+    // A thousand that are due, and a later one.
+    let due = "WITH copies AS (
+            INSERT INTO gateway.transactions
+            SELECT (jsonb_populate_record(t, jsonb_build_object('id', gen_random_uuid()))).*
+            FROM gateway.transactions t JOIN gateway.accounts a ON a.id = t.account_id AND a.username = 'shop',
+                 generate_series(1, 1000)
+            RETURNING id, account_id)
+        INSERT INTO gateway.receipts (transaction_id, account_id, addressee, email, due_at)
+        SELECT id, account_id, 'cardholder', 'first@example.com', clock_timestamp() - interval '1 minute' FROM copies
+        UNION ALL
+        SELECT t.id, t.account_id, 'cardholder', 'later@example.com', clock_timestamp() - interval '1 second'
+        FROM gateway.transactions t JOIN gateway.accounts a ON a.id = t.account_id AND a.username = 'other'";
+    assert_eq!(world.execute(due).await, 1_001);
+    let before = wait_until("the receipt of the other account", async || {
+        server.received().iter().position(|email| email.contains("To: later@example.com"))
+    })
+    .await;
+    assert!(before < 50, "{before} receipts were sent before it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_receipts_of_refunds_of_a_charge_are_limited() {
+    let world = World::new().await;
+    let sold = world.post("sale.php", &with_receipt(world.charge(GOOD))).await;
+    let refund = world.keys().with("transaction_id", sold.id()).with("amount", "0.01");
+    world.post("refund.php", &refund).await.is("00");
+    for _ in 0..22 {
+        world.post("refund.php", &with_receipt(refund.clone())).await.is("00");
+    }
+    assert_eq!(emails(&world).await.len(), 1 + 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_receipt_fails_after_its_last_attempt() {
     let server = MailServer::start(&[("RCPT", "450 later"); 20]).await.expect("a mail server");
     let world = by_smtp(&server.url).await;

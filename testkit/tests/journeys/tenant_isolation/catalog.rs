@@ -293,7 +293,7 @@ async fn gateway_rows_belong_to_one_account() -> Result<()> {
     assert!(tables.len() >= 8 && foreign_keys.len() >= 9, "{tables:?} {foreign_keys:?}");
     let is_owned = |table: &str| tables.contains_key(table.trim_start_matches("gateway."));
     for (name, child, definition) in foreign_keys {
-        // A receipt has no account column: it belongs to its transaction.
+        // A receipt belongs to its transaction; its account column only lets accounts take turns.
         assert!(is_owned(&child) || child == "gateway.receipts", "{child} has no owner");
         let references_accounts = definition.contains("REFERENCES gateway.accounts(id)");
         let includes_account = definition.contains("(account_id, ");
