@@ -82,7 +82,7 @@ pub async fn check(
         let since =
             Timestamp::from_millisecond(now.as_millisecond() - ADDRESS_WINDOW.as_millis() as i64).unwrap_or(now);
         let max = account.hourly_per_address;
-        if count_from_address(db, account.id, &ip.to_string(), since, max).await? >= i64::from(max) {
+        if count_from_network(db, account.id, &ip.to_string(), since, max).await? >= i64::from(max) {
             return Err(Code::AddressLimit.refuse());
         }
     }
@@ -210,8 +210,9 @@ async fn subtract_volume(
     Ok(())
 }
 
-/// Transactions from an address after `since`, counted up to `max`.
-async fn count_from_address(
+/// Transactions from the network of an address after `since`, counted up to `max`: whoever has an IPv6 address has all of
+/// its /64.
+async fn count_from_network(
     db: &mut PgConnection,
     account: AccountId,
     client_ip: &str,
@@ -220,7 +221,9 @@ async fn count_from_address(
 ) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
-             SELECT 1 FROM gateway.transactions WHERE account_id = $1 AND client_ip = $2 AND created_at > $3 LIMIT $4
+             SELECT 1 FROM gateway.transactions
+             WHERE account_id = $1 AND client_ip IS NOT NULL
+               AND gateway.client_network(client_ip) = gateway.client_network($2) AND created_at > $3 LIMIT $4
          ) AS recent"#,
         account.uuid(),
         client_ip,

@@ -53,7 +53,7 @@ pub struct Account {
     pub monthly_limit: i64,
     /// Code 19: transactions per day.
     pub daily_transactions: i32,
-    /// Code 20: transactions per hour from one address.
+    /// Code 20: transactions per hour from one address; an IPv6 /64 is one.
     pub hourly_per_address: i32,
     fee_percent: i32,
     fee_fixed: i64,

@@ -72,6 +72,18 @@ async fn the_address_limit_applies_per_hour() {
     world.post("sale.php", &from("192.0.2.1")).await.is("00");
 }
 
+/// Whoever has one IPv6 address has many.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_address_limit_counts_a_subnet_of_ipv6_as_one_address() {
+    let world = with(&["--hourly-per-address", "2"]).await;
+    let from = |ip: &str| world.charge(GOOD).with("client_ip", ip);
+    let first = world.post("sale.php", &from("2001:db8:0:1::1")).await;
+    world.post("sale.php", &from("2001:db8:0:1:ffff:ffff:ffff:ffff")).await.is("00");
+    world.post("sale.php", &from("2001:db8:0:1::2")).await.expect_error("20", "");
+    world.post("sale.php", &from("2001:db8:0:2::1")).await.is("00");
+    assert_eq!(world.record(first.id()).await["IP"], "2001:db8:0:1::1");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reference_can_be_used_once_whatever_its_outcome() {
     let world = World::new().await;

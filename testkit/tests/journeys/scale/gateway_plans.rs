@@ -32,7 +32,9 @@ fn problem(node: &Value, indexes: &Indexes) -> Option<String> {
         return None;
     }
     let whole_table = kind == "Seq Scan" || (bound.is_empty() && index != UNFINISHED);
-    let filtered = SELECTIVE.iter().any(|column| compares(filter, column, "=")) && !compares(bound, "id", "=");
+    let by_network = ["client_network(", "set_masklen("].iter().any(|function| filter.contains(function));
+    let filtered =
+        by_network || (SELECTIVE.iter().any(|column| compares(filter, column, "=")) && !compares(bound, "id", "="));
     // All entries within the range are read, whatever a later column must equal.
     let mut columns = indexes.get(index).into_iter().flatten();
     let behind_range = columns.any(|column| compares(bound, column, ">") || compares(bound, column, "<"))
