@@ -70,7 +70,7 @@ pub(super) async fn claim_due(
     limit: usize,
     last: &mut Option<Uuid>,
 ) -> Result<Vec<DueReceipt>, sqlx::Error> {
-    let after = last.take().unwrap_or(Uuid::nil());
+    let after = last.take().unwrap_or_default();
     let claimed = sqlx::query_as!(
         DueReceipt,
         r#"WITH RECURSIVE waiting AS (
