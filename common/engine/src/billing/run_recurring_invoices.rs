@@ -42,11 +42,9 @@ pub async fn run_due_recurring_invoices(db: &Db, scope: Scope, limit: i64) -> Re
         }
         tx.rollback_to_savepoint().await?;
         match batch {
-            [alone] => {
-                let unrecorded =
-                    if is_final(&error) { record_failure(&mut tx, *alone, error).await.err() } else { Some(error) };
-                if let Some(error) = unrecorded {
-                    if db::is_temporary(&error) {
+            [alone] if is_final(&error) => {
+                if let Err(error) = record_failure(&mut tx, *alone, error).await {
+                    if !is_final(&error) {
                         return Err(error);
                     }
                     tx.rollback_to_savepoint().await?;
@@ -57,6 +55,8 @@ pub async fn run_due_recurring_invoices(db: &Db, scope: Scope, limit: i64) -> Re
                     first_error = first_error.or(Some(error));
                 }
             }
+            // The fault of the database, which none of them can be billed without.
+            [_] => first_error = first_error.or(Some(error)),
             batch => batches.extend(halves(batch)),
         }
     }
