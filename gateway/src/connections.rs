@@ -10,12 +10,9 @@ use foundation::error::Result;
 
 use crate::id::AccountId;
 
-/// Connections of one account, and of its reports, at the same time. The transactions that enter charges of an account
-/// wait for each other anyway.
+/// At most this many connections of one account at the same time. The transactions that enter charges of an account wait
+/// for each other anyway.
 const OF_ACCOUNT: usize = 4;
-const REPORTS_OF_ACCOUNT: usize = 2;
-/// Connections of all reports at the same time.
-const REPORTS: usize = 6;
 /// How long a request waits: longer than it has to be entered.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY: &str = "too many requests of the account are waiting";
@@ -28,12 +25,15 @@ enum Owner {
 }
 
 impl Owner {
-    const fn quota(&self) -> usize {
-        match self {
-            Self::Account(_) => OF_ACCOUNT,
-            Self::ReportsOf(_) => REPORTS_OF_ACCOUNT,
-            Self::Reports => REPORTS,
-        }
+    /// Its part of `limited` connections. Whatever their number, another account has one too.
+    fn quota(&self, limited: usize) -> usize {
+        let of_account = OF_ACCOUNT.min(limited * 2 / 3);
+        let quota = match self {
+            Self::Account(_) => of_account,
+            Self::ReportsOf(_) => of_account / 2,
+            Self::Reports => limited / 2,
+        };
+        quota.max(1)
     }
 }
 
@@ -44,7 +44,8 @@ impl ConnectionLimit {
     /// For a pool of this size, a quarter of which stays free for what is not limited.
     pub fn new(connections: u32) -> Self {
         let limited = (connections - connections / 4).max(1) as usize;
-        Self(FairConcurrencyLimit::new(ConcurrencyLimit::new(limited, PERMIT_TIMEOUT, BUSY), Owner::quota))
+        let limit = ConcurrencyLimit::new(limited, PERMIT_TIMEOUT, BUSY);
+        Self(FairConcurrencyLimit::new(limit, move |owner: &Owner| owner.quota(limited)))
     }
 
     /// Permits a transaction of the account until the permit is dropped. It must not be held while the acquirer is called.
@@ -77,7 +78,7 @@ mod tests {
         let accounts: Vec<_> = (0..4).map(|_| AccountId::new(Timestamp::MAX)).collect();
         let mut reports = Vec::new();
         for account in &accounts[..3] {
-            for _ in 0..REPORTS_OF_ACCOUNT {
+            for _ in 0..2 {
                 reports.push(limit.acquire_for_report(*account).await?);
             }
             assert!(matches!(limit.acquire_for_report(*account).await, Err(Error::Busy(_))), "too many of one account");
@@ -88,6 +89,15 @@ mod tests {
         let _other = limit.acquire(accounts[3]).await?;
         reports.pop();
         limit.acquire_for_report(accounts[3]).await?;
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_small_pool_has_a_connection_for_another_account_too() -> Result<()> {
+        let (limit, account) = (ConnectionLimit::new(4), AccountId::new(Timestamp::MAX));
+        let _charges = (limit.acquire(account).await?, limit.acquire(account).await?);
+        assert!(matches!(limit.acquire(account).await, Err(Error::Busy(_))));
+        limit.acquire(AccountId::new(Timestamp::MAX)).await?;
         Ok(())
     }
 }

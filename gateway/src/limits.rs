@@ -210,8 +210,8 @@ async fn subtract_volume(
     Ok(())
 }
 
-/// Transactions from the network of an address after `since`, counted up to `max`: whoever has an IPv6 address has all of
-/// its /64.
+/// Transactions from the network of an address after `since`, counted up to `max`. The holder of an IPv6 address has
+/// all of its /64.
 async fn count_from_network(
     db: &mut PgConnection,
     account: AccountId,

@@ -180,7 +180,7 @@ async fn sales_of_an_account_that_wait_delay_no_other_account() {
     let meanwhile = async {
         let blocked = "SELECT count(*) FROM pg_stat_activity
                        WHERE datname = current_database() AND application_name = 'gateway' AND wait_event_type = 'Lock'";
-        wait_until("sales that wait", async || (world.number(blocked).await >= 4).then_some(())).await;
+        wait_until("sales that wait", async || (world.number(blocked).await >= 2).then_some(())).await;
         // The others arrive.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let began = Instant::now();

@@ -35,14 +35,17 @@ fn array<'a>(source: &'a str, declaration: &str) -> Result<(usize, &'a str)> {
 /// All actions of the portal: the page and the name of each.
 pub(super) fn actions() -> Result<BTreeSet<(String, String)>> {
     let mut actions = BTreeSet::new();
-    for file in ["own", "v1"] {
+    for file in ["portal_changes", "v1"] {
         let source = read(&format!("portal/src/actions/{file}.rs"))?;
         let ((count, table), before) = (array(&source, "ACTIONS: [Action; ")?, actions.len());
+        // A call is on one line or on several.
+        let table = table.split_whitespace().collect::<Vec<_>>().join(" ").replace("( ", "(");
         for (function, fixed) in [
-            ("own", None),
+            ("change", None),
             ("post", None),
             ("delete", None),
             ("action", None),
+            ("on_object", None),
             ("create", Some("new")),
             ("update", Some("save")),
         ] {

@@ -55,7 +55,8 @@ async fn no_statement_of_the_gateway_reads_transactions_that_it_does_not_need() 
     Shop::new(&cluster, &[]).await?.sell_at_gateway("4242424242424242", "original").await?;
     let mut db = PgConnection::connect(cluster.database_url()).await?;
     sqlx::query("SET session_replication_role = replica").execute(&mut db).await?;
-    let own = "'id', new_ulid(now() + n * interval '1 millisecond'), 'reference_id', 'copy-' || n";
+    let own = "'id', new_ulid(now() + n * interval '1 millisecond'), 'reference_id', 'copy-' || n,
+               'client_ip', '10.0.' || n / 250 || '.' || n % 250";
     let copy = copies("gateway.transactions", "gateway.transactions t, generate_series(1, $1) n", own);
     let copied = sqlx::query(copy).bind(ROWS).execute(&mut db).await.context("copying")?;
     assert_eq!(i64::try_from(copied.rows_affected())?, ROWS);
