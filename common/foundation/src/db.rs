@@ -20,7 +20,7 @@ use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-pub use batch::{Batcher, Executed, column, halves, one_batch};
+pub use batch::{Batcher, Executed, column, one_batch, undo_failed};
 pub use begin::{begin, filtered_snapshot, snapshot};
 pub use committed::{Transactions, note_commit, watch_transactions};
 pub use reader::Reader;

@@ -11,7 +11,7 @@ use domain::accounts::{self, Scope};
 use domain::invoices::{self, CreatedAs, Due, NewInvoice, Producer};
 use domain::recurring_invoices::{self, IssueMode, Next, RecurringInvoice};
 use foundation::calendar::Period;
-use foundation::db::{self, Db, Tx, column, halves, one_batch};
+use foundation::db::{self, Db, Tx, column, one_batch, undo_failed};
 use foundation::error::{Error, Result};
 use foundation::failpoint;
 use foundation::id::RecurringInvoiceId;
@@ -36,28 +36,21 @@ pub async fn run_due_recurring_invoices(db: &Db, scope: Scope, limit: i64) -> Re
     let (mut first_error, mut batches) = (None, one_batch(&due));
     while let Some(batch) = batches.pop() {
         tx.savepoint().await?;
-        let Err(error) = bill(&mut tx, batch).await else { continue };
-        if db::is_temporary(&error) {
-            return Err(error);
-        }
-        tx.rollback_to_savepoint().await?;
-        match batch {
-            [alone] if is_final(&error) => {
-                if let Err(error) = record_failure(&mut tx, *alone, error).await {
-                    if !is_final(&error) {
-                        return Err(error);
-                    }
-                    tx.rollback_to_savepoint().await?;
-                    // Such as that of a template that this release cannot read.
-                    count_failed(FailedWork::RecurringInvoices, 1);
-                    tracing::error!(recurring_invoice = %alone.0, %error, "a cycle could not be billed, and the failure not recorded");
-                    recurring_invoices::defer(&mut tx, alone.0, scope).await?;
-                    first_error = first_error.or(Some(error));
-                }
-            }
+        let billed = bill(&mut tx, batch).await;
+        let Some((alone, error)) = undo_failed(&mut tx, &mut batches, batch, billed).await? else { continue };
+        if !is_final(&error) {
             // The fault of the database, which none of them can be billed without.
-            [_] => first_error = first_error.or(Some(error)),
-            batch => batches.extend(halves(batch)),
+            first_error = first_error.or(Some(error));
+        } else if let Err(error) = record_failure(&mut tx, *alone, error).await {
+            if !is_final(&error) {
+                return Err(error);
+            }
+            tx.rollback_to_savepoint().await?;
+            // Such as that of a template that this release cannot read.
+            count_failed(FailedWork::RecurringInvoices, 1);
+            tracing::error!(recurring_invoice = %alone.0, %error, "a cycle could not be billed, and the failure not recorded");
+            recurring_invoices::defer(&mut tx, alone.0, scope).await?;
+            first_error = first_error.or(Some(error));
         }
     }
     failpoint!("run_recurring_invoices.written");

@@ -11,7 +11,7 @@ use domain::events::{self, EventType};
 use domain::invoices;
 use domain::plans;
 use domain::subscriptions::{self, Due};
-use foundation::db::{self, Db, Tx, column, halves, one_batch};
+use foundation::db::{Db, Tx, column, one_batch, undo_failed};
 use foundation::error::{Error, Result};
 use foundation::{failpoint, rule_enabled};
 
@@ -34,18 +34,9 @@ pub async fn run_due_subscriptions(db: &Db, scope: Scope, limit: i64) -> Result<
     let mut batches = one_batch(&due);
     while let Some(batch) = batches.pop() {
         tx.savepoint().await?;
-        match bill_next_cycles(db, &mut tx, batch).await {
-            Ok(()) => {}
-            Err(Error::Database(cause)) if db::lost_connection(&cause) || db::is_retryable(&cause) => {
-                return Err(cause.into());
-            }
-            Err(error) => {
-                tx.rollback_to_savepoint().await?;
-                match batch {
-                    [due] => defer(&mut tx, due, &error).await?,
-                    batch => batches.extend(halves(batch)),
-                }
-            }
+        let billed = bill_next_cycles(db, &mut tx, batch).await;
+        if let Some((due, error)) = undo_failed(&mut tx, &mut batches, batch, billed).await? {
+            defer(&mut tx, due, &error).await?;
         }
     }
     failpoint!("run_subscriptions.written");

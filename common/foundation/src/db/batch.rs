@@ -11,7 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::timeout;
 
-use super::ends_connection;
+use super::{Tx, ends_connection, is_temporary};
+use crate::error::{Error, Result};
 
 #[cfg(test)]
 mod tests;
@@ -45,11 +46,28 @@ pub fn one_batch<T>(items: &[T]) -> Vec<&[T]> {
     if items.is_empty() { Vec::new() } else { vec![items] }
 }
 
-/// What to push onto that stack after a batch of several items failed: until the items at fault are alone, the others are
-/// executed in their order.
-pub fn halves<T>(batch: &[T]) -> [&[T]; 2] {
+/// If a batch failed, undoes what it did since the savepoint, and pushes its halves onto that stack: until the items at
+/// fault are alone, the others are executed in their order. Returns such an item with its error.
+///
+/// # Errors
+/// An error that is [temporary](is_temporary), because it concerns all items alike; database errors.
+pub async fn undo_failed<'a, T>(
+    tx: &mut Tx,
+    batches: &mut Vec<&'a [T]>,
+    batch: &'a [T],
+    result: Result<()>,
+) -> Result<Option<(&'a T, Error)>> {
+    let Err(error) = result else { return Ok(None) };
+    if is_temporary(&error) {
+        return Err(error);
+    }
+    tx.rollback_to_savepoint().await?;
+    if let [alone] = batch {
+        return Ok(Some((alone, error)));
+    }
     let (first, second) = batch.split_at(batch.len() / 2);
-    [second, first]
+    batches.extend([second, first]);
+    Ok(None)
 }
 
 /// Executes concurrent calls in batches.

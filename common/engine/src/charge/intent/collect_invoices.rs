@@ -18,7 +18,7 @@ use domain::operations::Origin;
 use domain::payment_methods::{self, PaymentMethod};
 use domain::payments::{self, NewPayment, Payment};
 use domain::subscriptions;
-use foundation::db::{self, Db, column, halves, one_batch};
+use foundation::db::{self, Db, column, one_batch, undo_failed};
 use foundation::error::Result;
 use foundation::failpoint;
 use foundation::id::{
@@ -77,16 +77,9 @@ pub async fn collect_due_invoices(db: &Db, scope: Scope, limit: i64, origin: &Or
     let (mut written, mut batches) = (HashSet::new(), one_batch(&attempts));
     while let Some(batch) = batches.pop() {
         tx.savepoint().await?;
-        match begin(&mut tx, batch, origin).await {
-            Ok(invoices) => written.extend(invoices),
-            Err(error) if !db::is_temporary(&error) => {
-                tx.rollback_to_savepoint().await?;
-                match batch {
-                    [alone] => postpone(&mut *tx, scope, alone.invoice, alone.now, &error).await?,
-                    batch => batches.extend(halves(batch)),
-                }
-            }
-            Err(error) => return Err(error),
+        let begun = begin(&mut tx, batch, origin).await.map(|invoices| written.extend(invoices));
+        if let Some((alone, error)) = undo_failed(&mut tx, &mut batches, batch, begun).await? {
+            postpone(&mut *tx, scope, alone.invoice, alone.now, &error).await?;
         }
     }
     failpoint!("collect_invoices.written");
