@@ -9,9 +9,9 @@ use crate::history::{Content, Request, SECOND, TimedRequest, get, post};
 use crate::random::Random;
 
 /// As for renewals: all others of a history are the same with and without these requests.
-const STREAM: u64 = 4;
+pub(super) const STREAM: u64 = 4;
 /// And those on pages are a stream of their own.
-const PAGE_STREAM: u64 = 6;
+pub(super) const PAGE_STREAM: u64 = 6;
 
 /// More than any other request charges, since an amount identifies its request.
 const LEAST: u64 = 90_000;
@@ -22,20 +22,8 @@ const LEAST_ON_PAGE: u64 = 100_000;
 const DECISIONS: [&[&str]; 6] =
     [&[], &["refuse"], &["confirm"], &["confirm"], &["confirm", "confirm"], &["confirm", "refuse"]];
 
-/// One or two payments; none in two of three histories.
-pub(super) fn requests(seed: u64) -> Vec<TimedRequest> {
-    let mut random = Random::stream(seed, STREAM);
-    let mut requests = Vec::new();
-    if random.one_in(3) {
-        for number in 0..=random.below(2) {
-            payment(number, &mut random, &mut requests);
-        }
-    }
-    requests
-}
-
 /// A payment whose cardholder opens the challenge, and returns from it; both at times, and repeatedly.
-fn payment(number: u64, random: &mut Random, requests: &mut Vec<TimedRequest>) {
+pub(super) fn payment(number: u64, random: &mut Random, requests: &mut Vec<TimedRequest>) {
     let (begin, kind) = (random.below(DURATION / 2), format!("challenged_{number}"));
     let mut add = |at: u64, request: Request| requests.push(TimedRequest { at: begin + at, request });
     let amount = LEAST + 1_000 * number + random.below(1_000);
@@ -63,20 +51,9 @@ fn payment(number: u64, random: &mut Random, requests: &mut Vec<TimedRequest>) {
     }
 }
 
-/// One or two cardholders who pay through the API, or on the page of an invoice or a link; none in two of three histories.
-pub(super) fn on_pages(seed: u64) -> Vec<TimedRequest> {
-    let mut random = Random::stream(seed, PAGE_STREAM);
-    let mut requests = Vec::new();
-    if random.one_in(3) {
-        for number in 0..=random.below(2) {
-            cardholder(number, &mut random, &mut requests);
-        }
-    }
-    requests
-}
-
-/// Pays, and at times again in another browser. Each time the browser is sent to the bank and back, or stays there.
-fn cardholder(number: u64, random: &mut Random, requests: &mut Vec<TimedRequest>) {
+/// A cardholder who pays through the API, or on the page of an invoice or a link, and at times again in another browser.
+/// Each time the browser is sent to the bank and back, or stays there.
+pub(super) fn cardholder(number: u64, random: &mut Random, requests: &mut Vec<TimedRequest>) {
     let begin = random.below(DURATION / 2);
     let mut add = |at: u64, request: Request| requests.push(TimedRequest { at: begin + at, request });
     let [customer, payable, away, bank] =

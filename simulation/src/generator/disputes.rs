@@ -10,7 +10,7 @@ use crate::random::Random;
 /// As for renewals: all others of a history are the same with and without these requests.
 const STREAM: u64 = 2;
 /// And those on pages are a stream of their own.
-const PAGE_STREAM: u64 = 5;
+pub(super) const PAGE_STREAM: u64 = 5;
 
 /// Lost, won, and lost and later won.
 const TOKENS: [&str; 5] = ["tok_disputed", "tok_disputed", "tok_disputed_won", "tok_disputed_won", DISPUTED_TWICE];
@@ -63,20 +63,8 @@ fn payment(number: u64, random: &mut Random, requests: &mut Vec<TimedRequest>) {
     }
 }
 
-/// One or two invoices and links whose payers dispute the payment; none in two of three histories.
-pub(super) fn on_pages(seed: u64) -> Vec<TimedRequest> {
-    let mut random = Random::stream(seed, PAGE_STREAM);
-    let mut requests = Vec::new();
-    if random.one_in(3) {
-        for number in 0..=random.below(2) {
-            page(number, &mut random, &mut requests);
-        }
-    }
-    requests
-}
-
-/// An invoice or a link, its payer, at times another one, and what the merchant does after the payment.
-fn page(number: u64, random: &mut Random, requests: &mut Vec<TimedRequest>) {
+/// An invoice or a link, its payer, who disputes the payment, at times another one, and what the merchant does after it.
+pub(super) fn page(number: u64, random: &mut Random, requests: &mut Vec<TimedRequest>) {
     let (begin, is_link) = (random.below(DURATION / 2), random.one_in(2));
     let mut add = |at: u64, request: Request| requests.push(TimedRequest { at: begin + at, request });
     let [customer, payable, paid] = ["customer", "payable", "paid"].map(|kind| format!("disputed_{kind}_{number}"));

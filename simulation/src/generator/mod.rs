@@ -113,17 +113,29 @@ pub fn generate(seed: u64) -> History {
 /// Those with random numbers of their own.
 fn more_requests(seed: u64, [uses_mock, uses_gateway, uses_stripe]: [bool; 3]) -> Vec<TimedRequest> {
     // Stripe saves a card twice if it has forgotten the first request.
-    let mut requests = renewals::requests(seed);
+    let mut requests = journeys(seed, renewals::STREAM, renewals::subscriber);
     // The card gateway reports no disputes.
     if uses_mock || uses_stripe {
         requests.extend(disputes::requests(seed));
-        requests.extend(disputes::on_pages(seed));
+        requests.extend(journeys(seed, disputes::PAGE_STREAM, disputes::page));
     }
     if uses_stripe {
-        requests.extend(challenges::requests(seed));
+        requests.extend(journeys(seed, challenges::STREAM, challenges::payment));
     }
     if uses_stripe || uses_gateway {
-        requests.extend(challenges::on_pages(seed));
+        requests.extend(journeys(seed, challenges::PAGE_STREAM, challenges::cardholder));
+    }
+    requests
+}
+
+/// One or two journeys of a kind; none in two of three histories.
+fn journeys(seed: u64, stream: u64, journey: fn(u64, &mut Random, &mut Vec<TimedRequest>)) -> Vec<TimedRequest> {
+    let mut random = Random::stream(seed, stream);
+    let mut requests = Vec::new();
+    if random.one_in(3) {
+        for number in 0..=random.below(2) {
+            journey(number, &mut random, &mut requests);
+        }
     }
     requests
 }

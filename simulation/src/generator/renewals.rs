@@ -8,7 +8,7 @@ use crate::random::Random;
 
 /// These requests have random numbers of their own, and kinds of objects of their own: all others of a history are the
 /// same with and without them.
-const STREAM: u64 = 1;
+pub(super) const STREAM: u64 = 1;
 
 /// The token of the customer's card, if there is one when the subscription begins. Most do not pay, so that its invoice is open.
 const FIRST_TOKENS: [Option<&str>; 5] =
@@ -17,20 +17,8 @@ const FIRST_TOKENS: [Option<&str>; 5] =
 /// The tokens of payers on the page.
 const PAGE_TOKENS: [&str; 6] = ["tok_ok", "tok_ok", "tok_ok", "tok_partial", "tok_declined", "tok_insufficient"];
 
-/// The requests of one or two subscribers and of those who pay for them; none in two of three histories.
-pub(super) fn requests(seed: u64) -> Vec<TimedRequest> {
-    let mut random = Random::stream(seed, STREAM);
-    let mut requests = Vec::new();
-    if random.one_in(3) {
-        for number in 0..=random.below(2) {
-            subscriber(number, &mut random, &mut requests);
-        }
-    }
-    requests
-}
-
 /// A subscription with an invoice, and those who pay on its page.
-fn subscriber(number: u64, random: &mut Random, requests: &mut Vec<TimedRequest>) {
+pub(super) fn subscriber(number: u64, random: &mut Random, requests: &mut Vec<TimedRequest>) {
     let begin = random.below(DURATION / 4);
     let mut add = |at: u64, request: Request| requests.push(TimedRequest { at: begin + at, request });
     let shows = |kind: &str, request: Request| Request { creates: Some(format!("{kind}_{number}")), ..request };
