@@ -6,7 +6,6 @@ mod list;
 mod view;
 
 use sqlx::{PgConnection, PgExecutor, PgPool};
-use uuid::Uuid;
 
 pub use custom_fields::CustomFields;
 pub use deletion::{erase, lock_for_deletion};
@@ -15,12 +14,11 @@ pub use view::CustomerView;
 
 use crate::accounts::Caller;
 use crate::addresses::Role;
-use crate::events::{self, Event, EventType};
+use crate::events::{self, EventType};
 use foundation::db::{self, Db, Tx};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, AddressId, CustomerId, PaymentMethodId};
 use foundation::merchant_data::{ExternalId, MerchantData, Metadata, MetadataChange};
-use foundation::queues;
 use foundation::time::Timestamp;
 
 /// Maximum number of characters of an e-mail address, name, phone number or external id.
@@ -119,43 +117,21 @@ impl NewCustomer {
 /// # Errors
 /// [`Error::Conflict`] if another customer has the same `externalId`.
 pub async fn insert(tx: &mut Tx, caller: &Caller, customer: &Customer, now: Timestamp) -> Result<()> {
-    let view = CustomerView::new(customer, caller.livemode());
-    let event = events::render(caller.livemode(), EventType::CustomerCreated, &view, now)?;
-    let endpoints = insert_with_event(tx, caller.account_id, customer, &event).await.map_err(map_duplicate)?;
-    for endpoint in endpoints {
-        tx.wake(queues::WEBHOOKS, endpoint);
-    }
-    Ok(())
-}
-
-/// Inserts a customer and its event. Returns the webhook endpoints to notify.
-async fn insert_with_event(
-    tx: &mut PgConnection,
-    account: AccountId,
-    new: &Customer,
-    event: &Event,
-) -> Result<Vec<Uuid>, sqlx::Error> {
-    sqlx::query_scalar!(
-        r#"WITH customer AS (
-               INSERT INTO customers (id, account_id, email, name, phone, external_id, custom_fields, created_at, metadata)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $13) RETURNING id)
-           SELECT endpoint AS "endpoint!" FROM customer, emit_event($9, $2, $10, $11, $12) AS endpoint"#,
-        new.id.uuid(),
-        account.uuid(),
-        new.email,
-        new.name,
-        new.phone,
-        new.external_id.as_deref(),
-        new.custom_fields,
-        new.created_at,
-        event.id.uuid(),
-        event.kind.name(),
-        event.payload,
-        event.at,
-        new.metadata.as_ref() as Option<&Metadata>,
-    )
-    .fetch_all(tx)
-    .await
+    let inserted = sqlx::query!(
+        "INSERT INTO customers (id, account_id, email, name, phone, external_id, custom_fields, created_at, metadata)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        customer.id.uuid(),
+        caller.account_id.uuid(),
+        customer.email,
+        customer.name,
+        customer.phone,
+        customer.external_id.as_deref(),
+        customer.custom_fields,
+        customer.created_at,
+        customer.metadata.as_ref() as Option<&Metadata>,
+    );
+    inserted.execute(&mut **tx).await.map_err(map_duplicate)?;
+    announce(tx, caller, EventType::CustomerCreated, customer, now).await
 }
 
 /// Returns a customer.
