@@ -121,22 +121,12 @@ pub(crate) async fn once(
     record: users::Action,
 ) -> Result<Done, Failure> {
     let (object, db) = (record.object.clone(), app.api.pool());
-    let (user, nonce) = (record.user, record.nonce.clone());
-    let prepared = match users::find_action(db, user, &nonce).await.map_err(Failure::internal)? {
+    let prepared = match users::find_action(db, record.user, &record.nonce).await.map_err(Failure::internal)? {
         Begun::First(()) => prepare(app, session, kind, body, file).await,
         // Nothing is computed for a form that was sent before.
         Begun::Again(_) | Begun::Other => Ok(Prepared::default()),
     };
-    let prepared = match prepared {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            // The password that is confirmed may be the former one by now.
-            return match users::find_action(db, user, &nonce).await.map_err(Failure::internal)? {
-                Begun::Again(Some(outcome)) => Ok(outcome.into()),
-                Begun::Again(None) | Begun::First(()) | Begun::Other => refused(object, error).map(Done::from),
-            };
-        }
-    };
+    // Also if that has failed: the first request with this nonce may have replaced the password that was to be confirmed.
     let mut change = match record.begin_change(db).await.map_err(Failure::internal)? {
         Begun::First(change) => change,
         Begun::Again(Some(outcome)) => return Ok(outcome.into()),
@@ -151,7 +141,11 @@ pub(crate) async fn once(
     if !action.is_allowed(session) {
         return Err(Failure::Forbidden);
     }
-    match make(app, session, kind, (id.unwrap_or_default(), body, prepared), &mut change).await {
+    let made = match prepared {
+        Ok(prepared) => make(app, session, kind, (id.unwrap_or_default(), body, prepared), &mut change).await,
+        Err(error) => Err(error),
+    };
+    match made {
         Ok(ActionResult { object, secret, cookie }) => {
             let outcome = change.commit(app.api.encryption(), object, secret).await.map_err(Failure::unknown)?;
             Ok(Done { outcome, cookie })
