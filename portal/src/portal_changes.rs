@@ -188,9 +188,7 @@ async fn make(
             Ok(ActionResult::default())
         }
         PortalChange::SetOrigins => {
-            let origins = strings(body, "origins").into_iter().map(origin).collect::<Result<Vec<_>>>()?;
-            let settings = AccountSettings { allowed_origins: Some(origins), ..AccountSettings::default() };
-            accounts::set(tx, now, account, &settings).await?;
+            accounts::set(tx, now, account, &origins(body)?).await?;
             Ok(ActionResult::object(account))
         }
         PortalChange::SaveSettings => {
@@ -220,18 +218,8 @@ async fn make(
             users::remove(tx, now, Some(merchant), UserId::from_request(id)?).await?;
             Ok(ActionResult::default())
         }
-        PortalChange::ChangePassword => {
-            let confirmed = confirmed()?;
-            let new = prepared.password.ok_or_else(|| Error::internal("no password was hashed"))?;
-            let cookie = users::change_password(tx, confirmed, session.cookie.expose(), new).await?;
-            Ok(ActionResult { cookie: Some(cookie), ..ActionResult::object(session.user.id) })
-        }
-        PortalChange::AddFactor => {
-            let (secret, code) = (Secret::new(string(body, "secret").to_owned()), string(body, "code"));
-            let by = (confirmed()?, session.cookie.expose().as_str());
-            let (codes, cookie) = users::add_factor(tx, app.api.encryption(), by, secret, code).await?;
-            Ok(ActionResult { cookie: Some(cookie), ..recovery(session, &codes) })
-        }
+        PortalChange::ChangePassword => change_password(session, confirmed()?, prepared.password, tx).await,
+        PortalChange::AddFactor => add_factor(app, session, confirmed()?, body, tx).await,
         PortalChange::ReplaceRecoveryCodes => {
             Ok(recovery(session, &users::replace_recovery_codes(tx, confirmed()?).await?))
         }
@@ -245,6 +233,30 @@ async fn make(
             Ok(ActionResult::default())
         }
     }
+}
+
+async fn change_password(
+    session: &AccountSession,
+    confirmed: &Confirmed,
+    new: Option<NewPassword>,
+    tx: &mut Change,
+) -> Result<ActionResult> {
+    let new = new.ok_or_else(|| Error::internal("no password was hashed"))?;
+    let cookie = users::change_password(tx, confirmed, session.cookie.expose(), new).await?;
+    Ok(ActionResult { cookie: Some(cookie), ..ActionResult::object(session.user.id) })
+}
+
+async fn add_factor(
+    app: &App,
+    session: &AccountSession,
+    confirmed: &Confirmed,
+    body: &Value,
+    tx: &mut Change,
+) -> Result<ActionResult> {
+    let (secret, code) = (Secret::new(string(body, "secret").to_owned()), string(body, "code"));
+    let by = (confirmed, session.cookie.expose().as_str());
+    let (codes, cookie) = users::add_factor(tx, app.api.encryption(), by, secret, code).await?;
+    Ok(ActionResult { cookie: Some(cookie), ..recovery(session, &codes) })
 }
 
 async fn set_language(session: &AccountSession, body: &Value, tx: &mut Change) -> Result<ActionResult> {
@@ -323,6 +335,11 @@ fn issued(key: &accounts::IssuedKey) -> ActionResult {
 
 fn recovery(session: &AccountSession, codes: &[String]) -> ActionResult {
     ActionResult::object(session.user.id).secret(&json!({"recoveryCodes": codes.join("\n")}))
+}
+
+fn origins(body: &Value) -> Result<AccountSettings> {
+    let origins = strings(body, "origins").into_iter().map(origin).collect::<Result<Vec<_>>>()?;
+    Ok(AccountSettings { allowed_origins: Some(origins), ..AccountSettings::default() })
 }
 
 fn settings(body: &Value) -> AccountSettings {
