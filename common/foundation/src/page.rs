@@ -51,6 +51,22 @@ impl<Id: std::str::FromStr> PageRequest<Id> {
     }
 }
 
+impl<Id: Copy> PageRequest<Id> {
+    /// Looks up the row of the cursor, if there is one.
+    ///
+    /// # Errors
+    /// 422 naming `startingAfter` if there is no such row; the errors of `find`.
+    pub async fn check_cursor<T, F>(&self, find: impl FnOnce(Id) -> F) -> Result<()>
+    where
+        F: Future<Output = Result<Option<T>>>,
+    {
+        match self.starting_after {
+            Some(cursor) => find(cursor).await?.map(drop).ok_or_else(unknown_cursor),
+            None => Ok(()),
+        }
+    }
+}
+
 impl<Id> PageRequest<Id> {
     /// The next rows of a whole list.
     pub const fn chunk(starting_after: Option<Id>) -> Self {

@@ -8,7 +8,7 @@ use foundation::db;
 use foundation::error::Result;
 use foundation::filter::Filters as _;
 use foundation::id::{AccountId, DisputeId, PaymentId};
-use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
+use foundation::page::{Page, PageRequest, each, newest_first};
 use providers::DisputeStatus;
 
 foundation::filters! {
@@ -31,11 +31,7 @@ pub async fn list(
     filter: &Filter,
     page: PageRequest<DisputeId>,
 ) -> Result<Page<Dispute>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
+    page.check_cursor(|cursor| find(db, account, cursor)).await?;
     if filter.is_empty() {
         return Ok(page.page(newest(db, account, page).await?));
     }

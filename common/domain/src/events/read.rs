@@ -14,7 +14,7 @@ use foundation::db;
 use foundation::error::{Error, Result};
 use foundation::filter::{FilterValue, ObjectId, Reference, Seconds};
 use foundation::id::{AccountId, EventId};
-use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
+use foundation::page::{Page, PageRequest, each, newest_first};
 use foundation::schema;
 use foundation::time::Timestamp;
 
@@ -134,11 +134,7 @@ pub async fn list(
     filter: &Filter,
     page: PageRequest<EventId>,
 ) -> Result<Page<EventView>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
+    page.check_cursor(|cursor| find(db, account, cursor)).await?;
     let mut snapshot = db::filtered_snapshot(db).await?;
     let mut rows = Vec::new();
     for kind in each(&filter.kinds) {

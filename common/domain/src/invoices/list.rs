@@ -8,7 +8,7 @@ use foundation::db;
 use foundation::error::Result;
 use foundation::filter::{ExternalIdFilter, Filters as _};
 use foundation::id::{AccountId, CustomerId, InvoiceId, RecurringInvoiceId, SubscriptionId};
-use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
+use foundation::page::{Page, PageRequest, each, newest_first};
 use foundation::time::Timestamp;
 
 foundation::filter_by_name!(Status);
@@ -50,11 +50,7 @@ pub async fn list(
     filter: &Filter,
     page: PageRequest<InvoiceId>,
 ) -> Result<Page<Invoice>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
+    page.check_cursor(|cursor| find(db, account, cursor)).await?;
     if filter.is_empty() {
         return Ok(page.page(newest(db, account, page).await?));
     }

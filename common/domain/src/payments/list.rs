@@ -9,7 +9,7 @@ use foundation::error::Result;
 use foundation::filter::{Amount, ExternalIdFilter, Filters as _, Last4};
 use foundation::id::{AccountId, CustomerId, InvoiceId, PaymentId, PaymentLinkId, SubscriptionId};
 use foundation::money::Currency;
-use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
+use foundation::page::{Page, PageRequest, each, newest_first};
 use foundation::time::Timestamp;
 
 foundation::filter_by_name!(Status);
@@ -62,11 +62,7 @@ pub async fn list(
     filter: &Filter,
     page: PageRequest<PaymentId>,
 ) -> Result<Page<Listed>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
+    page.check_cursor(|cursor| find(db, account, cursor)).await?;
     let with_refunds = |page: Page<Payment>, refunds: &[Refund]| {
         page.map(|payment| {
             let own = refunds.iter().filter(|refund| refund.payment_id == payment.id);

@@ -8,7 +8,7 @@ use foundation::db;
 use foundation::error::Result;
 use foundation::filter::{ExternalIdFilter, Filters as _};
 use foundation::id::{AccountId, PlanId};
-use foundation::page::{Page, PageRequest, unknown_cursor};
+use foundation::page::{Page, PageRequest};
 
 foundation::filters! {
     /// Filters of the list of plans.
@@ -23,11 +23,7 @@ foundation::filters! {
 /// # Errors
 /// 422 if the cursor is not one of the account's plans.
 pub async fn list(db: &PgPool, account: AccountId, filter: &Filter, page: PageRequest<PlanId>) -> Result<Page<Plan>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
+    page.check_cursor(|cursor| find(db, account, cursor)).await?;
     if filter.is_empty() {
         return Ok(page.page(newest(db, account, page).await?));
     }

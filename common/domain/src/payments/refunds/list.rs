@@ -10,7 +10,7 @@ use foundation::filter::{ExternalIdFilter, Filters as _};
 use foundation::id::{AccountId, KeyId, PaymentId, RefundId};
 use foundation::merchant_data::{ExternalId, Metadata};
 use foundation::money::Currency;
-use foundation::page::{Page, PageRequest, each, newest_first, unknown_cursor};
+use foundation::page::{Page, PageRequest, each, newest_first};
 use foundation::time::Timestamp;
 use providers::FailureCode;
 
@@ -113,11 +113,7 @@ pub async fn list(
     filter: &Filter,
     page: PageRequest<RefundId>,
 ) -> Result<Page<Listed>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
+    page.check_cursor(|cursor| find(db, account, cursor)).await?;
     let rows = if filter.is_empty() {
         newest(db, account, page).await?
     } else {

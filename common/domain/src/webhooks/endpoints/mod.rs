@@ -19,7 +19,7 @@ use foundation::db::{self};
 use foundation::error::{Error, Result};
 use foundation::id::{AccountId, WebhookEndpointId};
 use foundation::merchant_data::{Metadata, MetadataChange};
-use foundation::page::{Page, PageRequest, unknown_cursor};
+use foundation::page::{Page, PageRequest};
 use foundation::time::Timestamp;
 
 /// Endpoints of an account at most; deleted ones do not count.
@@ -345,11 +345,7 @@ pub(super) async fn rotate_secret_in(
 /// # Errors
 /// 422 for a cursor that names no endpoint of the account.
 pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<WebhookEndpointId>) -> Result<Page<Endpoint>> {
-    if let Some(cursor) = page.starting_after
-        && find(db, account, cursor).await?.is_none()
-    {
-        return Err(unknown_cursor());
-    }
+    page.check_cursor(|cursor| find(db, account, cursor)).await?;
     let query = select_endpoints!(
         "(account_id, id) < ($1, $2) AND account_id >= $1 ORDER BY account_id DESC, id DESC LIMIT $3",
         account.uuid(),
