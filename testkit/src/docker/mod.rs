@@ -14,6 +14,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use nix::{
+    sys::signal::{self, Signal},
+    unistd::Pid,
+};
 use serde_json::Value;
 
 pub use self::namespaces::{inside, started_inside, unsupported};
@@ -60,6 +64,9 @@ fn folder() -> PathBuf {
 /// Makes the file systems that do not exist.
 fn download() -> Result<()> {
     fs::create_dir_all(folder())?;
+    // Two runs must not make the same one.
+    let lock = fs::File::create(folder().join("lock"))?;
+    lock.lock()?;
     for (name, release, packages) in FILE_SYSTEMS {
         let (made, new) = (folder().join(name), folder().join(format!("new-{name}")));
         let recipe = folder().join(format!("{name}.packages"));
@@ -79,8 +86,9 @@ fn download() -> Result<()> {
 /// Removes what a run has left, when its namespaces have ended.
 fn remove(folder: &Path) -> Result<()> {
     run(Command::new("rm").args(["-rf", "--one-file-system"]).arg(folder))?;
-    let groups = ["/sys/fs/cgroup", "-depth", "-type", "d", "-path", &format!("*/{}*", group(folder)?)];
-    run(Command::new("find").args(groups).args(["-exec", "rmdir", "{}", ";"])).map(drop)
+    // Groups of other programs may end meanwhile, which is no error.
+    let groups = ["-ignore_readdir_race", "-depth", "-type", "d", "-path", &format!("*/{}*", group(folder)?)];
+    run(Command::new("find").arg("/sys/fs/cgroup").args(groups).args(["-exec", "rmdir", "{}", ";"])).map(drop)
 }
 
 /// The control group of a run's containers.
@@ -156,10 +164,11 @@ impl Docker {
     /// Starts services, or more containers of them (`--scale`), and waits until all are healthy.
     ///
     /// # Errors
-    /// When one is not.
+    /// When one is not, with the last lines that each has logged.
     pub fn up(&self, words: &[&str]) -> Result<()> {
         let up = ["up", "--detach", "--wait", "--no-build", "--no-recreate", "--quiet-pull"];
-        self.compose(&[&up[..], words].concat()).map(drop)
+        let logs = || self.compose(&["logs", "--no-color", "--tail", "20"]).unwrap_or_default();
+        self.compose(&[&up[..], words].concat()).map(drop).with_context(logs)
     }
 
     /// A file of the project's folder.
@@ -184,6 +193,16 @@ impl Docker {
     /// When there is no such container or fact.
     pub fn inspect(&self, container: &str, format: &str) -> Result<String> {
         Ok(self.docker(&["inspect", "--format", format, container])?.trim().to_owned())
+    }
+
+    /// Kills the first process of a container, as `kill -9` does. After `docker kill` it would not be started again.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill(&self, container: &str) -> Result<()> {
+        let pid = self.inspect(container, "{{.State.Pid}}")?.parse::<i32>()?;
+        ensure!(pid > 0, "container {container} does not run");
+        signal::kill(Pid::from_raw(pid), Signal::SIGKILL).with_context(|| format!("cannot kill container {container}"))
     }
 
     /// What `ctl` prints.

@@ -3,10 +3,11 @@
 use std::{
     env, fs, io,
     path::{Path, PathBuf},
-    process::Command,
+    process::{self, Command},
 };
 
 use anyhow::{Context, Result};
+use nix::{errno::Errno, sys::signal, unistd::Pid};
 
 use super::{Docker, download, folder, remove, run};
 use crate::tools;
@@ -14,6 +15,8 @@ use crate::tools;
 /// The variable with the folder of the program that runs inside the namespaces.
 const FOLDER: &str = "CONTAINERS_FOLDER";
 const NAMESPACES: [&str; 7] = ["--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"];
+/// Followed by the id of the process: the folder of a run.
+const RUN: &str = "run-";
 /// What a machine may not allow, and what a daemon needs.
 const PROBE: &str = "mount -t tmpfs none /mnt && ip link set lo up && ip link add name b0 type bridge && \
                      mkdir /mnt/a /mnt/b /mnt/c /mnt/d && \
@@ -36,7 +39,8 @@ pub fn unsupported() -> Option<String> {
 /// When it cannot be run.
 pub fn inside<T>(arguments: &[&str], start: impl FnOnce(&mut Command) -> io::Result<T>) -> Result<T> {
     download()?;
-    let folder = folder().join(format!("run-{}", std::process::id()));
+    leftovers(&folder())?.iter().try_for_each(|left| remove(left))?;
+    let folder = folder().join(format!("{RUN}{}", process::id()));
     // If this process dies, everything it started ends with the namespaces.
     let mut inside = Command::new("setpriv");
     inside.args(["--pdeathsig", "KILL", "unshare"]).args(NAMESPACES).args(["--mount-proc", "bash", "-c", INIT, "init"]);
@@ -44,6 +48,21 @@ pub fn inside<T>(arguments: &[&str], start: impl FnOnce(&mut Command) -> io::Res
     let result = start(&mut inside);
     remove(&folder)?;
     Ok(result?)
+}
+
+/// The folders of runs that were interrupted. One with the id of this process is of an earlier process.
+fn leftovers(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut left = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(RUN)?.parse::<i32>().ok()) else { continue };
+        let has_ended = || signal::kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH);
+        if u32::try_from(pid) == Ok(process::id()) || has_ended() {
+            left.push(entry.path());
+        }
+    }
+    Ok(left)
 }
 
 /// The daemon, with the images, these settings in .env and no containers; none in a program that [`inside`] has not
@@ -72,4 +91,28 @@ fn prepare(project: &Path, settings: &str) -> Result<()> {
         fs::copy(built, project.join("built/out").join(program))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TempDir;
+
+    #[test]
+    fn what_interrupted_runs_have_left_is_found() -> Result<()> {
+        let folder = TempDir::new()?;
+        let mut ended = Command::new("true").spawn()?;
+        let (pid, own) = (ended.id(), process::id());
+        ended.wait()?;
+        // The first process of the machine runs as long as this one.
+        for name in ["run-1", "daemon", "base.tar.packages", &format!("run-{pid}"), &format!("run-{own}")] {
+            fs::create_dir(folder.path().join(name))?;
+        }
+        let mut left = leftovers(folder.path())?;
+        left.sort();
+        let mut expected = [pid, own].map(|pid| folder.path().join(format!("run-{pid}")));
+        expected.sort();
+        assert_eq!(left, expected);
+        Ok(())
+    }
 }

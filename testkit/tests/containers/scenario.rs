@@ -1,6 +1,6 @@
 //! The steps and checks on the running services, with the commands of docs/deploying.md.
 
-use std::{collections::BTreeMap, process::Command, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;
@@ -176,7 +176,7 @@ async fn await_all_targets() -> Result<()> {
 async fn kill_one_of_each(docker: &Docker) -> Result<()> {
     for service in ["api", "portal", "worker", "scheduler", "gateway", "balancer"] {
         let id = docker.containers(service)?.into_iter().next().context("a container")?;
-        execute(Command::new("kill").args(["-KILL", &docker.inspect(&id, "{{.State.Pid}}")?]))?;
+        docker.kill(&id)?;
         let until = Instant::now() + TIMEOUT;
         while docker.inspect(&id, "{{.RestartCount}} {{.State.Health.Status}}")? != "1 healthy" {
             ensure!(Instant::now() < until, "{service} is not running again");

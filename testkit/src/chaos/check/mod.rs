@@ -19,6 +19,9 @@ mod webhooks;
 pub(super) use self::finding::Finding;
 use super::evidence::Evidence;
 
+/// The invariants of faults that containers do not have.
+pub(super) const NOT_OF_CONTAINERS: [&str; 2] = [processes::WRONG_CLOCKS, processes::REJECTED_REQUESTS];
+
 /// The invariants of every release.
 pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
     vec![

@@ -11,6 +11,9 @@ const PRINTED_CHARACTERS: usize = 160;
 /// for a waiting client, and an occasional probe.
 const MAX_REJECTED_PER_SECOND: f64 = 1.5;
 
+pub(super) const WRONG_CLOCKS: &str = "a process with a wrong clock reports it and is not ready";
+pub(super) const REJECTED_REQUESTS: &str = "a provider that rejects everything receives few requests";
+
 /// Every 500 was returned during a fault that explains it, or shortly afterwards.
 pub(super) fn internal_errors_are_explained(evidence: &Evidence) -> Finding {
     let mut finding = Finding::new("every 500 is explained by a fault");
@@ -43,7 +46,7 @@ pub(super) fn no_nested_transactions(evidence: &Evidence) -> Finding {
 
 /// A process whose clock is off by more than 2 s is not ready and reports the reason.
 pub(super) fn wrong_clocks_are_reported(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("a process with a wrong clock reports it and is not ready");
+    let mut finding = Finding::new(WRONG_CLOCKS);
     finding.checked = evidence.clock_checks;
     finding.violations.clone_from(&evidence.ready_with_wrong_clock);
     finding
@@ -51,7 +54,7 @@ pub(super) fn wrong_clocks_are_reported(evidence: &Evidence) -> Finding {
 
 /// A provider that rejects everything receives few requests.
 pub(super) fn few_rejected_requests(evidence: &Evidence) -> Finding {
-    let mut finding = Finding::new("a provider that rejects everything receives few requests");
+    let mut finding = Finding::new(REJECTED_REQUESTS);
     for rejected in &evidence.rejected_requests {
         let seconds = rejected.milliseconds as f64 / 1000.0;
         let limit = MAX_REJECTED_PER_SECOND * seconds.max(1.0);

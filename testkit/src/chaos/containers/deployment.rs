@@ -83,15 +83,13 @@ impl Deployment {
         let (docker, id) = (&self.docker, self.container(step)?);
         eventually(&format!("the beginning of {step:?}"), async || {
             match step.action {
-                Action::Kill => {
-                    let pid = docker.inspect(id, "{{.State.Pid}}")?;
-                    ensure!(pid != "0", "it does not run");
-                    run(Command::new("kill").args(["-KILL", &pid]))?
+                Action::Kill => docker.kill(id)?,
+                Action::Pause => drop(docker.docker(&["pause", id])?),
+                Action::Disconnect(network) => {
+                    drop(docker.docker(&["network", "disconnect", &full_name(network), id])?);
                 }
-                Action::Pause => docker.docker(&["pause", id])?,
-                Action::Disconnect(network) => docker.docker(&["network", "disconnect", &full_name(network), id])?,
-                Action::Restart => docker.docker(&["restart", id])?,
-            };
+                Action::Restart => drop(docker.docker(&["restart", id])?),
+            }
             Ok(Some(()))
         })
         .await
@@ -162,6 +160,16 @@ impl Deployment {
     pub(super) fn save_logs(&self, folder: &Path, name: &str) -> Result<()> {
         let log = self.docker.compose(&[&["logs", "--no-color"], &PROGRAMS[..]].concat())?;
         Ok(fs::write(folder.join(name), log)?)
+    }
+
+    /// Writes what explains a violation or an error into this folder: the state and the logs of all containers, and the
+    /// database.
+    pub(super) fn keep(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder)?;
+        fs::write(folder.join("containers.txt"), self.docker.compose(&["ps", "--all"])?)?;
+        fs::write(folder.join("containers.log"), self.docker.compose(&["logs", "--no-color", "--timestamps"])?)?;
+        let dump = ["exec", "-T", "postgres", "pg_dump", "-U", "payments", "-d", "payments", "-h", "127.0.0.1"];
+        Ok(fs::write(folder.join("database.sql"), self.docker.compose(&dump)?)?)
     }
 
     /// The texts that it has left, with these logs.

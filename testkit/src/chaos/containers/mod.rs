@@ -60,27 +60,39 @@ fn outside(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Runs the composition and returns the number of violations.
+/// Runs the composition and returns the number of violations. If there are any, or it fails, keeps logs and database.
 async fn run(docker: Docker, plan: &Plan, folder: &Path) -> Result<usize> {
-    let logs = folder.join("containers.logs");
-    let _ = fs::remove_dir_all(&logs);
+    let (logs, kept) = (folder.join("containers.logs"), folder.join("containers.kept"));
+    for former in [&logs, &kept] {
+        let _ = fs::remove_dir_all(former);
+    }
     fs::create_dir_all(&logs)?;
     let mut deployment = Deployment::start(docker).await?;
+    let outcome = run_phases(&mut deployment, plan, folder, &logs).await;
+    if outcome.as_ref().map_or(true, |violations| *violations > 0) {
+        match deployment.keep(&kept) {
+            Ok(()) => println!("wrote the logs and the database to {}", kept.display()),
+            Err(error) => println!("cannot write the logs and the database: {error:#}"),
+        }
+    }
+    outcome
+}
+
+async fn run_phases(deployment: &mut Deployment, plan: &Plan, folder: &Path, logs: &Path) -> Result<usize> {
     let load = Arc::new(LoadState::new(&deployment.access(), &folder.join("containers.requests.jsonl"))?);
     let steps = plan::steps(plan.seed, plan.load);
     let clients = load::start(&load, plan.seed)?;
     load::warm_up(&load, &clients).await;
-    let outcome = change(&mut deployment, &load, &steps, &logs).await;
+    let outcome = change(deployment, &load, &steps, logs).await;
     load::finish(&load, clients).await;
-    deployment.save_logs(&logs, "end.log")?;
     let (fault_log, replacement) = outcome?;
+    deployment.save_logs(logs, "end.log")?;
     let quiet = quiet::wait_until_done(&deployment.db, quiet::TIMEOUT).await?;
     let mut evidence = evidence::gather(&deployment.access(), load.journal.entries(), &quiet).await?;
-    evidence.search(&deployment.access(), &deployment.traces(&logs)?).await?;
+    evidence.search(&deployment.access(), &deployment.traces(logs)?).await?;
     evidence.add_fault_log(&fault_log);
     let mut findings = [check::check(&evidence), check::check_current_release(&evidence)].concat();
-    // Invariants of faults that containers do not have, such as wrong clocks.
-    findings.retain(|finding| finding.checked > 0);
+    findings.retain(|finding| !check::NOT_OF_CONTAINERS.contains(&finding.invariant));
     let invariant = "no request failed while all containers were replaced";
     findings.push(upgrade::no_request_failed(invariant, replacement, &evidence.requests));
     let report = Report {

@@ -50,9 +50,17 @@ pub(super) static KINDS: LazyLock<Vec<Fault>> = LazyLock::new(|| FAULTS.iter().m
 /// The time in which each fault occurs once.
 pub(super) const ROUND: Duration = Duration::from_secs(120);
 
-/// A service of compose.yaml and the number of its containers, besides the balancer.
-pub(super) const SERVICES: [(&str, usize); 7] =
-    [("api", 2), ("portal", 1), ("worker", 3), ("scheduler", 2), ("gateway", 2), ("postgres", 1), ("redis", 1)];
+/// A service of compose.yaml and the number of its containers.
+pub(super) const SERVICES: [(&str, usize); 8] = [
+    ("api", 2),
+    ("portal", 1),
+    ("worker", 3),
+    ("scheduler", 2),
+    ("gateway", 2),
+    ("postgres", 1),
+    ("redis", 1),
+    ("balancer", 1),
+];
 
 /// One scheduled fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
