@@ -37,17 +37,11 @@ impl Example {
     /// # Errors
     /// When the libraries cannot be installed.
     pub async fn in_python(name: &str, file: &'static str) -> Result<Option<Self>> {
-        if !succeeds("python3", &["-c", "import ensurepip, venv"]).await {
+        if !has_python().await {
             return skipped(name, file, "python3 with venv");
         }
         let folder = folder(name, "python", &[file, "requirements.txt"])?;
-        let python = folder.join("venv/bin/python");
-        let options = ["--quiet", "--disable-pip-version-check", "--no-compile", "-r", "requirements.txt"];
-        let commands = vec![
-            command("python3", &["-m", "venv", "--clear", "--without-pip", "venv"], &folder),
-            command(&python, &[&["-c", PIP, "install"][..], &options].concat(), &folder),
-        ];
-        install(&folder, "requirements.txt", commands).await?;
+        let python = install_in_python(&folder).await?.join("python");
         Ok(Some(Self { program: python, folder, file }))
     }
 
@@ -98,6 +92,21 @@ pub async fn package_file(package: &str, version: &str, file: &str) -> Result<Op
     Ok(Some(folder.join("node_modules").join(package).join(file)))
 }
 
+/// A program of a public Python package, installed in the target folder; `None` if this machine has no Python.
+///
+/// # Errors
+/// When it cannot be installed.
+pub async fn python_program(package: &str, version: &str, program: &str) -> Result<Option<PathBuf>> {
+    if !has_python().await {
+        writeln!(std::io::stderr(), "SKIPPED: {package} was not used, because this machine has no python3 with venv")?;
+        return Ok(None);
+    }
+    let folder = target()?.join("packages").join(package);
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join("requirements.txt"), format!("{package}=={version}\n"))?;
+    Ok(Some(install_in_python(&folder).await?.join(program)))
+}
+
 /// Runs a command and returns its output.
 ///
 /// # Errors
@@ -131,6 +140,22 @@ async fn succeeds(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().await.is_ok_and(|status| status.success())
+}
+
+async fn has_python() -> bool {
+    succeeds("python3", &["-c", "import ensurepip, venv"]).await
+}
+
+/// Installs what `requirements.txt` of this folder lists, and returns the folder of its programs.
+async fn install_in_python(folder: &Path) -> Result<PathBuf> {
+    let programs = folder.join("venv/bin");
+    let options = ["--quiet", "--disable-pip-version-check", "--no-compile", "-r", "requirements.txt"];
+    let commands = vec![
+        command("python3", &["-m", "venv", "--clear", "--without-pip", "venv"], folder),
+        command(programs.join("python"), &[&["-c", PIP, "install"][..], &options].concat(), folder),
+    ];
+    install(folder, "requirements.txt", commands).await?;
+    Ok(programs)
 }
 
 /// Bypasses the output capture of the test harness: a skipped test must not look like a passed one.

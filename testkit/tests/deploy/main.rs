@@ -6,6 +6,7 @@ mod compose;
 mod environment_variables;
 mod network;
 mod release;
+mod schemas;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
