@@ -1,5 +1,7 @@
 # One image with all programs; the command selects one. docs/deploying.md lists what has not been tested.
 
+# An SBOM (docker buildx build --sbom=true) then lists the crates of Cargo.lock too, not only Debian's packages.
+ARG BUILDKIT_SBOM_SCAN_CONTEXT=true
 FROM rust:1.95.0-slim-bookworm AS build
 WORKDIR /src
 # SQL is checked against the committed schema description (.sqlx), so the build needs no database.

@@ -19,6 +19,8 @@ fn the_image_has_only_what_the_programs_need() {
     let dockerfile = read("Dockerfile");
     let (build, image) = dockerfile.rsplit_once("\nFROM ").expect("two stages");
     assert!(build.contains("ENV CARGO_PROFILE_RELEASE_STRIP=symbols\n"), "symbols make the programs larger");
+    let before_stages = build.split("\nFROM ").next().unwrap_or_default();
+    assert!(before_stages.ends_with("\nARG BUILDKIT_SBOM_SCAN_CONTEXT=true"), "an SBOM would not list the crates");
     assert!(image.lines().next().is_some_and(|base| base.starts_with("debian:") && base.ends_with("-slim")), "{image}");
     let packages = image.split("--no-install-recommends ").nth(1).and_then(|rest| rest.split(" \\").next());
     assert_eq!(packages, Some("tzdata fonts-noto-core fonts-droid-fallback"), "the image is to be at most 200 MB");
@@ -75,6 +77,8 @@ fn every_action_is_pinned_by_commit() {
     let mut seen = 0;
     for entry in fs::read_dir(root().join(".github/workflows")).expect("workflows") {
         let workflow = fs::read_to_string(entry.expect("a file").path()).expect("text");
+        let count = |text: &str| workflow.matches(text).count();
+        assert_eq!(count("actions/checkout@"), count("persist-credentials: false"), "tests could read the token");
         for line in workflow.lines().filter(|line| line.contains("uses: ")) {
             seen += 1;
             let commit = line.split_once('@').and_then(|(_, rest)| rest.split_once(" # v")).map(|(commit, _)| commit);
@@ -108,6 +112,8 @@ fn a_release_publishes_a_tested_version_for_both_architectures() {
     for part in [
         "tags: [\"v*\"]",
         "cancel-in-progress: false",
+        "shell: bash\n",
+        "((bytes <= 200000000)) || { echo \"::error::the image is larger than 200 MB\"; exit 1; }\n",
         "run: .ci/run",
         "deploy/image --platform \"linux/$ARCHITECTURE\" --sbom=true --provenance=mode=max --push",
         "imagetools create --tag \"$tag\" \"$tag-amd64\" \"$tag-arm64\"",
