@@ -110,6 +110,16 @@ fn connect(process: &'static str) -> Result<Connected> {
     Ok(Connected { app, pool, secrets, peppers: of_new_keys, unchecked: config::keys_unchecked()? })
 }
 
+/// The program.
+///
+/// # Errors
+/// As [`run`].
+#[tokio::main]
+pub async fn start() -> Result<()> {
+    telemetry::init_logs();
+    run(telemetry::init_metrics()?, telemetry::shutdown_signal()).await
+}
+
 /// Runs the process until `stop`, configured by environment variables.
 ///
 /// # Errors

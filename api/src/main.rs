@@ -1,10 +1,5 @@
 //! Runs the API process.
 
-use anyhow::Result;
-use foundation::telemetry;
-
-#[tokio::main]
-async fn main() -> Result<()> {
-    telemetry::init_logs();
-    api::run(telemetry::init_metrics()?, telemetry::shutdown_signal()).await
+fn main() -> anyhow::Result<()> {
+    api::start()
 }

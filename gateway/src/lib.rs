@@ -35,3 +35,17 @@ pub mod threeds;
 pub mod tokens;
 pub mod transactions;
 pub mod wallet;
+
+use std::process::ExitCode;
+
+/// The program; see `gateway --help`.
+#[tokio::main]
+pub async fn start() -> ExitCode {
+    match commands::run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            foundation::console::print_error(format_args!("gateway: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

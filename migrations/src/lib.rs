@@ -3,6 +3,7 @@
 //! There are no down migrations; a later migration corrects a mistake.
 
 mod apply;
+mod program;
 pub mod roles;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use anyhow::Result;
 use sqlx::{PgPool, migrate::Migrator};
 
 pub use apply::apply;
+pub use program::start;
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 

@@ -40,10 +40,20 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use foundation::config;
-use foundation::telemetry::MetricsHandle;
+use foundation::telemetry::{self, MetricsHandle};
 
 use crate::app::App;
 use crate::failure::Failure;
+
+/// The program.
+///
+/// # Errors
+/// As [`run`].
+#[tokio::main]
+pub async fn start() -> Result<()> {
+    telemetry::init_logs();
+    run(telemetry::init_metrics()?, telemetry::shutdown_signal()).await
+}
 
 /// Runs the process until `stop`, configured by environment variables: those of `api`, `PORTAL_BIND` and `PORTAL_URL`.
 ///

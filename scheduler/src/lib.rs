@@ -23,6 +23,16 @@ use crate::schedule::Scheduler;
 /// /readyz.
 const DATABASE_POOL: u32 = 8;
 
+/// The program.
+///
+/// # Errors
+/// As [`run`].
+#[tokio::main]
+pub async fn start() -> Result<()> {
+    telemetry::init_logs();
+    run(telemetry::init_metrics()?, telemetry::shutdown_signal()).await
+}
+
 /// Runs the process until `stop`, configured by environment variables.
 ///
 /// # Errors

@@ -55,6 +55,16 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 const MAIL: mail::Variables =
     mail::Variables { server: "SMTP_URL", folder: "MAIL_FOLDER", from: "MAIL_FROM", bounces: "MAIL_BOUNCES" };
 
+/// The program.
+///
+/// # Errors
+/// As [`run`].
+#[tokio::main]
+pub async fn start() -> Result<()> {
+    telemetry::init_logs();
+    run(telemetry::init_metrics()?, telemetry::shutdown_signal()).await
+}
+
 /// Runs the process until `stop`, configured by environment variables.
 ///
 /// # Errors

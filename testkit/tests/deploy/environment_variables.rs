@@ -85,7 +85,7 @@ fn configured(sources: &[&str]) -> Variables {
 
 /// The programs of the image and the variables that each reads.
 pub(crate) fn programs() -> BTreeMap<&'static str, Variables> {
-    let migrate = read("migrations/src/main.rs");
+    let migrate = read("migrations/src/program.rs");
     let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     let roles = ["PROGRAMS_DATABASE_URL", "READER_DATABASE_URL"];
     assert!(["DATABASE_URL"].iter().chain(&roles).all(|name| migrate.contains(&format!("\"{name}\""))), "{migrate}");
