@@ -43,7 +43,7 @@ use self::{
     schedule::{LONG, Minimums, Plan},
     system_config::SystemConfig,
 };
-use crate::process::target_folder;
+use crate::{docker::Image, process::target_folder};
 
 /// Charges per minute whose response must be lost for a run to be conclusive.
 const LOST_RESPONSES_PER_MINUTE: usize = 1;
@@ -60,8 +60,8 @@ struct Options {
     mutants: Vec<&'static Mutant>,
     /// Whether each mutant's scene is also run with its rule enabled.
     controls: bool,
-    /// Whether the system runs in containers.
-    containers: bool,
+    /// The image, if the system runs in containers.
+    containers: Option<Image>,
 }
 
 /// Runs the main run, prints the report and writes it to `target/chaos/report.json`; then runs the mutants.
@@ -77,8 +77,8 @@ pub async fn command(arguments: &[String]) -> Result<()> {
         return mutants::run_scene(scene, &folder).await;
     }
     let options = options(arguments)?;
-    if options.containers {
-        return containers::command(&options.run.plan, arguments, &folder).await;
+    if let Some(image) = options.containers {
+        return containers::command(&options.run.plan, image, arguments, &folder).await;
     }
     let seed = options.run.plan.seed;
     let violations = if options.run.plan.load.is_zero() { 0 } else { conclusive_run(options.run, &folder).await? };
@@ -117,7 +117,7 @@ fn options(arguments: &[String]) -> Result<Options> {
         previous: None,
     };
     let (mut mutants, mut controls): (Vec<_>, _) = (mutants::ALL.iter().collect(), true);
-    let mut containers = false;
+    let mut containers = None;
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().context("an option has no value");
@@ -131,9 +131,10 @@ fn options(arguments: &[String]) -> Result<Options> {
                 mutants.clear();
             }
             "--containers" => {
-                containers = true;
+                containers = Some(Image::Built);
                 run.plan.load = containers::LOAD;
             }
+            "--from-sources" if containers.is_some() => containers = Some(Image::Sources),
             "--no-faults" => run.faults = false,
             "--mutants" => mutants = mutants::named(value()?)?,
             "--short" => {
@@ -141,7 +142,7 @@ fn options(arguments: &[String]) -> Result<Options> {
                 (mutants, controls) = (mutants::named(mutants::SHORT)?, false);
             }
             other => bail!(
-                "unknown option {other}; usage: chaos [--minutes N | --seconds N] [--seed S] [--short] [--upgrade FOLDER] [--containers] [--no-faults] [--mutants all | none | a,b]"
+                "unknown option {other}; usage: chaos [--minutes N | --seconds N] [--seed S] [--short] [--upgrade FOLDER] [--containers [--from-sources]] [--no-faults] [--mutants all | none | a,b]"
             ),
         }
     }

@@ -1,6 +1,6 @@
 //! A Docker daemon that runs compose.yaml in namespaces, with its own socket and data. No registry is used: the images are
-//! made of Debian's packages under the names in compose.yaml and the Dockerfile, and ours of the Dockerfile's last stage
-//! with the programs of this build. Everything is in `.dev/containers`.
+//! made of Debian's packages under the names in compose.yaml and the Dockerfile, and ours as [`Image`] says. Everything is in
+//! `.dev/containers`.
 
 mod namespaces;
 
@@ -23,13 +23,37 @@ use serde_json::Value;
 pub use self::namespaces::{inside, started_inside, unsupported};
 use crate::{Account, tools};
 
+/// What our image is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// The Dockerfile's last stage with the programs that this machine has built.
+    Built,
+    /// The whole Dockerfile, with the compiler of this machine. This takes minutes.
+    Sources,
+}
+
+const BASE: &str = "base.tar";
+const COMPILER: &str = "compiler.tar";
 /// Name, Debian release and packages of a file system that is made once: the root of the daemon, the programs of the
-/// other services, and the base of our image. That one has no package lists, because its build has no network.
-const FILE_SYSTEMS: [(&str, &str, &str); 3] = [
+/// other services, the base of our image, which has no package lists because its build has no network, and what a
+/// compiler needs.
+const FILE_SYSTEMS: [(&str, &str, &str); 4] = [
     ("daemon", "trixie", "docker.io,docker-cli,docker-buildx,docker-compose,iptables"),
     ("servers.tar", "trixie", "postgresql-17,redis-server,prometheus,haproxy"),
-    ("base.tar", "bookworm", "tzdata,fonts-noto-core,fonts-droid-fallback"),
+    (BASE, "bookworm", "tzdata,fonts-noto-core,fonts-droid-fallback"),
+    (COMPILER, "bookworm", "gcc,libc6-dev"),
 ];
+/// What Debian's slim images, of which one is the base of ours, leave out.
+const SLIM: [&str; 6] = [
+    "--dpkgopt=path-exclude=/usr/share/doc/*",
+    "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+    "--dpkgopt=path-exclude=/usr/share/man/*",
+    "--dpkgopt=path-exclude=/usr/share/info/*",
+    "--dpkgopt=path-exclude=/usr/share/locale/*",
+    "--dpkgopt=path-exclude=/usr/share/lintian/*",
+];
+/// The most bytes of our image, as in the release workflow.
+const MAX_IMAGE: u64 = 200_000_000;
 /// The services whose images are made of `servers.tar`. Grafana is not in Debian.
 const SERVERS: [&str; 4] = ["postgres", "redis", "prometheus", "balancer"];
 /// $1: the root, $2: the folder of this run. The daemon needs a root of its own, because runc calls pivot_root.
@@ -61,24 +85,33 @@ fn folder() -> PathBuf {
     tools::project_root().join(".dev/containers")
 }
 
-/// Makes the file systems that do not exist.
-fn download() -> Result<()> {
+/// Makes the file systems that do not exist, and downloads the crates for a build from sources.
+fn download(image: Image) -> Result<()> {
     fs::create_dir_all(folder())?;
     // Two runs must not make the same one.
     let lock = fs::File::create(folder().join("lock"))?;
     lock.lock()?;
     for (name, release, packages) in FILE_SYSTEMS {
+        if name == COMPILER && image == Image::Built {
+            continue;
+        }
+        let options = if name == BASE { &SLIM[..] } else { &[] };
+        let recipe = [&[packages][..], options].concat().join(" ");
         let (made, new) = (folder().join(name), folder().join(format!("new-{name}")));
-        let recipe = folder().join(format!("{name}.packages"));
-        if fs::read_to_string(&recipe).is_ok_and(|made_of| made_of == packages) {
+        let made_of = folder().join(format!("{name}.packages"));
+        if fs::read_to_string(&made_of).is_ok_and(|made_of| made_of == recipe) {
             continue;
         }
         run(Command::new("rm").args(["-rf", "--one-file-system"]).args([&made, &new]))?;
         let mut make = Command::new("mmdebstrap");
-        make.args(["--variant=minbase", "--customize-hook=rm -f $1/etc/apt/sources.list"]);
+        make.args(["--variant=minbase", "--customize-hook=rm -f $1/etc/apt/sources.list"]).args(options);
         run(make.arg(format!("--include={packages}")).arg(release).arg(&new).arg("http://deb.debian.org/debian"))?;
         fs::rename(&new, &made)?;
-        fs::write(recipe, packages)?;
+        fs::write(made_of, recipe)?;
+    }
+    if image == Image::Sources {
+        let vendor = ["vendor", "--locked", "--quiet"];
+        run(Command::new("cargo").args(vendor).arg(folder().join("crates")).current_dir(tools::project_root()))?;
     }
     Ok(())
 }
@@ -98,7 +131,7 @@ fn group(folder: &Path) -> Result<String> {
 
 impl Docker {
     /// Starts the daemon and makes the images.
-    fn start(run_folder: &Path) -> Result<Self> {
+    fn start(run_folder: &Path, image: Image) -> Result<Self> {
         let root = folder().join("daemon");
         run(Command::new("bash").args(["-c", MOUNTS, "mounts"]).args([&root, run_folder]))?;
         let log = fs::File::create(run_folder.join("dockerd.log"))?;
@@ -112,29 +145,53 @@ impl Docker {
             ensure!(Instant::now() < deadline, "the daemon does not respond: {error:#}\n{log}");
             sleep(Duration::from_millis(100));
         }
-        docker.make_images(run_folder)?;
+        docker.make_images(run_folder, image)?;
         Ok(docker)
     }
 
-    fn make_images(&self, run_folder: &Path) -> Result<()> {
+    fn make_images(&self, run_folder: &Path, image: Image) -> Result<()> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/docker/images");
         let images = run_folder.join("project/images");
         run(Command::new("cp").arg("-R").arg(source).arg(&images))?;
         let dockerfile = fs::read_to_string(run_folder.join("project/Dockerfile"))?;
         let base = dockerfile.lines().filter_map(|line| line.strip_prefix("FROM ")).next_back().context("FROM")?;
-        for (file, image) in [("servers.tar", "servers"), ("base.tar", base)] {
+        let compiler = (image == Image::Sources).then_some((COMPILER, "compiler"));
+        for (file, name) in [("servers.tar", "servers"), (BASE, base)].into_iter().chain(compiler) {
             let input = fs::File::open(folder().join(file))?;
-            run(self.command(&["docker", "import", "-", image]).stdin(input))?;
+            run(self.command(&["docker", "import", "-", name]).stdin(input))?;
         }
         let config: Value = serde_json::from_str(&self.compose(&["config", "--format", "json"])?)?;
         for service in SERVERS {
-            let image =
+            let name =
                 config["services"][service]["image"].as_str().with_context(|| format!("{service} has no image"))?;
-            self.docker(&["build", "--target", service, "--tag", image, "/project/images"])?;
+            self.docker(&["build", "--target", service, "--tag", name, "/project/images"])?;
         }
-        let image = config["services"]["api"]["image"].as_str().context("the api has no image")?;
-        let programs = ["--build-context", "build=/project/built", "--file", "/project/Dockerfile", "/project/images"];
-        self.docker(&[&["build", "--tag", image][..], &programs].concat()).map(drop)
+        let name = config["services"]["api"]["image"].as_str().context("the api has no image")?;
+        match image {
+            Image::Built => {
+                let build = ["build", "--tag", name, "--build-context", "build=/project/built"];
+                self.docker(&[&build[..], &["--file", "/project/Dockerfile", "/project/images"]].concat()).map(drop)
+            }
+            Image::Sources => self.build_from_sources(&dockerfile, name),
+        }
+    }
+
+    /// Builds our image as `docker compose up --build` does, but without network, and checks its size.
+    fn build_from_sources(&self, dockerfile: &str, name: &str) -> Result<()> {
+        let mut stages = dockerfile.lines().filter_map(|line| line.strip_prefix("FROM ")?.strip_suffix(" AS build"));
+        let compiler = stages.next().context("the Dockerfile has no stage build")?;
+        let build = ["build", "--tag", compiler, "--file", "/project/images/compiler.Dockerfile"];
+        let contexts = ["--build-context", "toolchain=/project/toolchain", "--build-context", "crates=/project/crates"];
+        self.docker(&[&build[..], &contexts, &["/project/images"]].concat())?;
+        println!("building the image from sources");
+        self.docker(&["build", "--tag", name, "/project/source"])?;
+        let start = ["run", "--rm", "--network", "none", "--user", "0", name];
+        let printed =
+            self.docker(&[&start[..], &["du", "--summarize", "--one-file-system", "--bytes", "/"]].concat())?;
+        let bytes: u64 = printed.split_whitespace().next().context("du printed nothing")?.parse()?;
+        println!("the image has {bytes} bytes");
+        ensure!(bytes <= MAX_IMAGE, "the image has {bytes} bytes, more than {MAX_IMAGE}");
+        Ok(())
     }
 
     /// A program in the root of the daemon, in the project's folder.

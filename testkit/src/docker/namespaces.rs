@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use nix::{errno::Errno, sys::signal, unistd::Pid};
 
-use super::{Docker, download, folder, remove, run};
+use super::{Docker, Image, download, folder, remove, run};
 use crate::tools;
 
 /// The variable with the folder of the program that runs inside the namespaces.
@@ -21,6 +21,15 @@ const RUN: &str = "run-";
 const PROBE: &str = "mount -t tmpfs none /mnt && ip link set lo up && ip link add name b0 type bridge && \
                      mkdir /mnt/a /mnt/b /mnt/c /mnt/d && \
                      mount -t overlay -o lowerdir=/mnt/a,upperdir=/mnt/b,workdir=/mnt/c none /mnt/d && mmdebstrap --version";
+/// With this `docker compose up --build` works without network: the programs are built, and Grafana is not in Debian.
+const OVERRIDE: &str = "services:
+  migrate: {build: {additional_contexts: {build: /project/built}}}
+  grafana: {profiles: [none]}
+";
+/// $1: the project. What a build from sources needs.
+const SOURCES: &str = "set -eo pipefail; mkdir $1/source
+                       git ls-files -z | tar --null --files-from=- --create | tar --extract --directory=$1/source
+                       cp -R $(rustc --print sysroot) $1/toolchain; cp -R .dev/containers/crates $1/crates";
 /// The first process. It reaps the processes that the daemon leaves behind.
 const INIT: &str = "\"$@\"; exit $?";
 
@@ -37,8 +46,8 @@ pub fn unsupported() -> Option<String> {
 ///
 /// # Errors
 /// When it cannot be run.
-pub fn inside<T>(arguments: &[&str], start: impl FnOnce(&mut Command) -> io::Result<T>) -> Result<T> {
-    download()?;
+pub fn inside<T>(arguments: &[&str], image: Image, start: impl FnOnce(&mut Command) -> io::Result<T>) -> Result<T> {
+    download(image)?;
     leftovers(&folder())?.iter().try_for_each(|left| remove(left))?;
     let folder = folder().join(format!("{RUN}{}", process::id()));
     // If this process dies, everything it started ends with the namespaces.
@@ -70,22 +79,26 @@ fn leftovers(folder: &Path) -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// When it does not start.
-pub fn started_inside(settings: &str) -> Result<Option<Docker>> {
+pub fn started_inside(settings: &str, image: Image) -> Result<Option<Docker>> {
     let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) else { return Ok(None) };
-    prepare(&folder.join("project"), settings)?;
-    Docker::start(&folder).map(Some)
+    prepare(&folder.join("project"), settings, image)?;
+    Docker::start(&folder, image).map(Some)
 }
 
 /// The first steps of docs/deploying.md: the files of the repository, the secrets and .env.
-fn prepare(project: &Path, settings: &str) -> Result<()> {
+fn prepare(project: &Path, settings: &str, image: Image) -> Result<()> {
     let root = tools::project_root();
     fs::create_dir_all(project.join("built/out"))?;
-    let needed = ["compose.yaml", "Dockerfile", "deploy", "dashboards"].map(|name| root.join(name));
+    let needed = ["compose.yaml", "Dockerfile", ".env.example", "deploy", "dashboards"].map(|name| root.join(name));
     run(Command::new("cp").arg("-R").args(needed).arg(project))?;
     run(&mut Command::new(project.join("deploy/secrets.sh")))?;
     // The last of two values counts.
     let example = fs::read_to_string(root.join(".env.example"))?;
     fs::write(project.join(".env"), format!("{example}\n{settings}"))?;
+    if image == Image::Sources {
+        return run(Command::new("bash").args(["-c", SOURCES, "sources"]).arg(project).current_dir(root)).map(drop);
+    }
+    fs::write(project.join("compose.override.yaml"), OVERRIDE)?;
     for program in ["api", "portal", "worker", "scheduler", "migrate", "ctl", "gateway"] {
         let built = tools::built_program(program).context("./dev builds the programs")?;
         fs::copy(built, project.join("built/out").join(program))?;

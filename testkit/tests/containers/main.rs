@@ -5,7 +5,7 @@ mod scenario;
 use std::{io::Write, process::Command};
 
 use anyhow::{Result, ensure};
-use testkit::docker;
+use testkit::docker::{self, Image};
 
 #[test]
 #[ignore = "starts a Docker daemon, and downloads 200 MB of packages the first time"]
@@ -18,7 +18,7 @@ fn compose_yaml_runs_on_docker() -> Result<()> {
         )?;
         return Ok(());
     }
-    let output = docker::inside(&["--exact", "runs_inside_namespaces", "--nocapture"], Command::output)?;
+    let output = docker::inside(&["--exact", "runs_inside_namespaces", "--nocapture"], Image::Built, Command::output)?;
     println!("{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
     ensure!(output.status.success(), "the test inside exited with {}", output.status);
     Ok(())
@@ -27,7 +27,7 @@ fn compose_yaml_runs_on_docker() -> Result<()> {
 /// The child process of [`compose_yaml_runs_on_docker`]. Otherwise there is nothing to test.
 #[tokio::test]
 async fn runs_inside_namespaces() -> Result<()> {
-    let Some(docker) = docker::started_inside("")? else { return Ok(()) };
+    let Some(docker) = docker::started_inside("", Image::Built)? else { return Ok(()) };
     let result = scenario::run(&docker).await;
     if result.is_err() {
         println!("{}", docker.compose(&["logs", "--tail", "20"])?);

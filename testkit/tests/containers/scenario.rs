@@ -1,6 +1,6 @@
 //! The steps and checks on the running services, with the commands of docs/deploying.md.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, process::Command, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;
@@ -21,8 +21,8 @@ const PROMETHEUS: &str = "http://127.0.0.1:9090";
 const TIMEOUT: Duration = Duration::from_secs(75);
 const OURS: [(&str, usize); 5] = [("api", 3), ("portal", 1), ("worker", 4), ("scheduler", 2), ("gateway", 1)];
 const SCALE: [&str; 6] = ["--scale", "api=3", "--scale", "worker=4", "--scale", "scheduler=2"];
-/// Grafana has no image here. The others start as their dependencies.
-const SERVICES: [&str; 4] = ["balancer", "worker", "scheduler", "prometheus"];
+/// The document whose commands are run.
+const GUIDE: &str = include_str!("../../../docs/deploying.md");
 /// Prints what a process of ours may do, and each folder in which it can create a file.
 const PRIVILEGES: &str = "grep -h -E '^(Uid|Gid|Groups|NoNewPrivs|Cap...):' /proc/1/status; \
                           find / -xdev -type d -writable -print 2>/dev/null; \
@@ -30,15 +30,14 @@ const PRIVILEGES: &str = "grep -h -E '^(Uid|Gid|Groups|NoNewPrivs|Cap...):' /pro
                           if : > $at/new; then echo $at; fi; done 2>/dev/null; true";
 
 pub(crate) async fn run(docker: &Docker) -> Result<()> {
-    println!("{}", execute(&mut docker.command(&["deploy/check"]))?);
-    docker.up(&SERVICES)?;
+    let guide = block("## Docker Compose")?;
+    println!("{}", execute(&mut as_operator(docker, guide))?);
+    docker.up(&SCALE)?;
     let account = docker.account("mock")?;
     let api = Client::new(API)?.bearer(&account.secret_key)?;
     pay(&api, "tok_ok").await?;
     see_the_payment_in_the_portal(docker, &account.id).await?;
     pay_through_the_gateway(docker).await?;
-    docker.up(&[&SCALE[..], &SERVICES].concat())?;
-    pay(&api, "tok_ok").await?;
     for (service, count) in OURS {
         let containers = docker.containers(service)?;
         ensure!(containers.len() == count, "{service}: {containers:?}");
@@ -46,6 +45,11 @@ pub(crate) async fn run(docker: &Docker) -> Result<()> {
     }
     check_postgres(docker)?;
     await_all_targets().await?;
+    for command in ["docker compose exec gateway gateway account list", "docker compose restart balancer"] {
+        ensure!(GUIDE.contains(&format!("`{command}`")), "docs/deploying.md has no {command}");
+        execute(&mut as_operator(docker, command))?;
+    }
+    start_what_was_stopped(docker, guide)?;
     kill_one_of_each(docker).await?;
     // The former connections may lead to the balancer that was killed.
     let api = Client::new(API)?.bearer(&account.secret_key)?;
@@ -58,6 +62,35 @@ pub(crate) async fn run(docker: &Docker) -> Result<()> {
         ensure!(code.ends_with(" 0"), "{code}");
     }
     docker.compose(&["down", "--volumes"]).map(drop)
+}
+
+/// The first block of commands below a heading of the guide.
+fn block(heading: &str) -> Result<&'static str> {
+    let below = GUIDE.split_once(&format!("\n{heading}\n")).map(|(_, below)| below);
+    let block = below.and_then(|below| below.split_once("\n```sh\n")?.1.split("\n```").next());
+    block.with_context(|| format!("docs/deploying.md has no commands below {heading}"))
+}
+
+/// Commands of the guide, in the project's folder.
+fn as_operator(docker: &Docker, commands: &str) -> Command {
+    docker.command(&["USER=operator", "bash", "-eu", "-o", "pipefail", "-c", commands])
+}
+
+/// A container that was stopped by hand is started by the last command of the guide, and the others remain.
+fn start_what_was_stopped(docker: &Docker, guide: &str) -> Result<()> {
+    let before = docker.containers("worker")?;
+    let stopped = before.first().context("a worker")?;
+    docker.docker(&["stop", stopped])?;
+    let running = docker.containers("worker")?;
+    ensure!(!running.contains(stopped), "it was started again: {running:?}");
+    execute(&mut as_operator(docker, guide.lines().next_back().context("commands")?))?;
+    let sorted = |mut ids: Vec<String>| {
+        ids.sort();
+        ids
+    };
+    let (after, before) = (sorted(docker.containers("worker")?), sorted(before));
+    ensure!(after == before, "{before:?}, {after:?}");
+    docker.up(&SCALE)
 }
 
 async fn pay(api: &Client, token: &str) -> Result<()> {
@@ -192,7 +225,7 @@ async fn kill_one_of_each(docker: &Docker) -> Result<()> {
 /// Replaces every container while payments and reads are made. None of these fails.
 async fn replace_all(docker: &Docker, api: &Client) -> Result<()> {
     let before: Vec<_> = OURS.iter().map(|(service, _)| docker.containers(service)).collect::<Result<_>>()?;
-    let mut replace = docker.command(&["deploy/replace", "api", "portal", "worker", "scheduler", "gateway"]).spawn()?;
+    let mut replace = as_operator(docker, block("### Replacing containers")?).spawn()?;
     let (portal, gateway) = (Client::new(PORTAL)?, Client::new(GATEWAY)?);
     let mut payments = 0;
     let status = loop {

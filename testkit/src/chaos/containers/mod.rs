@@ -29,7 +29,7 @@ use super::{
     schedule::{Minimums, Plan},
     upgrade,
 };
-use crate::docker::{self, Docker};
+use crate::docker::{self, Docker, Image};
 
 /// How long the faults last if nothing else is requested.
 pub(super) const LOAD: Duration = Duration::from_secs(2 * ROUND.as_secs());
@@ -39,9 +39,9 @@ const SILENCE: Duration = Duration::from_secs(45);
 
 /// Runs the program again where a Docker daemon can be started, and there the composition. Says so if this machine
 /// cannot start one.
-pub(super) async fn command(plan: &Plan, arguments: &[String], folder: &Path) -> Result<()> {
+pub(super) async fn command(plan: &Plan, image: Image, arguments: &[String], folder: &Path) -> Result<()> {
     ensure!(plan.load >= ROUND, "each fault occurs once in {} s, so the load cannot be shorter", ROUND.as_secs());
-    let Some(docker) = docker::started_inside(SETTINGS)? else { return outside(arguments) };
+    let Some(docker) = docker::started_inside(SETTINGS, image)? else { return outside(image, arguments) };
     println!("seed {}, {} s of load with faults", plan.seed, plan.load.as_secs());
     let plan = Plan { kinds: &KINDS, minimums: Minimums::default(), ..*plan };
     let violations = run(docker, &plan, folder).await?;
@@ -49,13 +49,13 @@ pub(super) async fn command(plan: &Plan, arguments: &[String], folder: &Path) ->
     Ok(())
 }
 
-fn outside(arguments: &[String]) -> Result<()> {
+fn outside(image: Image, arguments: &[String]) -> Result<()> {
     if let Some(why) = docker::unsupported() {
         eprintln!("SKIPPED: compose.yaml was not run, because no Docker daemon can be started: {why}");
         return Ok(());
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let status = docker::inside(&arguments, Command::status)?;
+    let status = docker::inside(&arguments, image, Command::status)?;
     ensure!(status.success(), "the run on Docker exited with {status}");
     Ok(())
 }
