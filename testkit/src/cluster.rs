@@ -18,7 +18,7 @@ use crate::{
     database::{migrate_gateway, postgres_with_database},
     files::random_hex,
     ports,
-    process::{Environment, Programs, operator},
+    process::{Environment, Programs, named_url, operator},
     redis,
     roles::Roles,
     template::ROLES_PASSWORD,
@@ -326,7 +326,7 @@ impl Cluster {
         self.of_kind(ProcessKind::Gateway).nth(index).expect("no such gateway in this cluster").gateway_url()
     }
 
-    /// `http://…` of the portal `index`.
+    /// `http://localhost:…` of the portal `index`.
     ///
     /// # Panics
     /// When there is no such process.
@@ -371,7 +371,7 @@ impl Cluster {
         }
         if kind == ProcessKind::Portal {
             let bind = format!("127.0.0.1:{}", ports::free()?);
-            self.environment.entry("PORTAL_URL".to_owned()).or_insert_with(|| format!("http://{bind}"));
+            self.environment.entry("PORTAL_URL".to_owned()).or_insert_with(|| named_url(&bind));
             environment.insert("PORTAL_BIND".to_owned(), bind);
         }
         if kind == ProcessKind::Gateway {

@@ -225,10 +225,10 @@ impl Process {
         self.url("GATEWAY_BIND")
     }
 
-    /// `http://…` of the portal's listener. Only a portal has one.
+    /// `http://localhost:…` of the portal's listener. Only a portal has one.
     #[must_use]
     pub fn portal_url(&self) -> String {
-        self.url("PORTAL_BIND")
+        named_url(self.environment.get("PORTAL_BIND").map_or("127.0.0.1:0", String::as_str))
     }
 
     /// `http://…` of the internal listener with `/metrics`, `/healthz` and `/readyz`.
@@ -260,6 +260,11 @@ impl Process {
     fn url(&self, variable: &str) -> String {
         format!("http://{}", self.environment.get(variable).map_or("127.0.0.1:0", String::as_str))
     }
+}
+
+/// The URL of a listener at this address of loopback by the name of its host, which browsers require of passkeys.
+pub(crate) fn named_url(bind: &str) -> String {
+    format!("http://{}", bind.replace("127.0.0.1", "localhost"))
 }
 
 fn launch(program: &Path, environment: &Environment, log: &Path) -> Result<Child> {

@@ -15,7 +15,7 @@ use crate::{
     Postgres, Process, ProcessKind, Redis, Roles,
     account::run,
     postgres,
-    process::{Environment, Programs, binary},
+    process::{Environment, Programs, binary, named_url},
     redis,
 };
 
@@ -179,7 +179,7 @@ impl System {
         let api = format!("127.0.0.1:{}", self.folder.port("api", Some(API_PORT))?);
         let api_url = format!("http://{api}");
         let portal = format!("127.0.0.1:{}", self.folder.port("portal", Some(PORTAL_PORT))?);
-        let portal_url = format!("http://{portal}");
+        let portal_url = named_url(&portal);
         let mail = self.folder.mail().display().to_string();
         let mut metrics = BTreeMap::new();
         for (kind, colour) in KINDS {
