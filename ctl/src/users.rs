@@ -23,7 +23,8 @@ pub(crate) enum Command {
         /// The user (usr_…).
         id: UserId,
     },
-    /// Give a user a new password, which is printed only once. The second factor is removed, and the sessions end.
+    /// Give a user a new password, which is printed only once. The second factor and the
+    /// passkeys are removed, and the sessions end.
     ResetPassword {
         /// The user (usr_…).
         id: UserId,

@@ -16,7 +16,7 @@
 //! | partitions to create for the coming months, and to drop after retention | 1 h | – | `CREATE TABLE IF NOT EXISTS`, `DROP TABLE` |
 //! | the oldest day of the request log | 1 h | – | `TRUNCATE` |
 //! | sessions and tokens that ended a day ago | 5 s | `checkout_sessions_expiry`, `payment_tokens_expiry` | `SKIP LOCKED`, deleted |
-//! | sessions of the portal's users that have ended, secrets that were not shown | 5 s | `user_sessions_created`, `user_sign_ins_created`, `user_actions_with_secret` | `SKIP LOCKED` |
+//! | sessions of the portal's users that have ended, challenges of passkeys that have expired, secrets that were not shown | 5 s | `user_sessions_created`, `user_sign_ins_created`, `user_passkey_challenges_created`, `user_actions_with_secret` | `SKIP LOCKED` |
 //! | e-mails that ended a month ago | 5 s | `mails_ended` | `SKIP LOCKED`, deleted |
 //! | figures of accounts for the portal | 5 s | `figure_cursors_due` | `SKIP LOCKED`, a cursor per account |
 //! | nonces of expired signatures | 5 s | `request_nonces_expiry` | `SKIP LOCKED`, deleted |

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// The columns, besides `id`, that identify a single row of a table. A table may have several such keys.
-const KEYS: [(&str, &[&str]); 25] = [
+const KEYS: [(&str, &[&str]); 26] = [
     ("checkout_sessions", &["id_hash"]),
     ("collection_attempts", &["account_id", "payment_id"]),
     ("idempotency_keys", &["account_id", "payment_id"]),
@@ -29,6 +29,7 @@ const KEYS: [(&str, &[&str]); 25] = [
     ("figure_cursors", &["account_id"]),
     ("user_actions", &["nonce"]),
     ("user_invitations", &["token_hash"]),
+    ("user_passkey_challenges", &["cookie_hash"]),
     ("user_sessions", &["cookie_hash"]),
     ("user_sign_ins", &["cookie_hash"]),
     ("gateway.volumes", &["account_id", "month", "currency"]),
@@ -39,8 +40,9 @@ const KEYS: [(&str, &[&str]); 25] = [
 const SINGLE_ROW: [&str; 2] = ["sealing", "gateway.key_hashes"];
 
 /// Statements whose rows an earlier statement of the same transaction has locked; or which only the deletion of their
-/// customer, whose row is locked, locks several of.
-const ROWS_ALREADY_LOCKED: [&str; 9] = [
+/// customer, whose row is locked, locks several of; or passkeys of a user, which only a transaction that has locked the
+/// user's row locks.
+const ROWS_ALREADY_LOCKED: [&str; 10] = [
     "UPDATE invoices i SET attempt_count = due.number",
     "UPDATE subscriptions s SET status = n.status",
     "UPDATE recurring_invoices r SET status = n.status",
@@ -50,6 +52,7 @@ const ROWS_ALREADY_LOCKED: [&str; 9] = [
     "UPDATE payment_methods SET status = 'failed', detached_at = coalesce(detached_at, $3)",
     "DELETE FROM addresses WHERE account_id = $1 AND customer_id = $2",
     "DELETE FROM creation_keys c USING k WHERE c.id = k.id",
+    "DELETE FROM user_passkeys WHERE user_id = $1",
 ];
 
 /// Locks several sessions of a user whose row is locked; all other statements wait for one session at most.

@@ -119,6 +119,8 @@ ids! {
     UserId = "usr_", "user";
     /// An invitation to become a user.
     InvitationId = "uinv_", "invitation";
+    /// A passkey of a user.
+    PasskeyId = "upk_", "passkey";
     /// An account: a merchant in one mode. Every object belongs to one account.
     AccountId = "acct_", "account";
     /// An account at a provider, which settles the money.

@@ -97,8 +97,11 @@ fn entitlement_names(entitlements: Option<&[Permission]>) -> Option<Vec<String>>
     entitlements.map(|list| list.iter().map(|operation| operation.name().to_owned()).collect())
 }
 
-/// The name as it is stored; `None` for an empty one.
-fn stored_name(name: Option<&str>) -> Result<Option<&str>> {
+/// The name of a key or a passkey as it is stored; `None` for an empty one.
+///
+/// # Errors
+/// 422 `name`.
+pub(crate) fn stored_name(name: Option<&str>) -> Result<Option<&str>> {
     let name = name.map(str::trim).filter(|name| !name.is_empty());
     match name.is_none_or(|name| name.chars().count() <= MAX_NAME && !name.chars().any(char::is_control)) {
         true => Ok(name),

@@ -18,6 +18,7 @@ pub use admin::{
 };
 pub use authentication::{AuthError, Keys};
 pub use gateway_accounts::shared as sharing_a_gateway_account;
+pub(crate) use keys::stored_name;
 pub use keys::{
     IssuedKey, KeyFilter, KeyRow, find as find_key, issue_publishable, issue_secret, key_id, list as list_keys,
     names as key_names, newest as newest_keys, rename, revoke, revoke_all, rotate, signing_secret_place,

@@ -2,6 +2,7 @@
 
 mod actions;
 mod cleanup;
+mod passkeys;
 mod password;
 mod role;
 mod second_factor;
@@ -10,6 +11,10 @@ mod team;
 
 pub use actions::{Action, Begun, Change, Entry, Outcome, find_action, latest_actions, take_secret};
 pub use cleanup::clean_up;
+pub use passkeys::{
+    CHALLENGE_LIFETIME, MAX_PASSKEYS, Passkey, PasskeySignIn, PasskeySite, add_passkey, begin_passkey,
+    begin_passkey_sign_in, passkeys, remove_passkey, sign_in_with_passkey,
+};
 pub use role::{Area, Role};
 pub use second_factor::{NewFactor, add_factor, new_factor, remove_factor, replace_recovery_codes, totp_place};
 pub use sessions::{
@@ -117,7 +122,8 @@ pub async fn list(db: impl PgExecutor<'_>, merchant: Option<MerchantId>) -> Resu
     Ok(query.fetch_all(db).await?)
 }
 
-/// Sets another password and removes the second factor, for a user who has lost either. The user's sessions end.
+/// Sets another password and removes the second factor and the passkeys, for a user who has lost any of them. The user's
+/// sessions end.
 ///
 /// # Errors
 /// 422 `password`; [`Error::NotFound`] for an unknown user.
@@ -130,6 +136,7 @@ pub async fn set_password(tx: &mut PgConnection, user: UserId, password: Secret<
         hash
     );
     query.fetch_optional(&mut *tx).await?.ok_or_else(|| Error::no_such("user", user))?;
+    passkeys::remove_all(tx, user).await?;
     sessions::delete_all(tx, user).await
 }
 

@@ -24,7 +24,7 @@ pub enum Area {
     Keys,
     /// Settings and the team.
     Settings,
-    /// One's own password, second factor and sessions.
+    /// One's own password, second factor, passkeys, language and sessions.
     Profile,
 }
 

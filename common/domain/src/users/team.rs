@@ -10,7 +10,7 @@ use foundation::error::{Error, Result};
 use foundation::id::{InvitationId, MerchantId, UserId};
 use foundation::time::Timestamp;
 
-use super::{Role, Session, SignedIn, actions, password, sessions, stored_email, taken};
+use super::{Role, Session, SignedIn, actions, passkeys, password, sessions, stored_email, taken};
 
 /// How long an invitation can be accepted.
 pub const INVITATION_LIFETIME: Duration = Duration::from_secs(7 * 86_400);
@@ -257,8 +257,8 @@ pub async fn set_role(tx: &mut PgConnection, merchant: MerchantId, user: UserId,
     }
 }
 
-/// Removes a user, of this merchant if one is given. The user stays in the log; the sessions and the invitations that the
-/// user has sent end.
+/// Removes a user, of this merchant if one is given. The user stays in the log; the passkeys, the sessions and the invitations
+/// that the user has sent end.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Conflict`] if no owner would remain.
@@ -278,6 +278,7 @@ pub async fn remove(tx: &mut PgConnection, now: Timestamp, merchant: Option<Merc
     );
     removed.fetch_optional(&mut *tx).await?.ok_or_else(unknown)?;
     end_invitations(tx, merchant, user).await?;
+    passkeys::remove_all(tx, user).await?;
     sessions::delete_all(tx, user).await
 }
 

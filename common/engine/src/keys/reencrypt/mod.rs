@@ -168,8 +168,16 @@ mod tests {
 
     /// `bytea` columns without ciphertext have this suffix, or are listed below. A secret of an action lasts 10 minutes.
     const HASH: &str = "_hash";
-    const OTHERS: [&str; 5] =
-        ["api_keys.pepper_id", "logos.png", "user_actions.content", "user_actions.secret", "_sqlx_migrations.checksum"];
+    const OTHERS: [&str; 8] = [
+        "api_keys.pepper_id",
+        "logos.png",
+        "user_actions.content",
+        "user_actions.secret",
+        "user_passkeys.credential_id",
+        "user_passkeys.public_key",
+        "users.passkey_handle",
+        "_sqlx_migrations.checksum",
+    ];
 
     #[tokio::test]
     async fn every_bytea_column_is_reencrypted_or_holds_a_hash() {
