@@ -9,6 +9,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use domain::accounts::Caller;
+use domain::users::PasskeySite;
 use foundation::clock::Clock;
 use foundation::config;
 use foundation::crypto::{hex, sha256};
@@ -19,6 +20,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::failure::Failure;
+use crate::passkeys;
 use crate::texts::message;
 
 /// Wrong passwords for one e-mail address at once, from all networks, and from one network or a browser that has signed in
@@ -46,6 +48,8 @@ pub(crate) struct App {
     pub(crate) origin: Arc<str>,
     /// The host of the portal, with its port, as users know it.
     pub(crate) host: Arc<str>,
+    /// Where passkeys are valid; `None` if the portal's host has no name.
+    pub(crate) passkeys: Option<Arc<PasskeySite>>,
     /// Whether the service sends e-mails: to customers, and invitations.
     pub(crate) sends_mail: bool,
     limits: RateLimits,
@@ -74,7 +78,9 @@ impl App {
         let address_rate = config::api_limits()?.unknown;
         let host = parsed.authority().into();
         let sends_mail = config::optional("MAIL_FROM")?.is_some();
-        Ok(Self { api, clock: Clock::system(), origin: origin.into(), host, sends_mail, limits, address_rate })
+        let passkeys = passkeys::site(&parsed).map(Arc::new);
+        let (clock, origin) = (Clock::system(), origin.into());
+        Ok(Self { api, clock, origin, host, passkeys, sends_mail, limits, address_rate })
     }
 
     /// The body of /v1's response to a `GET`.
@@ -151,8 +157,7 @@ impl App {
             Some(device) => vec![of(device)],
             None => {
                 let all = Bucket::per_minute(format!("password:{user}"), 1, PASSWORDS);
-                let (rate, burst) = (self.address_rate, self.address_rate);
-                let mut buckets = Bucket::of_address_per_minute("portal-attempts", address, rate, burst);
+                let mut buckets = self.of_attempts(address);
                 buckets.extend([all, of(&client_network(address).to_string())]);
                 buckets
             }
@@ -162,6 +167,21 @@ impl App {
             Bucket::per_hour(name, CODES_PER_HOUR, CODES)
         }));
         buckets
+    }
+
+    /// What fails at an address, for whatever user.
+    fn of_attempts(&self, address: IpAddr) -> Vec<Bucket> {
+        Bucket::of_address_per_minute("portal-attempts", address, self.address_rate, self.address_rate)
+    }
+
+    /// Whether an attempt with a passkey may be made. Nobody knows whose it is before it is found.
+    pub(crate) async fn may_try_passkey(&self, address: IpAddr) -> bool {
+        self.acquire(&self.of_attempts(address)).await
+    }
+
+    /// It was accepted, or was not checked, so the attempt does not count.
+    pub(crate) async fn restore_passkey(&self, address: IpAddr) {
+        self.limits.restore(&self.of_attempts(address)).await;
     }
 
     /// Whether this user may open a page or send a form. The request no longer counts for its address.

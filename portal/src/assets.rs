@@ -1,4 +1,4 @@
-//! The style sheet, the script and the icon.
+//! The style sheet, the scripts and the icon.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
@@ -6,6 +6,7 @@ use axum::response::IntoResponse;
 /// Their addresses.
 pub(crate) const STYLE: &str = "/assets/portal.css";
 pub(crate) const SCRIPT: &str = "/assets/portal.js";
+pub(crate) const PASSKEYS: &str = "/assets/passkeys.js";
 pub(crate) const ICON: &str = "/assets/portal.svg";
 
 pub(crate) async fn style() -> impl IntoResponse {
@@ -14,6 +15,10 @@ pub(crate) async fn style() -> impl IntoResponse {
 
 pub(crate) async fn script() -> impl IntoResponse {
     file("text/javascript; charset=utf-8", include_str!("portal.js"))
+}
+
+pub(crate) async fn passkeys() -> impl IntoResponse {
+    file("text/javascript; charset=utf-8", include_str!("passkeys.js"))
 }
 
 pub(crate) async fn icon() -> impl IntoResponse {

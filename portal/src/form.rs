@@ -168,7 +168,8 @@ impl Entered {
             | Kind::Password
             | Kind::Code
             | Kind::Language
-            | Kind::Hidden => entered.into(),
+            | Kind::Hidden
+            | Kind::Passkey => entered.into(),
         })
     }
 }
@@ -254,7 +255,7 @@ pub(crate) fn form(action: &Action, address: &str, entered: &Entered, object: &V
     let has_lines = lines.iter().any(|field| !entered.get(field.name).is_empty());
     let encoding = action.has_file().then_some("multipart/form-data");
     html! {
-        form.action method="post" action=(address) enctype=[encoding] autocomplete="off" {
+        form.action method="post" action=(address) enctype=[encoding] autocomplete="off" hidden[action.has_passkey()] {
             input type="hidden" name="nonce" value=(random_hex(NONCE));
             @for field in fields { (control(address, field, entered)) }
             @if let Some(most) = (action.most)(object) { p.hint { (filled("At most {amount}", &[("amount", &texts::money(most))])) } }

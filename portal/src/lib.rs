@@ -23,6 +23,7 @@ mod metadata;
 mod notice;
 mod object;
 mod pages;
+mod passkeys;
 mod picture;
 mod portal_changes;
 mod posted;
@@ -70,6 +71,8 @@ fn router(app: App) -> Router {
     let without_session = Router::new()
         .route("/sign-in", get(sign_in::form).post(sign_in::submit))
         .route("/sign-in/code", get(sign_in::code_form).post(sign_in::submit_code))
+        .route("/sign-in/passkey", get(sign_in::form).post(sign_in::submit_passkey))
+        .route(passkeys::SIGN_IN, post(sign_in::passkey_options))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/invitations/{token}", get(invitations::form).post(invitations::accept))
         .route_layer(from_fn_with_state(app.clone(), protection::limit));
@@ -77,7 +80,9 @@ fn router(app: App) -> Router {
         .route("/", get(home::first))
         .route(assets::STYLE, get(assets::style))
         .route(assets::SCRIPT, get(assets::script))
+        .route(assets::PASSKEYS, get(assets::passkeys))
         .route(assets::ICON, get(assets::icon))
+        .route(passkeys::REGISTRATION, post(pages::passkey_options))
         .route("/{mode}", get(home::home))
         .route("/{mode}/settings/logo.png", get(pages::logo))
         .route("/{mode}/{page}", get(pages::page))

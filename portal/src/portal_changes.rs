@@ -9,7 +9,7 @@ use domain::mails;
 use domain::users::{self, Begun, Change, Confirmed, NewPassword, Outcome, Role};
 use foundation::crypto::{Secret, hex, sha256};
 use foundation::error::{Error, Result};
-use foundation::id::{AccountId, InvitationId, KeyId, UserId};
+use foundation::id::{AccountId, InvitationId, KeyId, PasskeyId, UserId};
 use foundation::web_url::WebOrigin;
 use providers::capabilities::Permission;
 use serde_json::{Map, Value, json};
@@ -76,7 +76,7 @@ struct Prepared {
 async fn prepare(
     app: &App,
     session: &AccountSession,
-    kind: PortalChange,
+    (kind, id): (PortalChange, Option<&str>),
     body: &Value,
     file: Option<Bytes>,
 ) -> Result<Prepared> {
@@ -92,8 +92,16 @@ async fn prepare(
             | PortalChange::AddFactor
             | PortalChange::ReplaceRecoveryCodes
             | PortalChange::RemoveFactor
+            | PortalChange::AddPasskey
+            | PortalChange::RemovePasskey
     ) {
         return Ok(Prepared::default());
+    }
+    if kind == PortalChange::RemovePasskey {
+        // A passkey of another user is unknown, whatever is entered.
+        let id = PasskeyId::from_request(id.unwrap_or_default())?;
+        let own = users::passkeys(app.api.pool(), session.user.id).await?;
+        own.iter().find(|passkey| passkey.id == id).ok_or_else(|| Error::no_such("passkey", id))?;
     }
     if !app.may_confirm(session.user.id).await {
         return Err(Error::invalid("current", text("There were too many attempts. Please try again in some minutes.")));
@@ -122,7 +130,7 @@ pub(crate) async fn once(
 ) -> Result<Done, Failure> {
     let (object, db) = (record.object.clone(), app.api.pool());
     let prepared = match users::find_action(db, record.user, &record.nonce).await.map_err(Failure::internal)? {
-        Begun::First(()) => prepare(app, session, kind, body, file).await,
+        Begun::First(()) => prepare(app, session, (kind, id), body, file).await,
         // Nothing is computed for a form that was sent before.
         Begun::Again(_) | Begun::Other => Ok(Prepared::default()),
     };
@@ -227,6 +235,11 @@ async fn make(
             users::remove_factor(tx, confirmed()?).await?;
             Ok(ActionResult::object(session.user.id))
         }
+        PortalChange::AddPasskey => add_passkey(app, session, confirmed()?, body, tx).await,
+        PortalChange::RemovePasskey => {
+            users::remove_passkey(tx, confirmed()?, PasskeyId::from_request(id)?).await?;
+            Ok(ActionResult::default())
+        }
         PortalChange::SetLanguage => set_language(session, body, tx).await,
         PortalChange::EndSession => {
             users::end_session(tx, session.user.id, id).await?;
@@ -257,6 +270,20 @@ async fn add_factor(
     let by = (confirmed, session.cookie.expose().as_str());
     let (codes, cookie) = users::add_factor(tx, app.api.encryption(), by, secret, code).await?;
     Ok(ActionResult { cookie: Some(cookie), ..recovery(session, &codes) })
+}
+
+async fn add_passkey(
+    app: &App,
+    session: &AccountSession,
+    user: &Confirmed,
+    body: &Value,
+    tx: &mut Change,
+) -> Result<ActionResult> {
+    // No page has the form then.
+    let site = app.passkeys.as_deref().ok_or_else(|| Error::no_such("page", ""))?;
+    let (user, name) = ((user, session.cookie.expose().as_str()), string(body, "name"));
+    let id = users::add_passkey(tx, site, app.clock.now(), user, name, string(body, "credential")).await?;
+    Ok(ActionResult::object(id))
 }
 
 async fn set_language(session: &AccountSession, body: &Value, tx: &mut Change) -> Result<ActionResult> {

@@ -14,8 +14,8 @@ use foundation::header;
 use crate::app::App;
 use crate::failure::Failure;
 
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
-                      frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Limits the requests of an address to the pages that need no session, before any of them reaches the database.
 pub(crate) async fn limit(

@@ -67,8 +67,8 @@ fn sign_in_first(parts: &Parts) -> Response {
 
 /// The user of the request. Without one, the browser is sent to the sign-in.
 pub(crate) struct User {
-    signed_in: SignedIn,
-    cookie: Secret<String>,
+    pub(crate) signed_in: SignedIn,
+    pub(crate) cookie: Secret<String>,
 }
 
 impl FromRequestParts<App> for User {

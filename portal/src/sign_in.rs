@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
+use axum::Json;
 use axum::extract::{ConnectInfo, State};
 use axum::http::header::{SET_COOKIE, USER_AGENT};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{AppendHeaders, Html, IntoResponse as _, Redirect, Response};
-use domain::users::{self, CODE_LIFETIME, Passed, Session};
+use domain::users::{self, CHALLENGE_LIFETIME, CODE_LIFETIME, Passed, PasskeySignIn, Session};
 use foundation::crypto::Secret;
 use maud::html;
 
@@ -15,6 +16,7 @@ use crate::device;
 use crate::document::document;
 use crate::failure::Failure;
 use crate::form::Entered;
+use crate::passkeys::{self, Ceremony};
 use crate::session::{
     cookie, cookie_named, forget_requested_page, remove_session, requested_page, set_cookie, set_session,
 };
@@ -22,10 +24,12 @@ use crate::texts::text;
 
 /// Between the password and the code of the second factor.
 const AWAITING: &str = "__Host-sign-in";
+/// Between the challenge for a passkey and its signature.
+const CHALLENGE: &str = "__Host-passkey";
 const TOO_MANY: &str = "There were too many attempts. Please try again in some minutes.";
 
-pub(crate) async fn form() -> Html<String> {
-    page("", None)
+pub(crate) async fn form(State(app): State<App>) -> Html<String> {
+    page(&app, "", None)
 }
 
 pub(crate) async fn submit(
@@ -38,7 +42,7 @@ pub(crate) async fn submit(
     let device = device::known(&app, &headers, email);
     let attempt = Attempt { address: client.ip(), email, device, code: None };
     if !app.may_sign_in(attempt).await {
-        return Ok((StatusCode::TOO_MANY_REQUESTS, page(email, Some(text(TOO_MANY)))).into_response());
+        return Ok((StatusCode::TOO_MANY_REQUESTS, page(&app, email, Some(text(TOO_MANY)))).into_response());
     }
     let passed = users::sign_in(app.api.pool(), email, password, user_agent(&headers)).await;
     if !matches!(passed, Ok(None)) {
@@ -48,7 +52,7 @@ pub(crate) async fn submit(
         None => {
             tracing::warn!(client = %client.ip(), "a sign-in was refused");
             let problem = text("The e-mail address or the password is wrong.");
-            Ok((StatusCode::UNPROCESSABLE_ENTITY, page(email, Some(problem))).into_response())
+            Ok((StatusCode::UNPROCESSABLE_ENTITY, page(&app, email, Some(problem))).into_response())
         }
         Some(Passed::Awaiting(cookie)) => {
             let cookie = set_cookie(AWAITING, cookie.expose(), CODE_LIFETIME.as_secs());
@@ -97,8 +101,39 @@ pub(crate) async fn submit_code(
     begin(&app, &headers, &session, &email, Some(factor.as_str())).await
 }
 
+/// What the browser needs to sign in with a passkey, of whatever user.
+pub(crate) async fn passkey_options(State(app): State<App>) -> Result<Response, Failure> {
+    let site = app.passkeys.as_deref().ok_or(Failure::NotFound)?;
+    let (options, cookie) = users::begin_passkey_sign_in(app.api.pool(), site).await.map_err(Failure::internal)?;
+    let cookie = set_cookie(CHALLENGE, cookie.expose(), CHALLENGE_LIFETIME.as_secs());
+    Ok((AppendHeaders([(SET_COOKIE, cookie)]), Json(options)).into_response())
+}
+
+pub(crate) async fn submit_passkey(
+    State(app): State<App>,
+    ConnectInfo(client): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    entered: Entered,
+) -> Result<Response, Failure> {
+    let site = app.passkeys.as_deref().ok_or(Failure::NotFound)?;
+    if !app.may_try_passkey(client.ip()).await {
+        return Ok((StatusCode::TOO_MANY_REQUESTS, page(&app, "", Some(text(TOO_MANY)))).into_response());
+    }
+    let response = (cookie_named(CHALLENGE, &headers).unwrap_or_default(), entered.get("credential"));
+    let passed = users::sign_in_with_passkey(app.api.pool(), site, response, user_agent(&headers)).await;
+    if !matches!(passed, Ok(None)) {
+        app.restore_passkey(client.ip()).await;
+    }
+    let Some(PasskeySignIn { session, email, factor }) = passed.map_err(Failure::internal)? else {
+        tracing::warn!(client = %client.ip(), "a passkey was refused");
+        let problem = text("The passkey was not accepted.");
+        return Ok((StatusCode::UNPROCESSABLE_ENTITY, page(&app, "", Some(problem))).into_response());
+    };
+    begin(&app, &headers, &session, &email, factor.as_deref()).await
+}
+
 /// Signs the browser in, with a cookie that it did not have before, and leads to the page that it has requested, unless
-/// another user may have. `factor` is the second factor of which a code was accepted.
+/// another user may have. `factor` is the second factor of which a code was accepted, or a passkey instead.
 pub(crate) async fn begin(
     app: &App,
     headers: &HeaderMap,
@@ -112,7 +147,8 @@ pub(crate) async fn begin(
     tracing::info!(user = %session.user, "a user has signed in");
     let page = if device::is_of_another(app, headers, email) { "/".to_owned() } else { requested_page(headers) };
     let device = set_cookie(device::NAME, &device::new(app, email, factor), device::LIFETIME);
-    let cookies = [set_session(&session.cookie), set_cookie(AWAITING, "", 0), device, forget_requested_page()];
+    let done = [AWAITING, CHALLENGE].map(|name| set_cookie(name, "", 0));
+    let cookies = [set_session(&session.cookie), device, forget_requested_page()].into_iter().chain(done);
     let cookies = cookies.map(|cookie| (SET_COOKIE, cookie));
     Ok((AppendHeaders(cookies), Redirect::to(&page)).into_response())
 }
@@ -146,7 +182,7 @@ fn code_page(problem: Option<&str>) -> Html<String> {
     document(text("Sign in"), &body)
 }
 
-fn page(email: &str, problem: Option<&str>) -> Html<String> {
+fn page(app: &App, email: &str, problem: Option<&str>) -> Html<String> {
     let body = html! {
         main.sign-in {
             p.kind { "Unified Payments" }
@@ -158,6 +194,12 @@ fn page(email: &str, problem: Option<&str>) -> Html<String> {
                 label for="password" { (text("Password")) }
                 input #password type="password" name="password" autocomplete="current-password" required maxlength="128";
                 button { (text("Sign in")) }
+            }
+            @if app.passkeys.is_some() {
+                form method="post" action="/sign-in/passkey" hidden {
+                    (passkeys::field(Ceremony::Get))
+                    button.plain { (text("Sign in with a passkey")) }
+                }
             }
         }
     };

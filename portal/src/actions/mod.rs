@@ -107,6 +107,8 @@ pub(crate) enum PortalChange {
     AddFactor,
     ReplaceRecoveryCodes,
     RemoveFactor,
+    AddPasskey,
+    RemovePasskey,
     EndSession,
     SetLanguage,
 }
@@ -165,12 +167,14 @@ pub(crate) enum Kind {
     Always(i64),
     /// Not shown, and not in the record of the action.
     Hidden,
+    /// What the browser says about a new passkey. Its form needs a script.
+    Passkey,
 }
 
 impl Kind {
     /// Whether what is entered is stored nowhere, not even as a hash.
     pub(crate) fn is_secret(self) -> bool {
-        matches!(self, Self::Password | Self::Code | Self::Hidden)
+        matches!(self, Self::Password | Self::Code | Self::Hidden | Self::Passkey)
     }
 }
 
@@ -216,6 +220,11 @@ impl Action {
     /// Whether a file is sent with it.
     pub(crate) fn has_file(&self) -> bool {
         self.fields.iter().any(|field| matches!(field.kind, Kind::Image))
+    }
+
+    /// Whether a script fills in its form.
+    pub(crate) fn has_passkey(&self) -> bool {
+        self.fields.iter().any(|field| matches!(field.kind, Kind::Passkey))
     }
 
     /// Whether it is refused if the object was changed after the form was shown.

@@ -48,7 +48,7 @@ const fn object_change(
 
 const KEY_NAME: Field = optional("name", "Name", Kind::Short);
 
-pub(super) const ACTIONS: [Action; 19] = [
+pub(super) const ACTIONS: [Action; 21] = [
     Action {
         fields: &[
             KEY_NAME,
@@ -157,6 +157,18 @@ pub(super) const ACTIONS: [Action; 19] = [
         applies: |user| user["hasFactor"] == true,
         fields: &[required("current", "Current password", Kind::Password)],
         ..change("security", "remove-factor", "Turn off", Area::Profile, PortalChange::RemoveFactor)
+    },
+    Action {
+        fields: &[
+            required("name", "Name", Kind::Short),
+            required("current", "Current password", Kind::Password),
+            required("credential", "Passkey", Kind::Passkey),
+        ],
+        ..change("security", "add-passkey", "Add passkey", Area::Profile, PortalChange::AddPasskey)
+    },
+    Action {
+        fields: &[required("current", "Current password", Kind::Password)],
+        ..object_change("security", "remove-passkey", "Remove", Area::Profile, PortalChange::RemovePasskey)
     },
     Action {
         applies: |session| session["isCurrent"] == false,

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 
 use super::Entered;
 use crate::actions::{Field, Kind};
+use crate::passkeys::{self, Ceremony};
 use crate::texts::{text, words_of};
 
 /// The ids of controls contain the form's address, because a page may have the same form for several objects.
@@ -45,6 +46,7 @@ pub(super) fn control(address: &str, field: &Field, entered: &Entered) -> Markup
             input id=(id) type="file" name=(field.name) required[field.required] accept="image/png,image/jpeg";
         },
         Kind::Hidden | Kind::Version => return html! { input type="hidden" name=(field.name) value=(value); },
+        Kind::Passkey => return passkeys::field(Ceremony::Create),
         Kind::Always(_) => return html! {},
         Kind::Choice(choices) => html! {
             label for=(id) { (text(field.label)) }

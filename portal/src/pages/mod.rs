@@ -25,6 +25,7 @@ use crate::object;
 use crate::session::{AccountSession, User};
 use crate::texts::text;
 
+pub(crate) use security::passkey_options;
 pub(crate) use settings::logo;
 
 /// A list, its CSV file, or another page.
