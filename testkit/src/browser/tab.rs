@@ -154,6 +154,19 @@ impl Tab {
         self.call("Emulation.setEmulatedMedia", json!({"media": medium, "features": features})).await.map(drop)
     }
 
+    /// Gives the tab an authenticator that stores passkeys and verifies its user without asking (WebAuthn).
+    ///
+    /// # Errors
+    /// When the browser is gone.
+    pub async fn add_authenticator(&self) -> Result<()> {
+        self.call("WebAuthn.enable", json!({})).await?;
+        let options = json!({
+            "protocol": "ctap2", "transport": "internal", "hasResidentKey": true, "hasUserVerification": true,
+            "isUserVerified": true, "automaticPresenceSimulation": true,
+        });
+        self.call("WebAuthn.addVirtualAuthenticator", json!({"options": options})).await.map(drop)
+    }
+
     /// Disables JavaScript on pages.
     ///
     /// # Errors

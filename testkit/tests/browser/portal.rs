@@ -323,3 +323,87 @@ async fn every_page_is_in_the_menu_of_a_phone() -> Result<()> {
     })
     .await
 }
+
+/// Sends the same assertion of a passkey twice, and once more with a new challenge. The first one signs in.
+async fn assert_no_assertion_is_accepted_twice(page: &Frame<'_>, button: &str) -> Result<()> {
+    page.value("HTMLFormElement.prototype.submit = function () { window.sent = this.elements.credential.value }; 0")
+        .await?;
+    page.click(button).await?;
+    page.wait("typeof window.sent === 'string'").await?;
+    let send = "fetch('/sign-in/passkey', {method: 'POST', body: new URLSearchParams({credential: window.sent}), \
+                redirect: 'manual'}).then(response => response.type === 'opaqueredirect' ? 303 : response.status)";
+    assert_eq!(page.value(send).await?, 303);
+    assert_eq!(page.value(send).await?, 422);
+    let begin = "fetch('/passkeys/sign-in', {method: 'POST'}).then(response => response.status)";
+    assert_eq!(page.value(begin).await?, 200);
+    assert_eq!(page.value(send).await?, 422);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_passkey_is_added_signs_in_and_is_removed() -> Result<()> {
+    const WITH_PASSKEY: &str = "form[action='/sign-in/passkey'] button";
+    let shop = Shop::new(Provider::Mock).await?;
+    let (url, user) = (cluster().await?.portal_url(0), cluster().await?.portal_user(&shop.account, "viewer").await?);
+    browse(Device::Desktop, async |browser| {
+        browser.expect_console_error("422");
+        let tab = browser.tab().await?;
+        let (page, security) = (tab.top(), format!("{url}/test/security"));
+        tab.add_authenticator().await?;
+        tab.open(&url).await?;
+        sign_in(&page, &user).await?;
+        tab.open(&security).await?;
+        let add = "form[action='/test/security/add-passkey']";
+        page.enter(&format!("{add} input[name='name']"), "Laptop").await?;
+        page.enter(&format!("{add} input[name='current']"), &user.password).await?;
+        page.click(&format!("{add} button")).await?;
+        page.shows("[role=status]", "Done").await?;
+        page.shows("td", "Laptop").await?;
+        assert_accessible(&tab, &page, "portal-passkey").await?;
+        assert_fits(&tab, &page, "a passkey").await?;
+        tab.resize(Device::Desktop).await?;
+        page.click(".top button").await?;
+        page.shows("h1", "Sign in").await?;
+        page.click(WITH_PASSKEY).await?;
+        page.shows("h1", "Home").await?;
+        tab.open(&security).await?;
+        let remove = "form[action$='/remove-passkey']";
+        let times = format!("document.querySelector(\"{remove}\").closest('tr').querySelectorAll('time').length");
+        assert_eq!(page.value(&times).await?, 2, "when it was made and used");
+        page.click(".top button").await?;
+        page.shows("h1", "Sign in").await?;
+        assert_no_assertion_is_accepted_twice(&page, WITH_PASSKEY).await?;
+
+        tab.open(&security).await?;
+        page.enter(&format!("{remove} input[name='current']"), &user.password).await?;
+        page.click(&format!("{remove} button")).await?;
+        page.shows("[role=status]", "Done").await?;
+        assert_eq!(page.count(remove).await?, 0);
+        page.click(".top button").await?;
+        page.shows("h1", "Sign in").await?;
+        page.click(WITH_PASSKEY).await?;
+        page.shows("[role=alert]", "The passkey was not accepted.").await?;
+        assert_accessible(&tab, &page, "passkey-refused").await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_needs_a_script_for_passkeys_is_hidden_without_one() -> Result<()> {
+    let shop = Shop::new(Provider::Mock).await?;
+    let (url, user) = (cluster().await?.portal_url(0), cluster().await?.portal_user(&shop.account, "viewer").await?);
+    browse(Device::Desktop, async |browser| {
+        let mut tab = browser.tab().await?;
+        tab.disable_scripts().await?;
+        tab.open(&url).await?;
+        let page = tab.top();
+        let is_shown = |selector: &str| format!("document.querySelector({}).checkVisibility()", json!(selector));
+        assert_eq!(page.value(&is_shown("form[action='/sign-in/passkey']")).await?, false);
+        sign_in(&page, &user).await?;
+        tab.open(&format!("{url}/test/security")).await?;
+        page.shows("[data-unsupported]", "Passkeys cannot be added here").await?;
+        assert_eq!(page.value(&is_shown("form[action='/test/security/add-passkey']")).await?, false);
+        Ok(())
+    })
+    .await
+}

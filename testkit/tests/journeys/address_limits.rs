@@ -236,6 +236,28 @@ async fn assert_portal_limits_before_it_looks_up(cluster: &Cluster, account: &Ac
     Ok(())
 }
 
+/// Challenges for passkeys of an address are limited at the portal before one is stored, and what is not accepted counts with
+/// wrong passwords.
+async fn assert_portal_limits_passkeys(cluster: &Cluster) -> Result<()> {
+    let (client, url) = (reqwest::Client::builder().redirect(Policy::none()).build()?, cluster.portal_url(0));
+    let post = async |path: &str, form: &'static str, address: &str| {
+        let request = client.post(format!("{url}{path}")).header("origin", url.as_str()).body(form);
+        anyhow::Ok(request.header("x-forwarded-for", address).send().await?.status().as_u16())
+    };
+    let began = Instant::now();
+    let statuses = concurrently(20, async |_| post("/passkeys/sign-in", "", "192.0.2.32").await).await?;
+    let count = statuses.iter().filter(|status| **status == 200).count();
+    assert!((4..=4 + refilled(began.elapsed())).contains(&count), "{statuses:?}");
+    for (host, path, form, expected) in [
+        (1, "/sign-in/passkey", "credential={}", 422),
+        (2, "/sign-in/passkey", "credential={}", 429),
+        (3, "/sign-in", "email=nobody@shop.example&password=wrong+password", 429),
+    ] {
+        assert_eq!(post(path, form, &format!("2001:db8:a:1::{host}")).await?, expected, "{host}");
+    }
+    Ok(())
+}
+
 /// An address over its limit is refused at the portal before its form arrives.
 async fn assert_portal_limits_before_it_reads(cluster: &Cluster) -> Result<()> {
     let url = cluster.portal_url(0);
@@ -282,6 +304,7 @@ async fn key_guessing_is_limited_before_the_database_is_queried() -> Result<()> 
     }
     ok(&at(0, &account.secret_key, "192.0.2.7")?.get("/v1/payments").await?);
     assert_portal_limits_before_it_looks_up(&cluster, &account).await?;
+    assert_portal_limits_passkeys(&cluster).await?;
     assert_portal_limits_before_it_reads(&cluster).await?;
     // From another address, at a process that has not cached it.
     ok(&at(1, &account.secret_key, "192.0.2.9")?.get("/v1/payments").await?);

@@ -89,7 +89,7 @@ impl Roles {
     /// Whether a role includes an action.
     pub(super) fn include(&self, role: &str, (page, name): (&str, &str)) -> Result<bool> {
         let row = match (page, name) {
-            ("security", _) => "own password, second factor, language, sessions",
+            ("security", _) => "own password, second factor, passkeys, language, sessions",
             ("customers", "erase") => "delete a customer",
             ("keys" | "webhooks" | "deliveries" | "clock", _) => "keys, origins, endpoints, replays, test clock",
             ("settings" | "team", _) => "settings, team",

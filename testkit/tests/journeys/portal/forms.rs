@@ -10,7 +10,7 @@ use super::acting::version;
 use super::busy::{Addresses, Busy, MARKUP, Roles, actions, parts};
 use super::logo::{BLUE, file};
 use super::team::code;
-use super::{Page, Visitor, user};
+use super::{Page, Visitor, passkeys, user};
 use crate::support::{Merchant, merchant, ok};
 
 /// The page and the name of each action.
@@ -87,9 +87,10 @@ async fn state(busy: &Busy, owner: &Visitor) -> Result<Vec<Value>> {
 async fn every_form_is_for_its_roles_and_its_merchant_only_and_is_logged() -> Result<()> {
     let busy = Busy::new().await?;
     let user = user(&busy.merchant, "owner").await?;
-    // A session that can be ended, and a colleague who can be removed.
+    // A session that can be ended, a passkey and a colleague who can be removed.
     Visitor::new().await?.with_session(&user).await?;
     let mut owner = Visitor::new().await?.with_session(&user).await?;
+    passkeys::add(&mut owner, &user.password).await?;
     super::user(&busy.merchant, "viewer").await?;
     let invited = [("email", "bob@shop.example"), ("role", "viewer")];
     owner.act("/test/team", "/test/team/new", &invited).await?;
@@ -208,6 +209,7 @@ async fn entered(
             let secret = page.text_after("Secret: <code>")?;
             own.extend([("code", code(secret, 0)?), ("secret", secret.to_owned())]);
         }
+        ("security", "add-passkey") => own.push(("credential", passkeys::made(owner).await?.1)),
         // The log is read in English afterwards.
         ("security", "language") => own.push(("language", "en".to_owned())),
         ("clock", _) => own.push(("to", sqlx::query_scalar(later).fetch_one(&busy.merchant.books.db).await?)),

@@ -1,6 +1,7 @@
 //! The portal without a browser: sign-in, sessions, pages, and what no one may see.
 
 mod acting;
+mod authenticator;
 mod busy;
 mod developers;
 mod forms;
@@ -8,6 +9,7 @@ mod home;
 mod languages;
 mod late;
 mod logo;
+mod passkeys;
 mod processes;
 mod reading;
 mod requests;
@@ -71,6 +73,8 @@ struct Visitor {
     device: String,
     /// The cookie with the page that was requested before the sign-in.
     asked: String,
+    /// The cookie of the challenge for a passkey.
+    passkey: String,
 }
 
 impl Visitor {
@@ -81,8 +85,8 @@ impl Visitor {
     /// At the portal with this address.
     fn at(url: String) -> Result<Self> {
         let client = reqwest::Client::builder().redirect(Policy::none()).user_agent(busy::MARKUP).build()?;
-        let (cookie, awaiting, device, asked) = Default::default();
-        Ok(Self { client, url, cookie, awaiting, device, asked })
+        let (cookie, awaiting, device, asked, passkey) = Default::default();
+        Ok(Self { client, url, cookie, awaiting, device, asked, passkey })
     }
 
     /// The browser of a new user of the merchant.
@@ -103,8 +107,9 @@ impl Visitor {
     }
 
     fn cookies(&self) -> String {
-        let Self { cookie, awaiting, device, asked, .. } = self;
-        let cookies = [("session", cookie), ("sign-in", awaiting), ("device", device), ("asked", asked)];
+        let Self { cookie, awaiting, device, asked, passkey, .. } = self;
+        let cookies =
+            [("session", cookie), ("sign-in", awaiting), ("device", device), ("asked", asked), ("passkey", passkey)];
         let set = cookies.iter().filter(|(_, value)| !value.is_empty());
         set.map(|(name, value)| format!("__Host-{name}={value}")).collect::<Vec<_>>().join("; ")
     }

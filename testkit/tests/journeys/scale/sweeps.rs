@@ -33,9 +33,19 @@ async fn expired_rows_are_deleted_in_batches_and_others_kept() -> Result<()> {
              SELECT sha256(($4 || n)::bytea), id, provider_account_id, 'tok_ok', now(), clock_timestamp() + $3::text::interval
              FROM accounts, generate_series(1, $2) n WHERE id = $1",
         ),
+        (
+            "user_passkey_challenges",
+            "INSERT INTO user_passkey_challenges (cookie_hash, state, created_at)
+             SELECT sha256(($4 || n)::bytea), '{}', clock_timestamp() + $3::text::interval
+             FROM accounts, generate_series(1, $2) n WHERE id = $1",
+        ),
     ] {
         // Sessions and tokens are kept for a day after expiry, so that late replays get an accurate error.
-        let recently = if table == "request_nonces" { "1 hour" } else { "-23 hours" };
+        let recently = match table {
+            "request_nonces" => "1 hour",
+            "user_passkey_challenges" => "-1 minute",
+            _ => "-23 hours",
+        };
         for (count, expires_in, name) in [(MANY, "-25 hours", "old"), (FEW, recently, "just now"), (FEW, "1 hour", "new")] {
             let rows = sqlx::query(rows).bind(account).bind(count).bind(expires_in).bind(name);
             assert_eq!(i64::try_from(rows.execute(&merchant.books.db).await?.rows_affected())?, count, "{table}");
@@ -43,15 +53,15 @@ async fn expired_rows_are_deleted_in_batches_and_others_kept() -> Result<()> {
     }
     let left = async || -> Result<Vec<i64>> {
         let counts = "SELECT ARRAY[(SELECT count(*) FROM request_nonces), (SELECT count(*) FROM checkout_sessions),
-                          (SELECT count(*) FROM payment_tokens)]";
+                          (SELECT count(*) FROM payment_tokens), (SELECT count(*) FROM user_passkey_challenges)]";
         Ok(sqlx::query_scalar(counts).fetch_one(&merchant.books.db).await?)
     };
-    assert_eq!(left().await?, [MANY + 2 * FEW; 3]);
+    assert_eq!(left().await?, [MANY + 2 * FEW; 4]);
     cluster.add(testkit::ProcessKind::Scheduler).await?;
     eventually("expired rows to be deleted", async || {
         let left = left().await?;
         assert!(left.iter().all(|left| *left >= 2 * FEW), "rows that must be kept were deleted: {left:?}");
-        Ok((left == [2 * FEW; 3]).then_some(()))
+        Ok((left == [2 * FEW; 4]).then_some(()))
     })
     .await
 }
