@@ -308,6 +308,7 @@ pub(crate) const LISTS: [List; 13] = [
         columns: &[AMOUNT, STATUS, ("Reason", Words("reason")), ("Respond by", Time("respondBy")), CREATED],
         statuses: &["needs_response", "under_review", "won", "lost"],
         filters: &["paymentId"],
+        ranges: DATES,
         ..DEFAULT
     },
     List {

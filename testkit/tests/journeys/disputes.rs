@@ -150,14 +150,17 @@ async fn disputes_are_listed_filtered_exported_and_private() -> Result<()> {
             .map(|row| row["id"].as_str().unwrap_or_default().to_owned())
             .collect::<Vec<_>>()
     };
-    assert_eq!(all.len(), 4);
-    assert_eq!(all[0]["amount"], 500, "newest first");
+    assert_eq!((all.len(), &all[0]["amount"]), (4, &json!(500)), "newest first");
+    let newest = all[0]["createdAt"].as_str().context("a time")?;
     for limit in [1, 3, 100] {
         assert_eq!(list_all(&merchant.api, "/v1/disputes?", limit).await?, of(&|_| true));
         let lost = of(&|row| row["status"] == "lost");
         assert_eq!(list_all(&merchant.api, "/v1/disputes?status=lost&", limit).await?, lost);
         let decided = of(&|row| row["status"] != "needs_response");
         assert_eq!(list_all(&merchant.api, "/v1/disputes?status=lost&status=won&", limit).await?, decided);
+        let from = list_all(&merchant.api, &format!("/v1/disputes?createdFrom={newest}&"), limit).await?;
+        let before = list_all(&merchant.api, &format!("/v1/disputes?createdTo={newest}&"), limit).await?;
+        assert_eq!((from.len(), [from, before].concat()), (1, of(&|_| true)));
     }
     let one = format!("paymentId={}", payments[1]);
     assert_eq!(
@@ -170,6 +173,7 @@ async fn disputes_are_listed_filtered_exported_and_private() -> Result<()> {
         ("status=", "status"),
         ("paymentId=", "paymentId"),
         ("paymentId=dp_01ARZ3NDEKTSV4RRFFQ69G5FAV", "paymentId"),
+        ("createdFrom=yesterday", "createdFrom"),
         ("payment=x", "payment"),
         ("limit=0", "limit"),
         ("startingAfter=dp_01ARZ3NDEKTSV4RRFFQ69G5FAV", "startingAfter"),

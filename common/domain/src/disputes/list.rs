@@ -9,6 +9,7 @@ use foundation::error::Result;
 use foundation::filter::Filters as _;
 use foundation::id::{AccountId, DisputeId, PaymentId};
 use foundation::page::{Page, PageRequest, each, newest_first};
+use foundation::time::Timestamp;
 use providers::DisputeStatus;
 
 foundation::filters! {
@@ -18,7 +19,12 @@ foundation::filters! {
         payment_id("paymentId"): Option<PaymentId>,
         /// Only disputes in one of these statuses.
         status("status"): Vec<DisputeStatus>,
+        /// Only disputes created at this time or later.
+        created_from("createdFrom"): Option<Timestamp>,
+        /// Only disputes created before this time.
+        created_to("createdTo"): Option<Timestamp>,
     }
+    ranges { created_from..created_to, }
 }
 
 /// Returns a page of disputes, newest first.
@@ -61,7 +67,7 @@ async fn filtered(
     status: Option<DisputeStatus>,
     page: PageRequest<DisputeId>,
 ) -> Result<Vec<Dispute>> {
-    let (from, below) = page.ids(None, None);
+    let (from, below) = page.ids(filter.created_from, filter.created_to);
     let query = select_disputes!(
         "WHERE d.account_id = $1 AND d.id >= $2 AND d.id < $3
            AND ($4::uuid IS NULL OR d.payment_id = $4)
