@@ -10,7 +10,7 @@ use crate::address::of_object;
 use crate::catalog::{List, Search};
 use crate::form::minor_units;
 use crate::session::AccountSession;
-use crate::texts::{label, labelled, listed, marked, text, words_of};
+use crate::texts::{label, labelled, listed, marked, minute, text, words_of};
 
 /// The filters by times and by the amount: the label of each, its kind of input and its most characters.
 const RANGES: [(&str, &str, &str, u8); 7] = [
@@ -74,10 +74,10 @@ impl ListQuery {
         let mut query = Serializer::new(String::new());
         for (name, value) in &self.filters {
             match name.as_str() {
-                "from" => query.append_pair("createdFrom", &day(value, 0)?),
-                "to" => query.append_pair("createdTo", &day(value, 1)?),
-                "dueFrom" => query.append_pair(name, &day(value, 0)?),
-                "dueTo" => query.append_pair(name, &day(value, 1)?),
+                "from" => query.append_pair("createdFrom", &day(value, 0)?.to_string()),
+                "to" => query.append_pair("createdTo", &day(value, 1)?.to_string()),
+                "dueFrom" => query.append_pair(name, &day(value, 0)?.to_string()),
+                "dueTo" => query.append_pair(name, &day(value, 1)?.to_string()),
                 "amountFrom" | "amountTo" if self.filter("currency").is_empty() => {
                     return Err(text("Enter the currency of the amount as well.").to_owned());
                 }
@@ -113,17 +113,21 @@ impl ListQuery {
     }
 }
 
-/// The beginning of a day in UTC, so many days later.
-fn day(date: &str, later: u64) -> Result<String, String> {
+/// The beginning of a day in UTC, so many days later. A time, which only links of the portal have, stays as it is.
+fn day(date: &str, later: u64) -> Result<Timestamp, String> {
+    if let Some(time) = Timestamp::parse(date) {
+        return Ok(time);
+    }
     let begin = Timestamp::parse(&format!("{date}T00:00:00Z"))
         .ok_or_else(|| text("Enter a date such as 2026-01-31.").to_owned())?;
-    Ok(begin.plus(Duration::from_secs(later * 86_400)).to_string())
+    Ok(begin.plus(Duration::from_secs(later * 86_400)))
 }
 
 /// The form of a list's filters.
 pub(crate) fn form(session: &AccountSession, list: &List, list_query: &ListQuery, address: &str) -> Markup {
     let statuses: Vec<_> =
         list_query.filters.iter().filter(|(name, _)| name == "status").map(|(_, value)| value).collect();
+    let is_time = |name: &str| Timestamp::parse(list_query.filter(name)).is_some();
     let has_more = list_query.filters.iter().any(|(name, _)| list.ranges.contains(&name.as_str()));
     html! {
         form.filters method="get" action=(address) role="search" {
@@ -146,13 +150,20 @@ pub(crate) fn form(session: &AccountSession, list: &List, list_query: &ListQuery
                 details open[has_more] {
                     summary { (text("More filters")) }
                     div.filters {
-                        @for (name, label, kind, limit) in RANGES.iter().filter(|(name, ..)| list.ranges.contains(name)) {
+                        @for (name, label, kind, limit) in RANGES.iter().filter(|(name, ..)| list.ranges.contains(name) && !is_time(name)) {
                             div.field {
                                 label for=(name) { (text(label)) }
                                 input id=(name) type=(kind) name=(name) value=(list_query.filter(name)) maxlength=(limit);
                             }
                         }
                     }
+                }
+            }
+            @for (name, label, ..) in RANGES.iter().filter(|(name, ..)| is_time(name)) {
+                p.filter {
+                    input type="hidden" name=(name) value=(list_query.filter(name));
+                    (labelled(text(label), minute(list_query.filter(name)).unwrap_or_default()))
+                    " (" a href=(address) { (text("Show all")) } ")"
                 }
             }
             @if statuses.len() > 1 {
@@ -208,6 +219,10 @@ mod tests {
         assert_eq!(query("payments", "amountFrom=5&currency=dollars"), "Amount: the currency is not known");
         assert_eq!(query("payments", "status=settled&status=refunded"), "status=settled&status=refunded&limit=25");
         assert_eq!(query("payments", "from=yesterday"), "Enter a date such as 2026-01-31.");
+        assert_eq!(
+            query("disputes", "from=2026-01-29T15:00:00.000Z&to=2026-01-30T15:00:00Z"),
+            "createdFrom=2026-01-29T15%3A00%3A00.000Z&createdTo=2026-01-30T15%3A00%3A00.000Z&limit=25"
+        );
         assert_eq!(query("plans", "from=2026-01-30&currency=USD"), "limit=25");
         assert_eq!(query("payments", "dueTo=2026-01-30"), "limit=25");
         assert_eq!(

@@ -4,6 +4,7 @@ use axum::extract::{Path, State};
 use axum::response::{Html, Redirect};
 use domain::accounts::{self, Mode};
 use domain::figures;
+use domain::webhooks::endpoints;
 use foundation::calendar::TimeZone;
 use maud::html;
 use serde_json::Value;
@@ -38,17 +39,19 @@ pub(crate) async fn home(
         true
     });
     let (today, days) = figures::read(db, account, now, DAYS).await.map_err(Failure::internal)?;
+    let zone = accounts::timezone(db, account).await.map_err(Failure::internal)?;
     let utc_day = TimeZone::UTC.date_at(accounts::now(db, account, now).await.map_err(Failure::internal)?);
     let standing = figures::standing(db, account, utc_day).await.map_err(Failure::internal)?;
+    let failing = endpoints::failing(db, account).await.map_err(Failure::internal)?;
     let list = List::find("payments").ok_or(Failure::NotFound)?;
     let latest = app.get(&session.caller, "/v1/payments?limit=5").await?;
     let rows = latest["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
     let content = html! {
         h1 { (text("Home")) }
         @if is_behind { p.empty role="status" { (text("The figures are being added up. Some payments are not included yet.")) } }
-        (charts::sums(session.mode, today, &days))
-        (charts::standing(session.mode, utc_day, &standing))
-        (charts::by_day(today, &days))
+        (charts::sums(session.mode, (&zone, today), &days))
+        (charts::standing(session.mode, utc_day, &standing, failing.len()))
+        (charts::by_day(session.mode, (&zone, today), &days))
         section {
             h2 { (text("Latest payments")) }
             @if rows.is_empty() { p.empty { (text("None.")) } } @else { (table(&session, list.title, list.columns, rows)) }

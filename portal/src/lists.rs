@@ -4,6 +4,7 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_DISPOSITION;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::accounts::Mode;
+use domain::webhooks::endpoints;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ use crate::filters::{self, ListQuery};
 use crate::layout::page;
 use crate::notice::Notice;
 use crate::session::AccountSession;
-use crate::texts::{self, button, text, words_of};
+use crate::texts::{self, button, marked, text, words_of};
 
 /// Objects on a page.
 const PAGE: &str = "25";
@@ -48,8 +49,34 @@ pub(crate) async fn show(
         found.customers = customers(app, session, list_query.search()).await?["data"].take();
     }
     let notice = Notice::of_query(app, session, query, None).await?;
-    let content = html! { (notice.markup()) (content(session, list, &list_query, &found)) };
+    let failing = match list.resource {
+        "webhook_endpoints" => failing(app, session).await?,
+        _ => html! {},
+    };
+    let content = html! { (notice.markup()) (content(session, list, &list_query, &found)) (failing) };
     Ok(page(session, list.path, text(list.title), &content).into_response())
+}
+
+/// The endpoints whose deliveries fail. It is not in /v1, so it is read here.
+async fn failing(app: &App, session: &AccountSession) -> Result<Markup, Failure> {
+    let failing = endpoints::failing(app.api.pool(), session.caller.account_id).await.map_err(Failure::internal)?;
+    Ok(html! {
+        @if !failing.is_empty() {
+            section {
+                h2 { (text("Failing endpoints")) }
+                ul {
+                    @for endpoint in &failing {
+                        li {
+                            a href=[of_object(session.mode, &endpoint.id.to_string())] { (endpoint.url) }
+                            @if let Some(since) = endpoint.since {
+                                " " (marked("since {time}", &[("time", time(&since.to_string().into()))]))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
 }
 
 /// A page of /v1, and the search that found it.

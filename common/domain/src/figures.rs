@@ -1,9 +1,13 @@
 //! Figures of an account by day, added up from its events: each event once, in the order in which transactions ended.
 //! Reading them costs the same whatever the number of payments.
 
+mod standing;
+
 use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
+
+pub use standing::{Standing, StandingKind, add_standing_changes, standing};
 
 use foundation::calendar::Date;
 use foundation::db::begin;
@@ -215,70 +219,4 @@ pub async fn update_due(db: &PgPool, limit: i64) -> Result<u64> {
         }
     }
     Ok(due.len() as u64)
-}
-
-/// What an account has at present, by currency. Each reads the objects in one state, by an index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
-    pub kind: StandingKind,
-    /// `None` for endpoints.
-    pub currency: Option<Currency>,
-    pub count: i64,
-    /// In minor units.
-    pub amount: Sum,
-}
-
-/// What is counted and summed at present.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StandingKind {
-    /// Open or scheduled invoices.
-    InvoicesDue,
-    /// Those of them that were due before today.
-    InvoicesOverdue,
-    /// Active subscriptions, with what they bring per month.
-    Subscriptions,
-    /// Disputes that need a response.
-    Disputes,
-    /// Endpoints that the service has disabled.
-    FailingEndpoints,
-}
-
-/// What the account has at present. `today` is the account's date in UTC, in which lists are filtered by days.
-///
-/// # Errors
-/// Database errors only.
-pub async fn standing(db: &PgPool, account: AccountId, today: Date) -> Result<Vec<Standing>> {
-    let rows = sqlx::query!(
-        r#"SELECT 'due' AS "kind!", currency AS "currency?: Currency", count(*) AS "count!", sum(amount)::text AS "amount!: Sum"
-           FROM invoices WHERE account_id = $1 AND status IN ('open', 'scheduled') GROUP BY currency
-           UNION ALL
-           SELECT 'overdue', currency, count(*), sum(amount)::text
-           FROM invoices WHERE account_id = $1 AND status IN ('open', 'scheduled')
-             AND due_at < $2::date::timestamp AT TIME ZONE 'UTC' GROUP BY currency
-           UNION ALL
-           SELECT 'subscriptions', p.currency, count(*), sum(round(p.amount * CASE p."interval" WHEN 'day' THEN 365 / 12.0
-               WHEN 'week' THEN 365 / 84.0 WHEN 'month' THEN 1 ELSE 1 / 12.0 END / p.interval_count))::text
-           FROM subscriptions s JOIN plans p ON p.account_id = $1 AND p.id = s.plan_id
-           WHERE s.account_id = $1 AND s.status = 'active' GROUP BY p.currency
-           UNION ALL
-           SELECT 'disputes', currency, count(*), sum(amount)::text
-           FROM disputes WHERE account_id = $1 AND status = 'needs_response' GROUP BY currency
-           UNION ALL
-           SELECT 'endpoints', NULL, count(*), '0'
-           FROM webhook_endpoints WHERE account_id = $1 AND deleted_at IS NULL AND disabled_reason <> 'merchant' HAVING count(*) > 0"#,
-        account.uuid(),
-        today,
-    );
-    let rows = rows.fetch_all(db).await?.into_iter().filter_map(|row| {
-        let kind = match row.kind.as_str() {
-            "due" => StandingKind::InvoicesDue,
-            "overdue" => StandingKind::InvoicesOverdue,
-            "subscriptions" => StandingKind::Subscriptions,
-            "disputes" => StandingKind::Disputes,
-            "endpoints" => StandingKind::FailingEndpoints,
-            _ => return None,
-        };
-        Some(Standing { kind, currency: row.currency, count: row.count, amount: row.amount })
-    });
-    Ok(rows.collect())
 }

@@ -3,9 +3,10 @@
 use anyhow::{Context, Result};
 use futures_util::future::try_join_all;
 use serde_json::json;
+use testkit::receiver::Reply;
 
 use super::Visitor;
-use crate::support::{created, eventually, id, merchant, ok, payment, sale};
+use crate::support::{Receiver, created, eventually, id, merchant, ok, payment, sale};
 
 /// The figures, recounted from payments and refunds: kind, currency, count, amount.
 const RECOUNT: &str = "
@@ -25,6 +26,22 @@ const RECOUNT: &str = "
 const FIGURES: &str = "
     SELECT kind, currency, sum(count)::bigint, sum(amount)::bigint FROM figures WHERE account_id = $1
     GROUP BY kind, currency ORDER BY 1, 2";
+
+/// What there is at present, recounted from the objects.
+const STANDING_RECOUNT: &str = "
+    SELECT 'disputes', currency, count(*), sum(amount)::bigint FROM disputes
+    WHERE account_id = $1 AND status = 'needs_response' GROUP BY currency
+    UNION ALL SELECT 'invoices', currency, count(*), sum(amount)::bigint FROM invoices
+    WHERE account_id = $1 AND status IN ('open', 'scheduled') GROUP BY currency
+    UNION ALL SELECT 'subscriptions', p.currency, count(*), sum(round(p.amount / 12.0))::bigint
+    FROM subscriptions s JOIN plans p ON p.id = s.plan_id WHERE s.account_id = $1 AND s.status = 'active' GROUP BY p.currency
+    ORDER BY 1, 2";
+
+const STANDING_FIGURES: &str = "
+    SELECT kind, currency, sum(count)::bigint, sum(amount)::bigint FROM (
+        SELECT kind, currency, count, amount FROM standing_figures WHERE account_id = $1
+        UNION ALL SELECT kind, currency, count, amount FROM standing_figure_changes WHERE account_id = $1) f
+    GROUP BY kind, currency HAVING sum(count) <> 0 ORDER BY 1, 2";
 
 type Sums = Vec<(String, String, i64, i64)>;
 
@@ -75,6 +92,93 @@ async fn figures_are_those_of_a_recount() -> Result<()> {
     for part in ["USD 102.50", "EUR 7.00", "71.4%", "USD 40.00", "Insufficient funds 1", "Lost card 1", "<rect"] {
         assert!(page.html.contains(part), "{part} in {}", page.html);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn figures_of_the_present_are_those_of_a_recount() -> Result<()> {
+    let merchant = merchant().await?;
+    let visitor = Visitor::signed_in(&merchant, "viewer").await?;
+    let read = async |query: &'static str| -> Result<Sums> {
+        Ok(sqlx::query_as(query).bind(merchant.books.account).fetch_all(&merchant.books.db).await?)
+    };
+    let assert_shown = async |parts: &[&str]| {
+        let (counted, expected) = (read(STANDING_FIGURES).await?, read(STANDING_RECOUNT).await?);
+        assert_eq!(counted, expected);
+        let html = visitor.open("/test").await?.html;
+        for part in parts {
+            assert!(html.contains(part), "{part} in {html}");
+        }
+        anyhow::Ok(())
+    };
+    assert_shown(&["Invoices due (0)", "Active subscriptions (0)", "Failing endpoints (0)"]).await?;
+    let customer = merchant.customer().await?;
+    created(&merchant.save_card(&customer, "tok_ok").await?);
+    let mut invoices = Vec::new();
+    for (currency, amount) in [("USD", 500), ("USD", 700), ("EUR", 900)] {
+        let body =
+            json!({"customerId": customer, "currency": currency, "amount": amount, "dueAt": "2020-01-01T00:00:00Z"});
+        invoices.push(id(created(&merchant.api.post("/v1/invoices", body).await?))?);
+    }
+    let plan = json!({"name": "Gold", "amount": 12_000, "currency": "USD", "interval": "year"});
+    let plan = id(created(&merchant.api.post("/v1/plans", plan).await?))?;
+    let body = json!({"customerId": customer, "planId": plan});
+    let subscription = id(created(&merchant.api.post("/v1/subscriptions", body).await?))?;
+    let disputed = merchant.charge(400).await?;
+    merchant.dispute(&disputed).await?;
+    let parts =
+        ["Invoices overdue (3)", "USD 12.00", "EUR 9.00", "Active subscriptions (1)", "USD 10.00", "response (1)"];
+    assert_shown(&parts).await?;
+    ok(&merchant.api.post(&format!("/v1/invoices/{}/void", invoices[0]), json!({})).await?);
+    let later = json!({"collectAt": "2090-01-01T00:00:00Z"});
+    ok(&merchant.api.post(&format!("/v1/invoices/{}/schedule", invoices[1]), later).await?);
+    ok(&merchant.api.post(&format!("/v1/subscriptions/{subscription}/cancel"), json!({})).await?);
+    assert_shown(&["Invoices due (2)", "USD 7.00", "Active subscriptions (0)"]).await?;
+    // The scheduler adds the changes up, and forgets what is zero.
+    eventually("the changes are added up", async || {
+        let left = "SELECT (SELECT count(*) FROM standing_figure_changes WHERE account_id = $1)
+                        + (SELECT count(*) FROM standing_figures WHERE account_id = $1 AND count = 0)";
+        Ok((merchant.books.count(left).await? == 0).then_some(()))
+    })
+    .await?;
+    assert_shown(&["Invoices due (2)", "USD 7.00", "EUR 9.00", "Active subscriptions (0)", "response (1)"]).await
+}
+
+#[tokio::test]
+async fn failing_endpoints_are_counted_and_named() -> Result<()> {
+    let merchant = merchant().await?;
+    let receiver = Receiver::start(|_| Reply::status(503)).await?;
+    let url = receiver.url("/hook");
+    created(&merchant.api.post("/v1/webhook_endpoints", json!({"url": url})).await?);
+    created(&merchant.api.post("/v1/payments", sale(500)).await?);
+    let visitor = Visitor::signed_in(&merchant, "viewer").await?;
+    let part = "<a href=\"/test/webhooks\"><span>Failing endpoints (1)</span></a>";
+    let is_counted = async || Ok(visitor.open("/test").await?.html.contains(part).then_some(()));
+    eventually("the endpoint fails", is_counted).await?;
+    let list = visitor.open("/test/webhooks").await?.html;
+    let (_, failing) = list.split_once("<h2>Failing endpoints</h2>").context("a section")?;
+    assert!(failing.contains(&url) && failing.contains("since <time"), "{failing}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn figures_of_another_time_zone_lead_to_what_they_count() -> Result<()> {
+    let merchant = merchant().await?;
+    // There, today began up to 14 hours before it did in UTC; or it has begun in UTC only.
+    let zone = "UPDATE accounts SET timezone = 'Pacific/Kiritimati' WHERE id = $1";
+    sqlx::query(zone).bind(merchant.books.account).execute(&merchant.books.db).await?;
+    let payment = id(created(&merchant.api.post("/v1/payments", sale(500)).await?))?;
+    let visitor = Visitor::signed_in(&merchant, "viewer").await?;
+    let link = eventually("the payment is counted", async || {
+        let html = visitor.open("/test").await?.html;
+        let today = html.split_once("<h2>Today</h2>").and_then(|(_, rest)| rest.split_once("<h2>30 days</h2>"));
+        let link = today.and_then(|(today, _)| today.split_once("<a href=\"")?.1.split('"').next());
+        Ok(link.map(|link| link.replace("&amp;", "&")))
+    })
+    .await?;
+    assert!(link.starts_with("/test/payments?currency=USD&from=") && link.contains("T10:00:00.000Z"), "{link}");
+    let list = visitor.open(&link).await?.html;
+    assert!(list.contains(&payment) && list.contains("Created from: "), "{list}");
     Ok(())
 }
 

@@ -355,6 +355,30 @@ pub async fn list(db: &PgPool, account: AccountId, page: PageRequest<WebhookEndp
     Ok(page.page(query.fetch_all(db).await?))
 }
 
+/// An endpoint whose deliveries fail.
+#[derive(Clone, Debug)]
+pub struct Failing {
+    pub id: WebhookEndpointId,
+    pub url: String,
+    /// Since when none has succeeded, if that is known.
+    pub since: Option<Timestamp>,
+}
+
+/// The endpoints whose deliveries fail at present, and those that were disabled because they failed, oldest first.
+///
+/// # Errors
+/// Database errors only.
+pub async fn failing(db: &PgPool, account: AccountId) -> Result<Vec<Failing>> {
+    let query = sqlx::query_as!(
+        Failing,
+        "SELECT id, url, failing_since AS since FROM webhook_endpoints WHERE account_id = $1 AND deleted_at IS NULL
+             AND CASE status WHEN 'enabled' THEN failing_since IS NOT NULL ELSE disabled_reason <> 'merchant' END
+         ORDER BY id",
+        account.uuid(),
+    );
+    Ok(query.fetch_all(db).await?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
