@@ -90,13 +90,17 @@ pub(crate) struct Search {
     pub(crate) name: Option<&'static str>,
     /// If nothing is found by these.
     pub(crate) other: Option<&'static str>,
+    /// A field of /v1's objects without such a filter: it is compared in the latest hundred.
+    pub(crate) compared: Option<&'static str>,
     /// What can be searched for.
     pub(crate) hint: &'static str,
 }
 
-const NO_SEARCH: Search = Search { email: None, digits: None, name: None, other: None, hint: "ID" };
+const NO_SEARCH: Search = Search { email: None, digits: None, name: None, other: None, compared: None, hint: "ID" };
 const BY_REFERENCE: Search = Search { other: Some("externalId"), hint: "ID, own reference", ..NO_SEARCH };
 const OF_CUSTOMER: Search = Search { hint: "ID, own reference, customer", ..BY_REFERENCE };
+/// What belongs to a payment is found by what its payment is found by.
+const OF_PAYMENT: &str = "ID, last four digits, own reference, customer";
 const DATES: &[&str] = &["from", "to"];
 const DATES_AND_AMOUNTS: &[&str] = &["from", "to", "currency", "amountFrom", "amountTo"];
 const CREATED: (&str, Cell) = ("Created", Time("createdAt"));
@@ -155,7 +159,7 @@ pub(crate) const LISTS: [List; 13] = [
         ],
         filters: &["customerId", "invoiceId", "subscriptionId", "paymentLinkId", "last4"],
         ranges: DATES_AND_AMOUNTS,
-        search: Search { digits: Some("last4"), hint: "ID, last four digits, own reference, customer", ..BY_REFERENCE },
+        search: Search { digits: Some("last4"), hint: OF_PAYMENT, ..BY_REFERENCE },
         related: &[("refunds", "paymentId"), ("disputes", "paymentId")],
         timeline: Timeline::EventsAndOperations,
         payers: Payers::Receipt,
@@ -171,7 +175,7 @@ pub(crate) const LISTS: [List; 13] = [
         statuses: &["pending", "succeeded", "failed"],
         filters: &["paymentId"],
         ranges: DATES,
-        search: BY_REFERENCE,
+        search: Search { hint: OF_PAYMENT, ..BY_REFERENCE },
         ..DEFAULT
     },
     List {
@@ -251,7 +255,7 @@ pub(crate) const LISTS: [List; 13] = [
         columns: &[("Name", Text("name")), STATUS, ("Next invoice", Day("nextInvoiceDate")), CREATED],
         statuses: &["active", "paused", "parked", "completed", "cancelled"],
         filters: &["customerId"],
-        search: OF_CUSTOMER,
+        search: Search { compared: Some("name"), hint: "ID, name, own reference, customer", ..BY_REFERENCE },
         related: &[("invoices", "recurringInvoiceId")],
         ..DEFAULT
     },
@@ -294,7 +298,7 @@ pub(crate) const LISTS: [List; 13] = [
         title: "Plans",
         singular: "Plan",
         columns: &[("Name", Text("name")), AMOUNT, ("Interval", Words("interval")), CREATED],
-        search: BY_REFERENCE,
+        search: Search { compared: Some("name"), hint: "ID, name, own reference", ..BY_REFERENCE },
         related: &[("subscriptions", "planId")],
         creations: &[("subscriptions", "planId")],
         ..DEFAULT
@@ -309,6 +313,7 @@ pub(crate) const LISTS: [List; 13] = [
         statuses: &["needs_response", "under_review", "won", "lost"],
         filters: &["paymentId"],
         ranges: DATES,
+        search: Search { hint: OF_PAYMENT, ..NO_SEARCH },
         ..DEFAULT
     },
     List {
@@ -363,5 +368,12 @@ impl List {
 
     pub(crate) fn find(path: &str) -> Option<&'static Self> {
         LISTS.iter().find(|list| list.path == path)
+    }
+
+    /// The list of what its objects belong to, and its filter for that.
+    pub(crate) fn parent(&self) -> Option<(&'static Self, &'static str)> {
+        let parents = [("customerId", "customers"), ("paymentId", "payments")];
+        let (filter, path) = parents.into_iter().find(|(filter, _)| self.filters.contains(filter))?;
+        Some((Self::find(path)?, filter))
     }
 }

@@ -108,7 +108,13 @@ impl ListQuery {
         query.finish()
     }
 
-    fn filter(&self, name: &str) -> &str {
+    /// The query of the rows that belong to one object, with the same filters, instead of the search.
+    pub(crate) fn of_parent(&self, filter: &str, id: &str) -> String {
+        Serializer::new(String::new()).extend_pairs(self.filters.iter()).append_pair(filter, id).finish()
+    }
+
+    /// The value of a filter; empty without one.
+    pub(crate) fn filter(&self, name: &str) -> &str {
         self.filters.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 }

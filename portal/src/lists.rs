@@ -5,8 +5,10 @@ use axum::http::header::CONTENT_DISPOSITION;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::accounts::Mode;
 use domain::webhooks::endpoints;
+use foundation::id::RequestId;
+use futures_util::future::try_join_all;
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::actions::Action;
 use crate::address::of_object;
@@ -19,10 +21,12 @@ use crate::filters::{self, ListQuery};
 use crate::layout::page;
 use crate::notice::Notice;
 use crate::session::AccountSession;
-use crate::texts::{self, button, marked, text, words_of};
+use crate::texts::{self, button, listed, marked, minute, text, words_of};
 
 /// Objects on a page.
 const PAGE: &str = "25";
+/// Objects of a search whose own objects are searched for.
+const PARENTS: usize = 5;
 
 /// The page of a list, or its CSV file.
 pub(crate) async fn show(
@@ -36,18 +40,13 @@ pub(crate) async fn show(
     if is_csv {
         return csv(app, session, list, &list_query).await;
     }
-    if let Some(address) = of_object(session.mode, list_query.search()) {
+    if let Some(address) = address(session.mode, list_query.search()) {
         return Ok(Redirect::to(&address).into_response());
     }
-    let mut found = Found::default();
-    match read(app, session, list, &list_query).await? {
-        Ok((_, rows)) => found.rows = rows,
-        Err(problem) => found.problem = Some(problem),
-    }
-    let is_empty = found.rows["data"].as_array().is_none_or(Vec::is_empty);
-    if is_empty && found.problem.is_none() && !list_query.search().is_empty() && list.filters.contains(&"customerId") {
-        found.customers = customers(app, session, list_query.search()).await?["data"].take();
-    }
+    let found = match found(app, session, list, &list_query).await? {
+        Ok(found) => found,
+        Err(address) => return Ok(Redirect::to(&address).into_response()),
+    };
     let notice = Notice::of_query(app, session, query, None).await?;
     let failing = match list.resource {
         "webhook_endpoints" => failing(app, session).await?,
@@ -79,6 +78,12 @@ async fn failing(app: &App, session: &AccountSession) -> Result<Markup, Failure>
     })
 }
 
+/// The page of the object or of the request with this id.
+fn address(mode: Mode, id: &str) -> Option<String> {
+    let of_request = |id: RequestId| format!("/{}/requests/{id}", mode.name());
+    of_object(mode, id).or_else(|| id.parse().ok().map(of_request))
+}
+
 /// A page of /v1, and the search that found it.
 type Read = (Option<&'static str>, Value);
 
@@ -87,10 +92,86 @@ type Read = (Option<&'static str>, Value);
 struct Found {
     /// A page of /v1.
     rows: Value,
-    /// Those that were searched for, to choose from.
-    customers: Value,
+    /// Those that were searched for, to choose from: rows of the list belong to them.
+    parents: Vec<Value>,
     /// What is wrong with the filters.
     problem: Option<String>,
+}
+
+/// What the query finds, or the address of the rows that belong to the only object that it finds elsewhere.
+async fn found(
+    app: &App,
+    session: &AccountSession,
+    list: &'static List,
+    list_query: &ListQuery,
+) -> Result<Result<Found, String>, Failure> {
+    let mut found = Found::default();
+    match read(app, session, list, list_query).await? {
+        Ok((_, rows)) => found.rows = rows,
+        Err(problem) => found.problem = Some(problem),
+    }
+    let search = list_query.search();
+    if !data(&found.rows).is_empty() || found.problem.is_some() || search.is_empty() {
+        return Ok(Ok(found));
+    }
+    if let Some(field) = list.search.compared {
+        found.rows = compared(app, session, list, list_query, field).await?;
+    }
+    let parent = list.parent().filter(|(_, filter)| list_query.filter(filter).is_empty());
+    if data(&found.rows).is_empty()
+        && let Some((parent, filter)) = parent
+    {
+        found.parents = parents(app, session, parent, search).await?;
+        if let [only] = &found.parents[..] {
+            let query = list_query.of_parent(filter, only["id"].as_str().unwrap_or_default());
+            return Ok(Err(format!("/{}/{}?{query}", session.mode.name(), list.path)));
+        }
+    }
+    Ok(Ok(found))
+}
+
+/// The rows of a page of /v1.
+fn data(page: &Value) -> &[Value] {
+    page["data"].as_array().map_or(&[] as &[Value], Vec::as_slice)
+}
+
+/// Those of the latest hundred whose field has the text that is searched for.
+async fn compared(
+    app: &App,
+    session: &AccountSession,
+    list: &List,
+    list_query: &ListQuery,
+    field: &str,
+) -> Result<Value, Failure> {
+    let query = list_query.query(None, Some("100")).map_err(Failure::Invalid)?;
+    let latest = app.get(&session.caller, &format!("/v1/{}?{query}", list.resource)).await?;
+    let search = list_query.search().to_lowercase();
+    let matches = |row: &&Value| row[field].as_str().is_some_and(|own| own.to_lowercase().contains(&search));
+    Ok(json!({"data": data(&latest).iter().filter(matches).collect::<Vec<_>>()}))
+}
+
+/// The first page of the objects of a list that match a search, or that belong to an object that does.
+async fn parents(
+    app: &App,
+    session: &AccountSession,
+    list: &'static List,
+    search: &str,
+) -> Result<Vec<Value>, Failure> {
+    let own = matching(app, session, list, search).await?;
+    let Some((parent, filter)) = list.parent().filter(|_| own.is_empty()) else { return Ok(own) };
+    let found = matching(app, session, parent, search).await?;
+    let of_each = found.into_iter().take(PARENTS).map(async |found| {
+        let id = found["id"].as_str().unwrap_or_default();
+        let path = format!("/v1/{}?{filter}={id}&limit={PAGE}", list.resource);
+        Ok::<_, Failure>(data(&app.get(&session.caller, &path).await?).to_vec())
+    });
+    Ok(try_join_all(of_each).await?.concat())
+}
+
+/// The first page of the objects of a list that match a search.
+async fn matching(app: &App, session: &AccountSession, list: &List, search: &str) -> Result<Vec<Value>, Failure> {
+    let (_, found) = read(app, session, list, &ListQuery::of_search(search)).await?.map_err(Failure::Invalid)?;
+    Ok(data(&found).to_vec())
 }
 
 /// A page, by the first search that finds something, and which one it is; or what is wrong with the filters.
@@ -102,6 +183,10 @@ async fn read(
 ) -> Result<Result<Read, String>, Failure> {
     let mut last = (None, Value::Null);
     for search in list_query.searches(list) {
+        // There is no filter for what is searched for.
+        if search.is_none() && !list_query.search().is_empty() {
+            break;
+        }
         let query = match list_query.query(search, Some(PAGE)) {
             Ok(query) => query,
             Err(problem) => return Ok(Err(problem)),
@@ -112,7 +197,7 @@ async fn read(
             other => other?,
         };
         last = (search, rows);
-        if last.1["data"].as_array().is_some_and(|rows| !rows.is_empty()) {
+        if !data(&last.1).is_empty() {
             break;
         }
     }
@@ -156,6 +241,7 @@ pub(crate) async fn customer(
 
 async fn csv(app: &App, session: &AccountSession, list: &List, list_query: &ListQuery) -> Result<Response, Failure> {
     let search = match list_query.searches(list)[..] {
+        [None] if !list_query.search().is_empty() => return Err(Failure::Invalid(text("Nothing found.").to_owned())),
         [only] => only,
         // Only a page shows which of several searches finds something.
         _ => read(app, session, list, list_query).await?.map_err(Failure::Invalid)?.0,
@@ -169,9 +255,8 @@ async fn csv(app: &App, session: &AccountSession, list: &List, list_query: &List
 }
 
 fn content(session: &AccountSession, list: &List, list_query: &ListQuery, found: &Found) -> Markup {
-    let Found { rows: found, customers, problem } = found;
-    let rows = found["data"].as_array().map_or(&[] as &[Value], Vec::as_slice);
-    let customers = customers.as_array().map_or(&[] as &[Value], Vec::as_slice);
+    let Found { rows: found, parents, problem } = found;
+    let rows = data(found);
     let address = format!("/{}/{}", session.mode.name(), list.path);
     html! {
         h1 { (text(list.title)) }
@@ -180,27 +265,33 @@ fn content(session: &AccountSession, list: &List, list_query: &ListQuery, found:
         }
         (filters::form(session, list, list_query, &address))
         @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
-        @if !customers.is_empty() {
+        @if let Some((parent, filter)) = list.parent().filter(|_| !parents.is_empty()) {
             section {
-                h2 { (text("Customers")) }
+                h2 { (text(parent.title)) }
                 ul {
-                    @for customer in customers {
-                        li {
-                            a href={ (address) "?customerId=" (customer["id"].as_str().unwrap_or_default()) } {
-                                (customer["name"].as_str().unwrap_or_default()) ", " (customer["email"].as_str().unwrap_or_default())
-                            }
-                        }
+                    @for found in parents {
+                        @let query = list_query.of_parent(filter, found["id"].as_str().unwrap_or_default());
+                        li { a href={ (address) "?" (query) } { (described(found)) } }
                     }
                 }
             }
         }
-        @if rows.is_empty() { @if customers.is_empty() { p.empty { (text("Nothing found.")) } } } @else { (table(session, list.title, list.columns, rows)) }
+        @if rows.is_empty() { @if parents.is_empty() { p.empty { (text("Nothing found.")) } } } @else { (table(session, list.title, list.columns, rows)) }
         p.pages {
             @if list_query.after.is_some() { a href={ (address) "?" (list_query.page(None)) } { (text("First page")) } }
             @if let Some(next) = found["nextCursor"].as_str() {
                 a href={ (address) "?" (list_query.page(Some(next))) } { (text("Next page")) }
             }
         }
+    }
+}
+
+/// A customer by name and e-mail address, a payment by its amount and its time.
+fn described(object: &Value) -> String {
+    let field = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
+    match object["object"].as_str() {
+        Some("payment") => listed(&[amount(object, "amount"), minute(&field("createdAt")).unwrap_or_default()]),
+        _ => listed(&[field("name"), field("email")]),
     }
 }
 

@@ -130,8 +130,9 @@ async fn a_customer_is_found_by_name_with_all_that_belongs_to_it() -> Result<()>
     for search in ["lovelace", "ADA", "ada@shop.example"] {
         let list = visitor.open(&format!("/test/customers?q={search}")).await?;
         assert!(list.html.contains(&format!("href=\"{object}\"")), "{search}: {}", list.html);
-        let payments = visitor.open(&format!("/test/payments?q={search}")).await?;
-        assert!(payments.html.contains(&format!("href=\"/test/payments?customerId={customer}\"")), "{}", payments.html);
+        let payments = visitor.open(&format!("/test/payments?q={search}&currency=EUR")).await?;
+        assert_eq!(payments.location(), format!("/test/payments?currency=EUR&customerId={customer}"), "{search}");
+        assert!(visitor.open(payments.location()).await?.html.contains(&payment), "{search}");
     }
     let page = visitor.open(&object).await?;
     for address in [format!("/test/cards/{card}"), format!("/test/payments/{payment}")] {
@@ -155,6 +156,62 @@ async fn a_customer_is_found_by_name_with_all_that_belongs_to_it() -> Result<()>
     }
     let list = visitor.open("/test/payments?amountFrom=7").await?;
     assert!(list.html.contains("Enter the currency of the amount as well."), "{}", list.html);
+    Ok(())
+}
+
+#[tokio::test]
+async fn rows_are_found_by_what_they_belong_to_and_by_their_names() -> Result<()> {
+    let merchant = merchant().await?;
+    let mut customers = Vec::new();
+    for name in ["Ada Lovelace", "Ada Byron"] {
+        let body = json!({"email": format!("{}@shop.example", name.replace(' ', ".")), "name": name});
+        customers.push(id(created(&merchant.api.post("/v1/customers", body).await?))?);
+    }
+    let card = id(created(&merchant.save_card(&customers[0], "tok_ok").await?))?;
+    let body = json!({"amount": 700, "currency": "EUR", "paymentMethodId": card, "externalId": "order-7"});
+    let payment = id(created(&merchant.api.post("/v1/payments", body).await?))?;
+    merchant.refund(&payment, Some(200)).await?;
+    merchant.wait_for_status(&payment, "partially_refunded").await?;
+    merchant.dispute(&payment).await?;
+    let visitor = Visitor::signed_in(&merchant, "viewer").await?;
+    for list in ["refunds", "disputes"] {
+        let rows = format!("/test/{list}?paymentId={payment}");
+        for search in ["4242", "order-7", "lovelace", "ada.lovelace@shop.example"] {
+            assert_eq!(visitor.open(&format!("/test/{list}?q={search}")).await?.location(), rows, "{search}");
+        }
+        assert_eq!(visitor.open(&rows).await?.html.matches("<tr>").count(), 1 + 1);
+        let unknown = visitor.open(&format!("/test/{list}?q=nobody")).await?;
+        assert!(unknown.html.contains("Nothing found.") && !unknown.html.contains("<tbody>"), "{}", unknown.html);
+    }
+    // Of several customers, one is chosen.
+    let several = visitor.open("/test/payments?q=ada").await?;
+    for customer in &customers {
+        let link = format!("<li><a href=\"/test/payments?customerId={customer}\">Ada ");
+        assert!(several.html.contains(&link), "{link} in {}", several.html);
+    }
+
+    let plan = json!({"name": "Gold yearly", "amount": 800, "currency": "USD", "interval": "year"});
+    let plan = id(created(&merchant.api.post("/v1/plans", plan).await?))?;
+    let template = json!({"currency": "USD", "items": [{"description": "Rent", "quantity": 1, "unitAmount": 5}]});
+    let recurring = json!({"customerId": customers[0], "name": "Office", "cadence": {"unit": "monthly"},
+        "startDate": "2090-01-15", "template": template});
+    let recurring = id(created(&merchant.api.post("/v1/recurring_invoices", recurring).await?))?;
+    for (list, search, found) in [
+        ("plans", "gold", Some(&plan)),
+        ("plans", "silver", None),
+        ("recurring-invoices", "OFFICE", Some(&recurring)),
+        ("recurring-invoices", "silver", None),
+    ] {
+        let html = visitor.open(&format!("/test/{list}?q={search}")).await?.html;
+        assert_eq!(html.matches("<tr>").count(), found.map_or(0, |_| 1 + 1), "{list} {search}: {html}");
+        assert!(found.is_none_or(|id| html.contains(id.as_str())), "{list} {search}: {html}");
+    }
+    let of_customer = visitor.open("/test/recurring-invoices?q=lovelace").await?;
+    assert_eq!(of_customer.location(), format!("/test/recurring-invoices?customerId={}", customers[0]));
+    let made = merchant.api.get("/v1/plans").await?;
+    let request = made.header("request-id").unwrap_or_default();
+    let by_request = visitor.open(&format!("/test/payments?q={request}")).await?;
+    assert_eq!(by_request.location(), format!("/test/requests/{request}"));
     Ok(())
 }
 
