@@ -120,7 +120,10 @@ impl ListQuery {
 }
 
 /// The beginning of a day in UTC, so many days later. A time, which only links of the portal have, stays as it is.
-fn day(date: &str, later: u64) -> Result<Timestamp, String> {
+///
+/// # Errors
+/// What is wrong, for the user.
+pub(crate) fn day(date: &str, later: u64) -> Result<Timestamp, String> {
     if let Some(time) = Timestamp::parse(date) {
         return Ok(time);
     }

@@ -13,6 +13,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::{Html, IntoResponse as _, Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use url::form_urlencoded;
 
 use crate::actions::Action;
 use crate::app::App;
@@ -38,8 +39,10 @@ pub(crate) async fn page(
     let session = AccountSession::begin(&app, user, &mode).await?;
     let query = query.unwrap_or_default();
     let (name, is_csv) = path.strip_suffix(".csv").map_or((path.as_str(), false), |name| (name, true));
-    if path == "requests" {
-        return Ok(requests::show(&app, &session, &query).await?.into_response());
+    match path.as_str() {
+        "activity" => return Ok(activity::show(&app, &session, &query).await?.into_response()),
+        "requests" => return Ok(requests::show(&app, &session, &query).await?.into_response()),
+        _ => {}
     }
     if let Some(list) = List::find(name) {
         return lists::show(&app, &session, list, &query, is_csv).await;
@@ -72,7 +75,6 @@ pub(crate) async fn show(
     notice: &Notice,
 ) -> Result<Html<String>, Failure> {
     match path {
-        "activity" => activity::show(app, session).await,
         "clock" => clock::show(app, session, notice).await,
         "developers" => developers::show(app, session).await,
         "keys" => keys::show(app, session, notice).await,
@@ -81,6 +83,12 @@ pub(crate) async fn show(
         "team" => team::show(app, session, notice).await,
         _ => Err(Failure::NotFound),
     }
+}
+
+/// The value of a parameter of a query, without characters that the database cannot store; empty without one.
+fn parameter(query: &str, name: &str) -> String {
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    pairs.find(|(own, _)| own == name).map(|(_, value)| value.trim().replace('\0', "")).unwrap_or_default()
 }
 
 /// The form of an action of this page, if the role includes it and it makes sense for the object.

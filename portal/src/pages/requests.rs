@@ -5,9 +5,8 @@ use domain::accounts::key_names;
 use domain::requests::{Entry, RETENTION_DAYS, find, list};
 use foundation::id::RequestId;
 use maud::{Markup, html};
-use url::form_urlencoded;
 
-use super::table;
+use super::{parameter, table};
 use crate::app::App;
 use crate::failure::Failure;
 use crate::fields::time;
@@ -19,14 +18,10 @@ use crate::texts::{filled, text, words_of, words_of_code};
 const PAGE: i64 = 50;
 
 pub(super) async fn show(app: &App, session: &AccountSession, query: &str) -> Result<Html<String>, Failure> {
-    let parameter = |name: &str| {
-        let mut pairs = form_urlencoded::parse(query.as_bytes());
-        pairs.find(|(own, _)| own == name).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
-    };
-    let (searched, refused) = (parameter("q"), !parameter("refused").is_empty());
+    let (searched, refused) = (parameter(query, "q"), !parameter(query, "refused").is_empty());
     let (db, account) = (app.api.pool(), session.caller.account_id);
     let entries = match (searched.is_empty(), searched.parse()) {
-        (true, _) => list(db, account, parameter("before").parse().ok(), refused, PAGE).await,
+        (true, _) => list(db, account, parameter(query, "before").parse().ok(), refused, PAGE).await,
         (false, Ok(id)) => find(db, account, id).await.map(|entry| entry.into_iter().collect()),
         (false, Err(_)) => Ok(Vec::new()),
     };

@@ -19,9 +19,6 @@ pub(super) const SECRET_LIFETIME: Duration = Duration::from_secs(600);
 /// Bytes of a nonce.
 const NONCE: usize = 16;
 
-/// The entries that are shown.
-const LATEST: i64 = 100;
-
 /// A form that a user has sent.
 #[derive(Clone, Debug)]
 pub struct Action {
@@ -284,6 +281,20 @@ impl DerefMut for Change {
     }
 }
 
+/// Which entries of the log are shown; `None` for all.
+#[derive(Clone, Debug, Default)]
+pub struct ActionFilter {
+    /// The e-mail address of who did it.
+    pub email: Option<String>,
+    pub action: Option<String>,
+    /// The object that was changed or created.
+    pub object: Option<String>,
+    /// Only what began at this time or later.
+    pub from: Option<Timestamp>,
+    /// Only what began before this time.
+    pub before: Option<Timestamp>,
+}
+
 /// An entry of the log.
 #[derive(Debug)]
 pub struct Entry {
@@ -297,20 +308,30 @@ pub struct Entry {
     pub status: Option<i16>,
 }
 
-/// The latest entries of a merchant's accounts, newest first.
+/// The latest entries of a merchant's accounts, newest first, at most `limit`. The last one's time leads to those before it: no
+/// two have the same one, to the microsecond.
 ///
 /// # Errors
 /// Database errors only.
-pub async fn latest_actions(db: &PgPool, merchant: MerchantId) -> Result<Vec<Entry>> {
+pub async fn list_actions(db: &PgPool, merchant: MerchantId, filter: &ActionFilter, limit: i64) -> Result<Vec<Entry>> {
     let rows = sqlx::query_as!(
         Entry,
         r#"SELECT a.began_at, o.mode, u.email, a.action, a.object, a.status
            FROM accounts o CROSS JOIN LATERAL (
-               SELECT * FROM user_actions l WHERE l.account_id = o.id ORDER BY l.began_at DESC LIMIT $2) a
+               SELECT * FROM user_actions l WHERE l.account_id = o.id
+                   AND l.began_at >= coalesce($3, '-infinity'::timestamptz) AND l.began_at < coalesce($4, 'infinity'::timestamptz)
+                   AND ($5::text IS NULL OR l.action = $5) AND ($6::text IS NULL OR l.object = $6)
+                   AND ($7::text IS NULL OR l.user_id = ANY (ARRAY(SELECT id FROM users WHERE merchant_id = $1 AND email = lower($7))))
+               ORDER BY l.began_at DESC LIMIT $2) a
            JOIN users u ON u.id = a.user_id
            WHERE o.merchant_id = $1 ORDER BY a.began_at DESC LIMIT $2"#,
         merchant.uuid(),
-        LATEST,
+        limit,
+        filter.from,
+        filter.before,
+        filter.action.as_deref(),
+        filter.object.as_deref(),
+        filter.email.as_deref(),
     );
     Ok(rows.fetch_all(db).await?)
 }

@@ -9,7 +9,7 @@ mod second_factor;
 mod sessions;
 mod team;
 
-pub use actions::{Action, Begun, Change, Entry, Outcome, find_action, latest_actions, take_secret};
+pub use actions::{Action, ActionFilter, Begun, Change, Entry, Outcome, find_action, list_actions, take_secret};
 pub use cleanup::clean_up;
 pub use passkeys::{
     CHALLENGE_LIFETIME, MAX_PASSKEYS, Passkey, PasskeySignIn, PasskeySite, add_passkey, begin_passkey,

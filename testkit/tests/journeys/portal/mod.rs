@@ -1,6 +1,7 @@
 //! The portal without a browser: sign-in, sessions, pages, and what no one may see.
 
 mod acting;
+mod activity;
 mod authenticator;
 mod busy;
 mod developers;
