@@ -6,3 +6,7 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
     button.textContent = button.dataset.copied;
   });
 }
+// A page that the browser has kept with what was entered is requested anew: its forms are empty then, and have other nonces.
+addEventListener("pageshow", (event) => {
+  if (event.persisted) location.reload();
+});

@@ -254,6 +254,35 @@ async fn signing_in_finding_a_payment_and_working_by_keyboard() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_refund_by_double_click_reload_and_back_is_one_refund() -> Result<()> {
+    let (amount, button) = ("form[action$='/refund'] input[name='amount']", "form[action$='/refund'] button");
+    let shop = Shop::new(Provider::Mock).await?;
+    let payment =
+        shop.create("/v1/payments", json!({"amount": 4_200, "currency": "USD", "paymentToken": "tok_ok"})).await?;
+    let payment = payment["id"].as_str().context("an id")?.to_owned();
+    let (url, user) = (cluster().await?.portal_url(0), cluster().await?.portal_user(&shop.account, "support").await?);
+    browse(Device::Desktop, async |browser| {
+        let tab = browser.tab().await?;
+        let page = tab.top();
+        tab.open(&url).await?;
+        sign_in(&page, &user).await?;
+        tab.open(&format!("{url}/test/payments/{payment}")).await?;
+        page.enter(amount, "1.00").await?;
+        page.evaluate_on(button, "button => { button.click(); button.click(); return true }").await?;
+        page.shows("[role=status]", "Done").await?;
+        tab.reload().await?;
+        page.shows("[role=status]", "Done").await?;
+        tab.back().await?;
+        let is_empty = format!("location.search === '' && document.querySelector({})?.value === ''", json!(amount));
+        page.wait(&is_empty).await?;
+        let refunded = shop.get(&format!("/v1/payments/{payment}")).await?;
+        ensure!(refunded["refunds"].as_array().map(Vec::len) == Some(1), "{refunded}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
 async fn an_uploaded_logo_is_on_the_pages_of_payers() -> Result<()> {
     const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAACgAAAAUCAIAAABwJOjsAAAAJ0lEQVR42mM4oOBANvpPAWAYtXjU4lGLRy0etXjU4lGLRy0eORYDAOjZbasLyhSVAAAAAElFTkSuQmCC";
     let shop = Shop::new(Provider::Mock).await?;
