@@ -56,7 +56,7 @@ impl MailServer {
         Ok(server)
     }
 
-    /// The messages that it has accepted.
+    /// The messages that it has accepted, with the sender of the envelope as `Return-Path`.
     pub fn received(&self) -> Vec<String> {
         self.with(|state| state.received.clone())
     }
@@ -98,11 +98,14 @@ impl MailServer {
 
     async fn serve(&self, stream: TcpStream) -> Result<()> {
         let (read, mut write) = stream.into_split();
-        let mut lines = BufReader::new(read).lines();
+        let (mut lines, mut sender) = (BufReader::new(read).lines(), String::new());
         write.write_all(b"220 test\r\n").await?;
         while let Some(line) = lines.next_line().await? {
             let command = line.split(' ').next().unwrap_or_default().to_ascii_uppercase();
             self.with(|state| state.commands.push(command.clone()));
+            if command == "MAIL" {
+                sender = line.split(['<', '>']).nth(1).unwrap_or_default().to_owned();
+            }
             if self.holds(&command, &line) {
                 tokio::select! {
                     admitted = self.admitted.acquire() => admitted?.forget(),
@@ -113,7 +116,7 @@ impl MailServer {
             let mut reply = self.reply(&command);
             if command == "DATA" && reply.starts_with('3') {
                 write.write_all(format!("{reply}\r\n").as_bytes()).await?;
-                let mut message = String::new();
+                let mut message = format!("Return-Path: <{sender}>\n");
                 while let Some(line) = lines.next_line().await?.filter(|line| line != ".") {
                     message.push_str(&line);
                     message.push('\n');

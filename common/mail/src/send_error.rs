@@ -6,15 +6,17 @@
 pub struct SendError {
     /// Whether retrying is useless.
     pub permanent: bool,
+    /// Whether the server may have accepted the message: it was transmitted, and no reply followed.
+    pub unconfirmed: bool,
     pub(super) reason: String,
 }
 
 impl SendError {
     pub(super) fn permanent(reason: &str) -> Self {
-        Self { permanent: true, reason: reason.to_owned() }
+        Self { permanent: true, unconfirmed: false, reason: reason.to_owned() }
     }
 
     pub(super) fn transient(reason: &str) -> Self {
-        Self { permanent: false, reason: reason.to_owned() }
+        Self { permanent: false, unconfirmed: false, reason: reason.to_owned() }
     }
 }

@@ -2,6 +2,7 @@
 //! either the recipient or this sender.
 
 use std::error::Error as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lettre::message::Message;
@@ -9,6 +10,7 @@ use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, Tls, TlsParameters};
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
 use lettre::transport::smtp::extension::{ClientId, MailParameter};
+use lettre::transport::smtp::response::{Response, Severity};
 use lettre::transport::smtp::{Error, SMTP_PORT, SUBMISSION_PORT, SUBMISSIONS_PORT};
 use percent_encoding::percent_decode_str;
 use url::Url;
@@ -28,6 +30,7 @@ pub(super) struct Server {
     tls: Tls,
     credentials: Option<Credentials>,
     client_id: ClientId,
+    timeout: Duration,
 }
 
 /// The steps of a delivery.
@@ -70,20 +73,24 @@ impl Server {
             Some(password) => Some(Credentials::new(text(url.username())?, text(password)?)),
             None => None,
         };
-        Some(Self { port: url.port().unwrap_or(port), host, tls, credentials, client_id })
+        Some(Self { port: url.port().unwrap_or(port), host, tls, credentials, client_id, timeout: TIMEOUT })
     }
 
     /// Sends a message to its single recipient.
     pub(super) async fn send(&self, message: &Message) -> Result<(), SendError> {
-        let delivered = tokio::time::timeout(TIMEOUT, self.deliver(message)).await;
-        let mut connection = delivered.map_err(|_| SendError::transient("the server did not respond in time"))??;
+        let is_unconfirmed = AtomicBool::new(false);
+        let delivered = tokio::time::timeout(self.timeout, self.deliver(message, &is_unconfirmed)).await;
+        let delivered = delivered.unwrap_or_else(|_| Err(SendError::transient("the server did not respond in time")));
+        let with_certainty = |error| SendError { unconfirmed: is_unconfirmed.load(Ordering::Relaxed), ..error };
+        let mut connection = delivered.map_err(with_certainty)?;
         let _ = tokio::time::timeout(QUIT_TIMEOUT, connection.quit()).await;
         Ok(())
     }
 
-    async fn deliver(&self, message: &Message) -> Result<AsyncSmtpConnection, SendError> {
+    /// `is_unconfirmed` is set as long as the server may have accepted the message without saying so.
+    async fn deliver(&self, message: &Message, is_unconfirmed: &AtomicBool) -> Result<AsyncSmtpConnection, SendError> {
         let mut connection = self.connect().await.map_err(|error| send_error(Step::Connection, &error))?;
-        match transmit(&mut connection, message).await {
+        match transmit(&mut connection, message, is_unconfirmed).await {
             Ok(()) => Ok(connection),
             Err((step, error)) => {
                 let _ = tokio::time::timeout(QUIT_TIMEOUT, connection.abort()).await;
@@ -96,7 +103,7 @@ impl Server {
         let wrapped = if let Tls::Wrapper(parameters) = &self.tls { Some(parameters.clone()) } else { None };
         let server = (self.host.as_str(), self.port);
         let mut connection =
-            AsyncSmtpConnection::connect_tokio1(server, Some(TIMEOUT), &self.client_id, wrapped, None).await?;
+            AsyncSmtpConnection::connect_tokio1(server, Some(self.timeout), &self.client_id, wrapped, None).await?;
         match &self.tls {
             Tls::Required(parameters) => connection.starttls(parameters.clone(), &self.client_id).await?,
             Tls::Opportunistic(parameters) if connection.can_starttls() => {
@@ -112,7 +119,11 @@ impl Server {
 }
 
 /// Transmits a message, or returns the step at which it failed.
-async fn transmit(connection: &mut AsyncSmtpConnection, message: &Message) -> Result<(), (Step, Error)> {
+async fn transmit(
+    connection: &mut AsyncSmtpConnection,
+    message: &Message,
+    is_unconfirmed: &AtomicBool,
+) -> Result<(), (Step, Error)> {
     let envelope = message.envelope();
     let plain = envelope.to().iter().chain(envelope.from()).all(|address| address.to_string().is_ascii());
     let parameters = if plain { vec![] } else { vec![MailParameter::SmtpUtfEight] };
@@ -121,9 +132,26 @@ async fn transmit(connection: &mut AsyncSmtpConnection, message: &Message) -> Re
     for to in envelope.to() {
         connection.command(Rcpt::new(to.clone(), vec![])).await.map_err(at(Step::Recipient))?;
     }
-    connection.command(Data).await.map_err(at(Step::Message))?;
-    connection.message(&message.formatted()).await.map_err(at(Step::Message))?;
-    Ok(())
+    let reply = connection.command(Data).await;
+    after(connection, reply, Severity::PositiveCompletion).await.map_err(at(Step::Message))?;
+    is_unconfirmed.store(true, Ordering::Relaxed);
+    let reply = connection.message(&message.formatted()).await;
+    let accepted = after(connection, reply, Severity::PositiveIntermediate).await;
+    is_unconfirmed.store(accepted.as_ref().is_err_and(|error| error.status().is_none()), Ordering::Relaxed);
+    accepted.map_err(at(Step::Message))
+}
+
+/// The first reply without this severity, which the last command cannot have: a server that answers a command twice has sent
+/// it for an earlier one. Otherwise a reply to another command could be taken for that to the message.
+async fn after(
+    connection: &mut AsyncSmtpConnection,
+    mut reply: Result<Response, Error>,
+    earlier: Severity,
+) -> Result<(), Error> {
+    while reply.as_ref().is_ok_and(|response| response.code().severity == earlier) {
+        reply = connection.read_response().await;
+    }
+    reply.map(drop)
 }
 
 /// Keeps only step and code: the server's text may contain an address.
@@ -137,7 +165,7 @@ fn send_error(step: Step, error: &Error) -> SendError {
         None if error.is_response() => format!("the server sent an invalid response to {}", step.name()),
         None => format!("the connection failed or was closed at {}", step.name()),
     };
-    SendError { permanent: code.is_some_and(|code| is_final(step, code, &text)), reason }
+    SendError { permanent: code.is_some_and(|code| is_final(step, code, &text)), unconfirmed: false, reason }
 }
 
 /// Only a refusal of the recipient or the message is permanent. A wrong password or sender is a configuration error
@@ -156,7 +184,7 @@ fn is_final(step: Step, code: u16, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use testkit::mail_server::{END, MailServer};
+    use testkit::mail_server::{CLOSE, END, HANG, MailServer};
 
     fn client_id() -> ClientId {
         ClientId::Domain("test.example".to_owned())
@@ -209,6 +237,60 @@ mod tests {
             assert_eq!(error.permanent, permanent, "{command}: {reply}");
             assert!(text.contains(expected) && !text.contains("customer.example"), "{command}: {reply}: {text}");
         }
+    }
+
+    /// A server without TLS and credentials.
+    async fn scripted(script: &[(&str, &str)]) -> (MailServer, Server) {
+        let mail_server = MailServer::start(script).await.expect("a port");
+        let server = Server::of_url(&mail_server.url, client_id()).expect("a URL");
+        (mail_server, server)
+    }
+
+    #[tokio::test]
+    async fn a_server_that_answers_a_command_twice_gets_each_message_once() {
+        let fine = "250 fine\r\n250 fine";
+        for (command, twice) in
+            [("EHLO", "250-test\r\n250 HELP\r\n250 fine"), ("MAIL", fine), ("RCPT", fine), ("DATA", "354 go\r\n354 go")]
+        {
+            let (mail_server, server) = scripted(&[(command, twice), (END, "452 4.3.1 disk full")]).await;
+            let error = server.send(&message()).await.expect_err(command);
+            assert!(!error.permanent && !error.unconfirmed, "{command}: {error}");
+            assert_eq!(error.to_string(), "the server responded 452 to DATA", "{command}");
+            assert!(mail_server.received().is_empty(), "{command}");
+            let (mail_server, server) = scripted(&[(command, twice)]).await;
+            server.send(&message()).await.expect(command);
+            assert_eq!(mail_server.received().len(), 1, "{command}");
+        }
+        let (mail_server, server) = scripted(&[(END, fine)]).await;
+        server.send(&message()).await.expect("sent");
+        assert_eq!(mail_server.received().len(), 1);
+    }
+
+    /// Fails unless a message to a server that sends `reply` to `command` fails, for now.
+    async fn assert_fails(command: &str, reply: &str, unconfirmed: bool) {
+        let (_mail_server, server) = scripted(&[(command, reply)]).await;
+        let timeout = if reply == HANG { Duration::from_secs(3) } else { TIMEOUT };
+        let error = Server { timeout, ..server }.send(&message()).await.expect_err(command);
+        assert_eq!((error.permanent, error.unconfirmed), (false, unconfirmed), "{command}, {reply}: {error}");
+    }
+
+    #[tokio::test]
+    async fn only_a_message_without_a_reply_may_have_arrived() {
+        for (command, reply, unconfirmed) in [
+            ("MAIL", CLOSE, false),
+            ("DATA", CLOSE, false),
+            (END, CLOSE, true),
+            (END, "nonsense", true),
+            (END, "452 4.3.1 disk full", false),
+        ] {
+            assert_fails(command, reply, unconfirmed).await;
+        }
+        tokio::join!(
+            assert_fails("EHLO", HANG, false),
+            assert_fails("RCPT", HANG, false),
+            assert_fails("DATA", HANG, false),
+            assert_fails(END, HANG, true),
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! E-mails to customers, and invitations to the portal. Their rows are written with the events or the invitations, so no
 //! request waits for a mail server and no crash loses an e-mail. A crash between sending and recording sends a second copy
-//! with the same `Message-ID`.
+//! with the same `Message-ID`, and so does a server that takes a message without a reply, once.
 
 mod email_content;
 mod invitation;
@@ -38,6 +38,8 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 /// Seconds after each failed attempt until the next, a little over a day in total.
 const RETRY_DELAYS: [u64; 7] = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR];
+/// At least after a server took a message without a reply: it may be overloaded, and no third copy follows.
+const UNCONFIRMED_DELAY: Duration = Duration::from_secs(HOUR);
 
 /// Sends e-mails.
 pub(crate) struct Sender {
@@ -79,7 +81,7 @@ impl Sender {
             Attempted::Sent => "sent",
             Attempted::NotSent(_) => "not_sent",
             Attempted::NotYet(..) => "not_yet",
-            Attempted::Failed(reason, Some(_)) => {
+            Attempted::Failed(reason, Some(_)) | Attempted::Unconfirmed(reason, Some(_)) => {
                 tracing::warn!(
                     about = due.subject.id(),
                     reason,
@@ -88,7 +90,7 @@ impl Sender {
                 );
                 "retried"
             }
-            Attempted::Failed(reason, None) => {
+            Attempted::Failed(reason, None) | Attempted::Unconfirmed(reason, None) => {
                 tracing::error!(about = due.subject.id(), reason, attempts, "an e-mail could not be sent");
                 "failed"
             }
@@ -117,6 +119,11 @@ impl Sender {
         };
         match self.mailer.send(&email).await {
             Ok(()) => Attempted::Sent,
+            // A second copy is better than none, and a third one is not.
+            Err(error) if error.unconfirmed => {
+                let again = retry.filter(|_| !due.unconfirmed).map(|wait| wait.max(UNCONFIRMED_DELAY));
+                Attempted::Unconfirmed(error.to_string(), again)
+            }
             Err(error) => Attempted::Failed(error.to_string(), retry.filter(|_| !error.permanent)),
         }
     }

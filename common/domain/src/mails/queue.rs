@@ -111,6 +111,8 @@ pub struct Due {
     pub account_id: AccountId,
     /// Including this one.
     pub attempts: i32,
+    /// Whether a server may have accepted it in an earlier attempt, without saying so.
+    pub unconfirmed: bool,
 }
 
 /// The row of an e-mail.
@@ -120,6 +122,7 @@ struct Claimed {
     /// `None` for an invitation.
     kind: Option<Kind>,
     attempts: i32,
+    unconfirmed: bool,
     link: Option<Vec<u8>>,
 }
 
@@ -129,7 +132,7 @@ impl From<Claimed> for Due {
             Some(kind) => Subject::Event(kind, EventId::from_uuid(row.id)),
             None => Subject::Invitation(InvitationId::from_uuid(row.id), row.link.unwrap_or_default()),
         };
-        Self { subject, account_id: row.account_id, attempts: row.attempts }
+        Self { subject, account_id: row.account_id, attempts: row.attempts, unconfirmed: row.unconfirmed }
     }
 }
 
@@ -164,7 +167,8 @@ macro_rules! claim_of_each {
                 + r#"
                        ORDER BY m.account_id, m.due_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) oldest
                    LIMIT $2))
-               RETURNING id, account_id AS "account_id: AccountId", nullif(kind, 'invitation') AS "kind?: Kind", attempts, link"#,
+               RETURNING id, account_id AS "account_id: AccountId", nullif(kind, 'invitation') AS "kind?: Kind", attempts,
+                   unconfirmed, link"#,
             $after,
             $limit,
             CLAIM.as_secs_f64(),
@@ -209,6 +213,8 @@ pub enum Attempted {
     NotYet(&'static str, Duration),
     /// It failed for this reason, and the next attempt is due after this time; `None` if there is none.
     Failed(String, Option<Duration>),
+    /// The same, and a server may have accepted it.
+    Unconfirmed(String, Option<Duration>),
 }
 
 /// Records the result of a claimed e-mail, unless another process has claimed it since.
@@ -220,19 +226,24 @@ pub async fn record(db: &PgPool, due: &Due, attempted: &Attempted) -> Result<()>
         Attempted::Sent => (Some("sent"), None, None),
         Attempted::NotSent(reason) => (Some("not_sent"), Some(*reason), None),
         Attempted::NotYet(reason, wait) => (None, Some(*reason), Some(wait.as_secs_f64())),
-        Attempted::Failed(reason, None) => (Some("failed"), Some(reason.as_str()), None),
-        Attempted::Failed(reason, Some(wait)) => (None, Some(reason.as_str()), Some(wait.as_secs_f64())),
+        Attempted::Failed(reason, None) | Attempted::Unconfirmed(reason, None) => {
+            (Some("failed"), Some(reason.as_str()), None)
+        }
+        Attempted::Failed(reason, Some(wait)) | Attempted::Unconfirmed(reason, Some(wait)) => {
+            (None, Some(reason.as_str()), Some(wait.as_secs_f64()))
+        }
     };
     sqlx::query!(
         "UPDATE mails SET outcome = $3, reason = $4, due_at = clock_timestamp() + make_interval(secs => $5),
              ended_at = CASE WHEN $3::text IS NOT NULL THEN clock_timestamp() END,
-             link = CASE WHEN $3::text IS NULL THEN link END
+             link = CASE WHEN $3::text IS NULL THEN link END, unconfirmed = unconfirmed OR $6
          WHERE id = $1 AND attempts = $2 AND outcome IS NULL",
         due.subject.uuid(),
         due.attempts,
         outcome,
         reason,
         retry,
+        matches!(attempted, Attempted::Unconfirmed(..)),
     )
     .execute(db)
     .await?;

@@ -59,13 +59,25 @@ async fn received(server: &MailServer, recipient: &str, count: usize) -> Result<
 
 #[tokio::test]
 async fn each_email_arrives_and_is_repeated_only_if_the_server_lost_its_reply() -> Result<()> {
-    let script = [("MAIL", "450 4.3.2 later"), ("RCPT", "451 4.3.0 later"), (END, "452 4.3.1 disk full"), (END, CLOSE)];
+    let script = [
+        ("MAIL", "450 4.3.2 later"),
+        ("RCPT", "451 4.3.0 later"),
+        // The third attempt, in which it answers two commands twice.
+        ("RCPT", "250 fine\r\n250 fine"),
+        (END, "452 4.3.1 disk full"),
+        ("DATA", "354 go on\r\n354 go on"),
+        (END, CLOSE),
+        (END, "250 fine"),
+        // Of the second e-mail.
+        (END, CLOSE),
+        (END, CLOSE),
+    ];
     let server = MailServer::start(&script).await?;
     let cluster = with_server(&server.url).worker(1).start().await?;
     let (merchant, ada) = merchant(&cluster).await?;
     invoice(&merchant, &ada).await?;
-    for attempt in 1..=script.len() {
-        retry_after(&merchant, i32::try_from(attempt)?).await?;
+    for attempt in 1..=4 {
+        retry_after(&merchant, attempt).await?;
     }
     let mails = ended(&merchant, 1).await?;
     assert_eq!((mails[0].outcome.as_deref(), mails[0].attempts), (Some("sent"), 5));
@@ -73,7 +85,18 @@ async fn each_email_arrives_and_is_repeated_only_if_the_server_lost_its_reply() 
     let ids = received.iter().filter_map(|mail| mail.lines().find(|line| line.starts_with("Message-ID: ")));
     let ids: Vec<_> = ids.collect();
     assert!(ids.len() == 2 && ids[0] == ids[1], "{ids:?}");
-    assert!(received.iter().all(|mail| mail.contains("To: ada@example.com")));
+    for mail in &received {
+        assert!(
+            mail.starts_with("Return-Path: <bounces@test.example>") && mail.contains("To: ada@example.com"),
+            "{mail}"
+        );
+    }
+    // There is no third copy of one whose reply is lost each time.
+    invoice(&merchant, &ada).await?;
+    retry_after(&merchant, 1).await?;
+    let mails = ended(&merchant, 2).await?;
+    assert_eq!((mails[1].outcome.as_deref(), mails[1].attempts), (Some("failed"), 2));
+    assert_eq!(server.received().len(), 4);
     assert!(metric(&cluster, ProcessKind::Worker, r#"mails_total{kind="invoice",outcome="retried"}"#).await? >= 4.0);
     Ok(())
 }
