@@ -19,11 +19,12 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
 
 FROM debian:bookworm-20261005-slim
 # tzdata: the programs use the system's time zone database. Fonts: invoices and receipts as PDF, in every script. The
-# other designs of Noto, which common/documents does not use, are 17 MB.
+# other designs of Noto and Nanum, which common/documents does not use, are 41 MB.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends tzdata fonts-noto-core fonts-droid-fallback \
+    && apt-get install -y --no-install-recommends tzdata fonts-noto-core fonts-droid-fallback fonts-nanum \
     && rm -rf /var/lib/apt/lists/* \
     && find /usr/share/fonts/truetype/noto -type f ! -name 'NotoSans*' -delete \
+    && find /usr/share/fonts/truetype/nanum -type f ! -name NanumGothic.ttf ! -name NanumGothicBold.ttf -delete \
     && groupadd --gid 10001 payments \
     && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin payments
 COPY --from=build /out/ /usr/local/bin/

@@ -28,6 +28,7 @@ pub mod fuzz;
 pub mod integration_examples;
 pub mod limits;
 pub mod mail_server;
+pub mod pdf;
 pub mod postgres;
 pub mod prometheus;
 pub mod proxy;

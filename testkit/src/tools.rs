@@ -122,10 +122,7 @@ pub fn prometheus_programs() -> Result<Tool> {
 }
 
 /// The directory with `pdftotext`, `pdffonts` and `pdfinfo`.
-///
-/// # Errors
-/// When they are not installed.
-pub fn pdf_programs() -> Result<Tool> {
+pub(crate) fn pdf_programs() -> Result<Tool> {
     let mut candidates: Vec<PathBuf> =
         on_path("pdftotext").and_then(|path| path.parent().map(Path::to_path_buf)).into_iter().collect();
     candidates.extend(BREW.iter().map(|prefix| Path::new(prefix).join("bin")));

@@ -7,6 +7,7 @@ use domain::accounts::Mode;
 use domain::invoices::{Invoice, Item};
 use engine::PageState;
 use engine::PayPage;
+use foundation::color::Color;
 use foundation::money::Currency;
 use texts::{Texts, date, moment, seller};
 
@@ -71,6 +72,7 @@ fn common(reader: Reader, page: &PayPage) -> Sheet {
     let seller = seller(texts, payee.address.as_deref(), payee.tax_number.as_deref());
     Sheet {
         language: reader.language.code(),
+        accent: payee.color.map(|color| color.readable_on(Color::WHITE).rgb()),
         notice: (payee.mode == Mode::Test).then(|| texts.test_mode()),
         seller: iter::once(payee.name.clone()).chain(seller).collect(),
         footer: payee.support_contact.iter().map(|contact| format!("{} {contact}", texts.questions())).collect(),

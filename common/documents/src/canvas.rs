@@ -33,19 +33,21 @@ pub(crate) const INNER: f32 = WIDTH - 2.0 * MARGIN;
 /// Below it are only the page numbers.
 const BOTTOM: f32 = HEIGHT - MARGIN - 14.0;
 
-/// A font size in points, and a weight.
+/// Red, green and blue.
+pub(crate) type Rgb = [u8; 3];
+
+/// A font size in points, a weight and a color.
 #[derive(Clone, Copy)]
 pub(crate) struct Style {
     pub(crate) size: f32,
     pub(crate) is_bold: bool,
-    /// 0 is black, 255 white.
-    pub(crate) gray: u8,
+    pub(crate) color: Rgb,
 }
 
 /// A text, broken into lines.
 pub(crate) struct Paragraph {
     text: String,
-    layout: Layout<u8>,
+    layout: Layout<Rgb>,
 }
 
 impl Paragraph {
@@ -57,14 +59,14 @@ impl Paragraph {
 enum Item {
     Text { paragraph: Box<Paragraph>, x: f32, y: f32, is_artifact: bool },
     Picture { image: Image, size: Size, y: f32 },
-    Rule { y: f32, height: f32 },
+    Rule { y: f32, height: f32, color: Rgb },
 }
 
 /// Places texts and pictures on pages from top to bottom.
 pub(crate) struct Canvas<'a> {
     fonts: &'a Fonts,
     context: FontContext,
-    layouts: LayoutContext<u8>,
+    layouts: LayoutContext<Rgb>,
     pages: Vec<Vec<Item>>,
     structure: Structure,
     /// Where the next row begins, from the top of the page.
@@ -80,8 +82,8 @@ impl<'a> Canvas<'a> {
 
     pub(crate) fn paragraph(&mut self, text: &str, style: Style, width: f32, alignment: Alignment) -> Paragraph {
         let mut builder = self.layouts.ranged_builder(&mut self.context, text, 1.0, false);
-        builder.push_default(StyleProperty::Brush(style.gray));
-        builder.push_default(StyleProperty::FontFamily(FontFamily::List(Cow::Borrowed(self.fonts.families()))));
+        builder.push_default(StyleProperty::Brush(style.color));
+        builder.push_default(StyleProperty::FontFamily(FontFamily::List(Cow::Borrowed(self.fonts.families(text)))));
         builder.push_default(StyleProperty::FontSize(style.size));
         builder.push_default(StyleProperty::LineHeight(LineHeight::FontSizeRelative(1.4)));
         if style.is_bold {
@@ -136,8 +138,8 @@ impl<'a> Canvas<'a> {
     }
 
     /// Draws a line across the page.
-    pub(crate) fn rule(&mut self, height: f32) {
-        self.push(Item::Rule { y: self.y, height });
+    pub(crate) fn rule(&mut self, height: f32, color: Rgb) {
+        self.push(Item::Rule { y: self.y, height, color });
     }
 
     fn push(&mut self, item: Item) {
@@ -147,10 +149,11 @@ impl<'a> Canvas<'a> {
     /// Adds page numbers if there are several, and writes the PDF with this title. Equal content gives equal bytes.
     pub(crate) fn finish(mut self, title: &str, metadata: Metadata) -> KrillaResult<Vec<u8>> {
         let count = self.pages.len();
-        let style = Style { size: 8.0, is_bold: false, gray: 110 };
+        let style = Style { size: 8.0, is_bold: false, color: [110; 3] };
         for page in 0..count {
             if count > 1 {
-                let paragraph = self.paragraph(&format!("{} / {count}", page + 1), style, INNER, Alignment::End);
+                // Without spaces, which some readers drop between single characters.
+                let paragraph = self.paragraph(&format!("{}/{count}", page + 1), style, INNER, Alignment::End);
                 let (paragraph, y) = (Box::new(paragraph), HEIGHT - MARGIN);
                 self.pages[page].push(Item::Text { paragraph, x: MARGIN, y, is_artifact: true });
             }
@@ -194,11 +197,11 @@ impl<'a> Canvas<'a> {
                         surface.draw_image(image.clone(), *size);
                         surface.pop();
                     }
-                    Item::Rule { y, height } => {
+                    Item::Rule { y, height, color } => {
                         surface.start_tagged(artifact(ArtifactType::Layout));
                         let mut path = PathBuilder::new();
                         path.push_rect(Rect::from_xywh(MARGIN, *y, INNER, *height).expect("a rectangle"));
-                        surface.set_fill(Some(fill(200)));
+                        surface.set_fill(Some(fill(*color)));
                         surface.draw_path(&path.finish().expect("a path"));
                     }
                 }
@@ -216,8 +219,8 @@ fn artifact(kind: ArtifactType) -> ContentTag<'static> {
     ContentTag::Artifact(Artifact::with_kind(kind))
 }
 
-fn fill(gray: u8) -> Fill {
-    Fill { paint: rgb::Color::new(gray, gray, gray).into(), opacity: NormalizedF32::ONE, rule: Default::default() }
+fn fill([red, green, blue]: Rgb) -> Fill {
+    Fill { paint: rgb::Color::new(red, green, blue).into(), opacity: NormalizedF32::ONE, rule: Default::default() }
 }
 
 fn draw(surface: &mut Surface<'_>, fonts: &mut HashMap<(u64, u32), Font>, paragraph: &Paragraph, x: f32, y: f32) {
@@ -230,7 +233,7 @@ fn draw(surface: &mut Surface<'_>, fonts: &mut HashMap<(u64, u32), Font>, paragr
             let Some(font) = font_of(fonts, (id, font.index), data) else { continue };
             let start = at;
             let mut glyphs = Vec::<KrillaGlyph>::new();
-            let mut gray = 0;
+            let mut color = Rgb::default();
             for cluster in run.visual_clusters() {
                 if cluster.is_ligature_continuation() {
                     if let Some(glyph) = glyphs.last_mut() {
@@ -238,7 +241,7 @@ fn draw(surface: &mut Surface<'_>, fonts: &mut HashMap<(u64, u32), Font>, paragr
                     }
                     continue;
                 }
-                gray = cluster.style().brush;
+                color = cluster.style().brush;
                 for glyph in cluster.glyphs() {
                     glyphs.push(KrillaGlyph::new(
                         GlyphId::new(glyph.id),
@@ -252,7 +255,7 @@ fn draw(surface: &mut Surface<'_>, fonts: &mut HashMap<(u64, u32), Font>, paragr
                     at += glyph.advance;
                 }
             }
-            surface.set_fill(Some(fill(gray)));
+            surface.set_fill(Some(fill(color)));
             surface.draw_glyphs(Point::from_xy(start, baseline), &glyphs, font, &paragraph.text, size, false);
         }
     }

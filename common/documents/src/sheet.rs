@@ -3,15 +3,18 @@
 use krilla::metadata::Metadata;
 use parley::Alignment;
 
-use crate::canvas::{Canvas, INNER, Style};
+use crate::canvas::{Canvas, INNER, Rgb, Style};
 use crate::fonts::Fonts;
 use crate::structure::Role;
 
-const TITLE: Style = Style { size: 20.0, is_bold: true, gray: 0 };
-const NAME: Style = Style { size: 12.0, is_bold: true, gray: 0 };
-const BODY: Style = Style { size: 10.0, is_bold: false, gray: 0 };
-const STRONG: Style = Style { size: 10.0, is_bold: true, gray: 0 };
-const MUTED: Style = Style { size: 9.0, is_bold: false, gray: 90 };
+const BLACK: Rgb = [0; 3];
+/// Of the rules of a table.
+const LIGHT: Rgb = [200; 3];
+const TITLE: Style = Style { size: 20.0, is_bold: true, color: BLACK };
+const NAME: Style = Style { size: 12.0, is_bold: true, color: BLACK };
+const BODY: Style = Style { size: 10.0, is_bold: false, color: BLACK };
+const STRONG: Style = Style { size: 10.0, is_bold: true, color: BLACK };
+const MUTED: Style = Style { size: 9.0, is_bold: false, color: [90; 3] };
 
 /// Widths in points.
 const FACT_NAMES: f32 = 110.0;
@@ -27,6 +30,8 @@ pub struct Sheet {
     /// The code of the language.
     pub language: &'static str,
     pub title: String,
+    /// The color of the title and of the rules below the titles of columns, which can be read on white.
+    pub accent: Option<[u8; 3]>,
     /// Above everything, such as that no money moves.
     pub notice: Option<String>,
     /// The merchant's logo.
@@ -103,7 +108,8 @@ impl Sheet {
             canvas.picture(&logo.png, &logo.text, LOGO);
             canvas.y += GAP;
         }
-        let title = canvas.paragraph(&self.title, TITLE, INNER, Alignment::Start);
+        let style = Style { color: self.accent.unwrap_or(TITLE.color), ..TITLE };
+        let title = canvas.paragraph(&self.title, style, INNER, Alignment::Start);
         canvas.row(Role::Title, vec![(0.0, title)]);
         canvas.y += GAP;
         for (number, text) in self.seller.iter().enumerate() {
@@ -143,7 +149,7 @@ impl Sheet {
             canvas.row(Role::Row, vec![(0.0, description), (INNER - AMOUNTS, amount)]);
             canvas.row(Role::Continued, vec![(0.0, detail)]);
             canvas.y += GAP / 3.0;
-            canvas.rule(0.5);
+            canvas.rule(0.5, LIGHT);
             canvas.y += GAP / 3.0;
         }
     }
@@ -155,7 +161,7 @@ impl Sheet {
         let amount = canvas.paragraph(amount, MUTED, AMOUNTS, Alignment::End);
         canvas.row(role, vec![(0.0, description), (INNER - AMOUNTS, amount)]);
         canvas.y += GAP / 3.0;
-        canvas.rule(1.0);
+        canvas.rule(1.0, self.accent.unwrap_or(LIGHT));
         canvas.y += GAP / 2.0;
     }
 

@@ -26,6 +26,11 @@ impl Color {
         Self([red, green, blue])
     }
 
+    /// Its red, green and blue.
+    pub const fn rgb(self) -> [u8; 3] {
+        self.0
+    }
+
     /// From 1 (the same) to 21 (black on white).
     pub fn contrast(self, other: Self) -> f64 {
         let (one, two) = (self.luminance(), other.luminance());

@@ -40,7 +40,7 @@ const COMPILER: &str = "compiler.tar";
 const FILE_SYSTEMS: [(&str, &str, &str); 4] = [
     ("daemon", "trixie", "docker.io,docker-cli,docker-buildx,docker-compose,iptables"),
     ("servers.tar", "trixie", "postgresql-17,redis-server,prometheus,haproxy"),
-    (BASE, "bookworm", "tzdata,fonts-noto-core,fonts-droid-fallback"),
+    (BASE, "bookworm", "tzdata,fonts-noto-core,fonts-droid-fallback,fonts-nanum"),
     (COMPILER, "bookworm", "gcc,libc6-dev"),
 ];
 /// What Debian's slim images, of which one is the base of ours, leave out.

@@ -23,13 +23,16 @@ fn the_image_has_only_what_the_programs_need() {
     assert!(before_stages.ends_with("\nARG BUILDKIT_SBOM_SCAN_CONTEXT=true"), "an SBOM would not list the crates");
     assert!(image.lines().next().is_some_and(|base| base.starts_with("debian:") && base.ends_with("-slim")), "{image}");
     let packages = image.split("--no-install-recommends ").nth(1).and_then(|rest| rest.split(" \\").next());
-    assert_eq!(packages, Some("tzdata fonts-noto-core fonts-droid-fallback"), "the image is to be at most 200 MB");
+    let needed = "tzdata fonts-noto-core fonts-droid-fallback fonts-nanum";
+    assert_eq!(packages, Some(needed), "the image is to be at most 200 MB");
     assert!(image.contains("rm -rf /var/lib/apt/lists/*"), "package lists make the image larger");
     // The other fonts are deleted, so a document must not use them.
     assert!(image.contains("find /usr/share/fonts/truetype/noto -type f ! -name 'NotoSans*' -delete"));
     let fonts = read("common/documents/src/fonts.rs");
     let noto: Vec<_> = fonts.split('"').filter(|piece| piece.starts_with("Noto ")).collect();
     assert!(noto.len() >= 2 && noto.iter().all(|family| family.starts_with("Noto Sans")), "{noto:?}");
+    assert!(image.contains("nanum -type f ! -name NanumGothic.ttf ! -name NanumGothicBold.ttf -delete"));
+    assert!(fonts.split('"').filter(|piece| piece.contains("Nanum")).all(|family| family == "NanumGothic"));
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> String {

@@ -1,39 +1,18 @@
 //! Invoices and receipts as PDF, read by poppler.
 
-use std::fs;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use testkit::{Cluster, TempDir, limits::refilled, tools::pdf_programs};
+use testkit::{Cluster, limits::refilled, pdf as reader};
 
 use super::{INVOICES, link};
 use crate::support::{Merchant, Payer, cluster, concurrently, created, id, merchant, redirect_payment_id};
 
 /// A name in scripts that no single font has.
-const NAME: &str = "Łukasz Ωμέγα Ада 山田 ひろし नमस्ते ไทย";
+const NAME: &str = "Łukasz Ωμέγα Ада 山田 ひろし 김민수 가나다 नमस्ते ไทย";
 /// Written from right to left.
 const TURNED: [&str; 2] = ["מאיר", "مقعد"];
-
-/// What a program of poppler prints about a document.
-fn read(program: &str, pdf: &[u8]) -> Result<String> {
-    read_with(program, &[], pdf)
-}
-
-fn read_with(program: &str, options: &[&str], pdf: &[u8]) -> Result<String> {
-    let folder = TempDir::new()?;
-    let file = folder.path().join("document.pdf");
-    fs::write(&file, pdf)?;
-    let mut command = pdf_programs()?.program(program);
-    command.args(options).arg(&file);
-    if program == "pdftotext" {
-        command.arg("-");
-    }
-    let output = command.output()?;
-    ensure!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
-    // pdfinfo prints some spaces of the structure in Latin-1.
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
 
 /// A document of the page.
 async fn pdf(payer: &Payer, document: &str) -> Result<Vec<u8>> {
@@ -70,7 +49,7 @@ async fn an_invoice_is_a_document_with_all_its_texts_in_any_script() -> Result<(
     let payer = Payer::for_object(&invoice, &cluster().await?.api_url(0))?;
     payer.open().await?.assert_shows(200, &["/invoice.pdf"]);
     let document = pdf(&payer, "invoice.pdf").await?;
-    let text = read("pdftotext", &document)?;
+    let text = reader::read("pdftotext", &[], &document)?;
     assert_has(
         &text,
         &["Invoice", "INV-000001", "Tin 1 of office tea", "Tin 97 of office tea", "2 × $5.00", "Test mode"],
@@ -79,21 +58,21 @@ async fn an_invoice_is_a_document_with_all_its_texts_in_any_script() -> Result<(
     assert_has(&text, &["12 Long Street", "London", "Tax ID GB 123"]);
     assert_has(&text, &TURNED);
     assert_has(&text, &NAME.split(' ').collect::<Vec<_>>());
-    let fonts = read("pdffonts", &document)?;
+    let fonts = reader::read("pdffonts", &[], &document)?;
     let fonts: Vec<_> = fonts.lines().skip(2).collect();
     assert!(fonts.len() >= 6, "{fonts:?}");
     for font in fonts {
         // Embedded, a subset, with the characters of its glyphs.
         assert!(font.contains("yes yes yes"), "{font}");
     }
-    let pages: u32 = read("pdfinfo", &document)?
-        .lines()
-        .find_map(|line| line.strip_prefix("Pages:")?.trim().parse().ok())
-        .context("the number of pages")?;
+    let pages = reader::pages(&document)?;
     assert!((5..=8).contains(&pages), "{pages} pages");
+    assert_has(&text, &[&format!("1/{pages}"), &format!("{pages}/{pages}")]);
+    // Otherwise a character has no glyph.
+    assert!(document.windows(13).any(|bytes| bytes == b"pdfuaid:part>"), "it does not claim to be accessible");
     assert_eq!(pdf(&payer, "invoice.pdf").await?, document, "equal content gives equal bytes");
     let german = pdf(&payer.at(&format!("{}?lang=de", payer.path())), "invoice.pdf").await?;
-    assert_has(&read("pdftotext", &german)?, &["Rechnung", "969,10", "2. Januar 2030"]);
+    assert_has(&reader::read("pdftotext", &[], &german)?, &["Rechnung", "969,10", "2. Januar 2030"]);
     assert_eq!(payer.at(&format!("{}/receipt.pdf", payer.path())).response().await?.status, 404, "it is not paid");
     Ok(())
 }
@@ -104,10 +83,10 @@ async fn a_document_says_what_its_texts_are() -> Result<()> {
     let merchant = merchant().await?;
     let (_, payer) = super::invoice(&merchant, 500).await?;
     let document = pdf(&payer, "invoice.pdf").await?;
-    let about = read("pdfinfo", &document)?;
+    let about = reader::read("pdfinfo", &[], &document)?;
     let tagged = about.lines().find(|line| line.starts_with("Tagged:")).context("whether it is tagged")?;
     assert!(tagged.ends_with("yes"), "{about}");
-    let structure = read_with("pdfinfo", &["-struct-text"], &document)?;
+    let structure = reader::read("pdfinfo", &["-struct-text"], &document)?;
     let parts = ["H1", "INV-000001", "Table", "TR", "TH", "Total", "TD", "$5.00"];
     let mut rest = structure.as_str();
     for part in parts {
@@ -121,7 +100,7 @@ async fn a_document_says_what_its_texts_are() -> Result<()> {
 async fn documents_have_the_logo_with_the_name_as_its_text() -> Result<()> {
     let merchant = merchant().await?;
     let (_, payer) = super::invoice(&merchant, 500).await?;
-    let pictures = |document: &[u8]| read_with("pdfimages", &["-list"], document);
+    let pictures = |document: &[u8]| reader::read("pdfimages", &["-list"], document);
     let plain = pdf(&payer, "invoice.pdf").await?;
     assert_eq!(pictures(&plain)?.lines().count(), 2, "only the titles of the columns");
     merchant.set_logo().await?;
@@ -132,7 +111,7 @@ async fn documents_have_the_logo_with_the_name_as_its_text() -> Result<()> {
         let picture: Vec<_> = list.lines().nth(2).with_context(|| list.clone())?.split_whitespace().collect();
         assert_eq!(picture[2..5], ["image", "40", "20"], "{list}");
         assert_eq!(pdf(&payer, document).await?, written, "equal content gives equal bytes");
-        let structure = read_with("pdfinfo", &["-struct"], &written)?;
+        let structure = reader::read("pdfinfo", &["-struct"], &written)?;
         assert!(structure.contains("Figure"), "{structure}");
         // PDF/UA requires the text of a picture.
         assert!(written.windows(13).any(|bytes| bytes == b"pdfuaid:part>"), "it does not claim to be accessible");
@@ -146,6 +125,51 @@ async fn documents_have_the_logo_with_the_name_as_its_text() -> Result<()> {
     Ok(())
 }
 
+/// The colors of the texts of a document.
+fn colors(document: &[u8]) -> Result<Vec<String>> {
+    let texts = reader::read("pdftohtml", &["-xml", "-stdout", "-i"], document)?;
+    Ok(texts.split("color=\"").skip(1).filter_map(|rest| rest.get(..7)).map(str::to_owned).collect())
+}
+
+/// In the nearest shade that can be read on white.
+#[tokio::test]
+async fn documents_have_the_color_of_the_merchant() -> Result<()> {
+    let merchant = merchant().await?;
+    let (_, payer) = super::invoice(&merchant, 500).await?;
+    let mut seen = Vec::new();
+    for color in [None, Some("#0b57c4"), Some("#ffd400")] {
+        let set = "UPDATE accounts SET color = $2 WHERE id = $1";
+        sqlx::query(set).bind(merchant.books.account).bind(color).execute(&merchant.books.db).await?;
+        let colors = colors(&pdf(&payer, "invoice.pdf").await?)?;
+        seen.push(colors.into_iter().find(|color| !["#000000", "#5a5a5a"].contains(&color.as_str())));
+    }
+    assert_eq!(seen[..2], [None, Some("#0b57c4".to_owned())]);
+    let shade = seen[2].as_deref().context("no color")?;
+    assert!(shade != "#ffd400" && shade.ends_with("00"), "{shade} is not a dark yellow");
+    Ok(())
+}
+
+#[tokio::test]
+async fn documents_say_what_was_paid_and_refunded() -> Result<()> {
+    let merchant = merchant().await?;
+    let (_, payer) = super::invoice(&merchant, 500).await?;
+    let unpaid = reader::read("pdftotext", &[], &pdf(&payer, "invoice.pdf").await?)?;
+    assert!(!unpaid.contains("Total paid"), "{unpaid}");
+    let response = payer.submit("tok_ok").await?;
+    let payment = redirect_payment_id(&response).context("a payment")?;
+    for (document, is_refunded) in
+        [("invoice.pdf", false), ("receipt.pdf", false), ("invoice.pdf", true), ("receipt.pdf", true)]
+    {
+        if is_refunded {
+            assert_eq!(merchant.void(&payment).await?.status, 200);
+        }
+        let text = reader::read("pdftotext", &[], &pdf(&payer, document).await?)?;
+        assert_has(&text, &["Total paid", "$5.00"]);
+        assert_eq!(text.contains("Refunded since"), is_refunded, "{document}: {text}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_receipt_shows_the_card_to_its_payer_only() -> Result<()> {
     let merchant = merchant().await?;
@@ -153,9 +177,9 @@ async fn a_receipt_shows_the_card_to_its_payer_only() -> Result<()> {
     let response = payer.submit("tok_ok").await?;
     let payment = redirect_payment_id(&response).context("a payment")?;
     let of_payer = payer.at(&format!("{}?payment={payment}", payer.path()));
-    let text = read("pdftotext", &pdf(&of_payer, "receipt.pdf").await?)?;
+    let text = reader::read("pdftotext", &[], &pdf(&of_payer, "receipt.pdf").await?)?;
     assert_has(&text, &["Receipt", "Visa ending in 4242", "Total paid", "$5.00"]);
-    let of_others = read("pdftotext", &pdf(&payer, "receipt.pdf").await?)?;
+    let of_others = reader::read("pdftotext", &[], &pdf(&payer, "receipt.pdf").await?)?;
     assert_has(&of_others, &["Receipt", "$5.00"]);
     assert!(!of_others.contains("4242"), "{of_others}");
     assert_eq!(payer.at(&format!("{}/invoice.pdf", payer.path())).response().await?.status, 404, "it is no invoice");
