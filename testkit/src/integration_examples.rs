@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
 use tokio::process::Command;
 
 /// Runs pip from the wheel that comes with Python: to install it first takes longer than to install the libraries.
@@ -72,23 +73,34 @@ impl Example {
     }
 }
 
-/// A file of a public npm package, installed in the target folder; `None` if this machine has no npm.
+/// A file of a public npm package, installed in the target folder; `None` if this machine has no npm. npm refuses a package
+/// with another hash than `integrity`.
 ///
 /// # Errors
 /// When it cannot be installed.
-pub async fn package_file(package: &str, version: &str, file: &str) -> Result<Option<PathBuf>> {
+pub async fn package_file(package: &str, version: &str, integrity: &str, file: &str) -> Result<Option<PathBuf>> {
     if !succeeds("npm", &["--version"]).await {
         writeln!(std::io::stderr(), "SKIPPED: {package} was not used, because this machine has no npm")?;
         return Ok(None);
     }
     let folder = target()?.join("packages").join(package);
     fs::create_dir_all(&folder)?;
-    fs::write(
-        folder.join("package.json"),
-        format!(r#"{{"private": true, "dependencies": {{"{package}": "{version}"}}}}"#),
-    )?;
-    let npm = command("npm", &["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", "."], &folder);
-    install(&folder, "package.json", vec![npm]).await?;
+    let (wanted, place) = (json!({package: version}), format!("node_modules/{package}"));
+    let resolved = format!("https://registry.npmjs.org/{package}/-/{package}-{version}.tgz");
+    let locked = json!({"version": version, "resolved": resolved, "integrity": integrity});
+    let packages = json!({"": {"dependencies": wanted}, place: locked});
+    let lock = json!({"lockfileVersion": 3, "requires": true, "packages": packages});
+    for (name, content) in
+        [("package.json", json!({"private": true, "dependencies": wanted})), ("package-lock.json", lock)]
+    {
+        let (file, content) = (folder.join(name), content.to_string());
+        // Another process may read it.
+        if fs::read_to_string(&file).ok().as_deref() != Some(content.as_str()) {
+            fs::write(file, content)?;
+        }
+    }
+    let npm = command("npm", &["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", "."], &folder);
+    install(&folder, "package-lock.json", vec![npm]).await?;
     Ok(Some(folder.join("node_modules").join(package).join(file)))
 }
 

@@ -5,6 +5,7 @@
 //! `target/browser`.
 
 mod access;
+mod documents;
 mod elements;
 mod harness_tests;
 mod pages;

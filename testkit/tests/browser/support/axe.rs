@@ -11,6 +11,8 @@ use testkit::{
 use tokio::sync::OnceCell;
 
 const VERSION: &str = "4.14.1";
+const INTEGRITY: &str =
+    "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==";
 /// Without frames, which are checked separately.
 const RUN: &str = "axe.run(document, {iframes: false, resultTypes: ['violations']}).then(result => result.violations.map(
     rule => rule.id + ': ' + rule.help + ': ' + rule.nodes.map(node => node.target + ' ' + node.failureSummary).join('; ')))";
@@ -18,7 +20,7 @@ const RUN: &str = "axe.run(document, {iframes: false, resultTypes: ['violations'
 async fn script() -> Result<Option<&'static str>> {
     static SCRIPT: OnceCell<Option<String>> = OnceCell::const_new();
     let script = SCRIPT.get_or_try_init(|| async {
-        let file = package_file("axe-core", VERSION, "axe.min.js").await?;
+        let file = package_file("axe-core", VERSION, INTEGRITY, "axe.min.js").await?;
         file.map(|file| fs::read_to_string(&file).with_context(|| file.display().to_string())).transpose()
     });
     Ok(script.await?.as_deref())
