@@ -10,11 +10,13 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
+use domain::accounts::{self, Payee};
 use domain::payments::{Payment, Status};
 use engine::Challenge;
 use engine::PageKind;
 use engine::PageState;
 use engine::ReturnTo;
+use foundation::error::Error;
 use foundation::queues;
 use maud::html;
 use providers::ProviderKind;
@@ -23,11 +25,13 @@ use tokio::time::{Instant, sleep};
 use url::Url;
 
 use super::error_page::ErrorPage;
-use super::layout::{REFRESH_SECONDS, page};
+use super::layout::{REFRESH_SECONDS, page, page_of};
 use super::messages;
 use super::reader::{LANG, Reader};
+use super::receipt::contact;
 use super::token::Token;
 use crate::app::App;
+use crate::html::merchant_text;
 use crate::request_id;
 
 /// How long a returning browser waits for the outcome.
@@ -49,7 +53,7 @@ async fn start(
     let reader = reader.or_language(challenge.language.as_deref());
     match (&challenge.payment.challenge_url, challenge.payment.status) {
         (Some(url), Status::RequiresAction) => Ok(redirect(&bank_page(reader, challenge.provider, url))),
-        _ => Ok(redirect_back(reader, &challenge)),
+        _ => Ok(redirect_back(&app, reader, &challenge).await),
     }
 }
 
@@ -76,7 +80,7 @@ async fn finish(
         await_outcome(&app, &mut challenge).await;
     }
     let reader = reader.or_language(challenge.language.as_deref());
-    Ok(redirect_back(reader, &challenge))
+    Ok(redirect_back(&app, reader, &challenge).await)
 }
 
 /// Reads the payment until it has an outcome; it is still `requires_action` at the timeout. All who wait wake the worker
@@ -101,7 +105,7 @@ async fn await_outcome(app: &App, Challenge { payment, operation, .. }: &mut Cha
 }
 
 /// Sends the cardholder back to where the payment was started.
-fn redirect_back(reader: Reader, challenge: &Challenge) -> Response {
+async fn redirect_back(app: &App, reader: Reader, challenge: &Challenge) -> Response {
     let payment = &challenge.payment;
     match &challenge.return_to {
         // Absolute: the two routes, /pay/a/{token} and /pay/a/{token}/return, would need different relative paths.
@@ -112,15 +116,22 @@ fn redirect_back(reader: Reader, challenge: &Challenge) -> Response {
                 url.query_pairs_mut().append_pair("paymentId", &payment.id.to_string());
                 redirect(url.as_str())
             }
-            Err(_) => status_page(reader, payment),
+            Err(_) => status_page(app, reader, payment).await,
         },
-        ReturnTo::Unspecified => status_page(reader, payment),
+        ReturnTo::Unspecified => status_page(app, reader, payment).await,
     }
 }
 
+/// The merchant of a payment; `None` if it cannot be read now: the page says what became of the payment without it, too.
+async fn payee(app: &App, payment: &Payment) -> Option<Payee> {
+    let read = async { accounts::payee(&mut *app.db.acquire().await?, payment.account_id).await };
+    let warn = |error: &Error| tracing::warn!(%error, payment = %payment.id, "the merchant could not be read");
+    read.await.inspect_err(warn).ok()
+}
+
 /// The page for a payment without a return URL.
-fn status_page(reader: Reader, payment: &Payment) -> Response {
-    let texts = reader.texts();
+async fn status_page(app: &App, reader: Reader, payment: &Payment) -> Response {
+    let (texts, payee) = (reader.texts(), payee(app, payment).await);
     // Nothing can be tried again here.
     let failure = || messages::of_payment(texts, payment, PageState::Paid).unwrap_or_default();
     let (title, lines) = match payment.status {
@@ -138,12 +149,17 @@ fn status_page(reader: Reader, payment: &Payment) -> Response {
     };
     let body = html! {
         section role="status" {
+            @if let Some(payee) = &payee { p.payee { (merchant_text(&payee.name)) } }
             h1 { (title) }
             @for line in lines { p { (line) } }
             @if !payment.status.is_under_way() { p { (texts.close_page()) } }
         }
+        @if let Some(payee) = &payee { (contact(reader, payee)) }
     };
-    let mut response = page(reader, StatusCode::OK, &title, &body);
+    let mut response = match &payee {
+        Some(payee) => page_of(payee, reader, StatusCode::OK, &title, &body, None),
+        None => page(reader, StatusCode::OK, &title, &body),
+    };
     if payment.status.is_under_way() {
         response.headers_mut().insert(REFRESH, HeaderValue::from_static(REFRESH_SECONDS));
     }

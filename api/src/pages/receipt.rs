@@ -23,7 +23,7 @@ pub(super) fn receipt(reader: Reader, page: &PayPage, token: &str) -> Markup {
     let pdf = reader.document(token, "receipt.pdf");
     html! {
         section id="receipt" {
-            @if is_whole_page(page) { (logo(payee)) h1.title { (texts.receipt()) } } @else { h2 { (texts.receipt()) } }
+            @if is_whole_page(page) { (logo(payee, "../../")) h1.title { (texts.receipt()) } } @else { h2 { (texts.receipt()) } }
             dl {
                 dt { (texts.paid_to()) } dd { (merchant_text(&payee.name)) }
                 @if let Some(number) = payable.number() { dt { (texts.invoice()) } dd { (number) } }
@@ -40,19 +40,26 @@ pub(super) fn receipt(reader: Reader, page: &PayPage, token: &str) -> Markup {
                 }
             }
             @if is_whole_page(page) { (seller_lines(reader, payee)) }
-            @if let Some(contact) = &payee.support_contact {
-                p.contact { (texts.questions()) " " (merchant_text(contact)) }
-            }
+            (contact(reader, payee))
             p.pdf { a href=(pdf) { "PDF" } }
         }
     }
 }
 
-/// The merchant's logo, if it has one. The URL is relative to the page.
-pub(super) fn logo(payee: &Payee) -> Markup {
+/// Whom to ask, if the merchant says so.
+pub(super) fn contact(reader: Reader, payee: &Payee) -> Markup {
+    html! {
+        @if let Some(contact) = &payee.support_contact {
+            p.contact { (reader.texts().questions()) " " (merchant_text(contact)) }
+        }
+    }
+}
+
+/// The merchant's logo, if it has one. `root` is the URL of the service's root, relative to the page.
+pub(super) fn logo(payee: &Payee, root: &str) -> Markup {
     html! {
         @if let Some(logo) = &payee.logo {
-            img.logo src={ "../../" (logo.path()) } width=(logo.width) height=(logo.height) alt=(payee.name);
+            img.logo src={ (root) (logo.path()) } width=(logo.width) height=(logo.height) alt=(payee.name);
         }
     }
 }

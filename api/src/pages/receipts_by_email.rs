@@ -15,6 +15,7 @@ use maud::html;
 use super::error_page::ErrorPage;
 use super::layout;
 use super::reader::Reader;
+use super::receipt::{contact, logo};
 use super::token::Token;
 use crate::app::App;
 use crate::error::ApiError;
@@ -85,12 +86,14 @@ async fn page(app: &App, reader: Reader, address: (Of, &str), change: Option<Cha
     let title = texts.receipts_title();
     let body = html! {
         section role="status" {
+            (logo(&payee, "../../../"))
             h1 { (title) }
             p { (with_merchant_text(&state, &payee.name)) }
         }
         section {
             form method="post" action={ (action) (reader.query(&[])) } { button type="submit" { (button) } }
         }
+        (contact(reader, &payee))
         (reader.languages())
     };
     Ok(layout::page_of(&payee, reader, StatusCode::OK, &title, &body, None))

@@ -13,7 +13,7 @@ use super::invoice_lines;
 use super::notices::notices;
 use super::pay_form;
 use super::reader::Reader;
-use super::receipt::{is_whole_page, logo, receipt, seller_lines};
+use super::receipt::{contact, is_whole_page, logo, receipt, seller_lines};
 use super::sheets::closed_badge;
 use super::totals::Totals;
 use crate::elements::CardTokenizationConfig;
@@ -52,9 +52,8 @@ pub(super) fn render(
             (None, PageState::Open) => (pay_form::no_form(reader, payee, tokenization_config.is_some())),
             (None, _) => {},
         }
-        @if let Some(contact) = payee.support_contact.as_ref().filter(|_| page.paid_by.is_none()) {
-            p.contact { (reader.texts().questions()) " " (merchant_text(contact)) }
-        }
+        // A receipt has it.
+        @if page.paid_by.is_none() { (contact(reader, payee)) }
         (reader.languages())
     };
     let money = payable.money();
@@ -79,7 +78,7 @@ fn about(reader: Reader, page: &PayPage, token: &str, totals: Option<&Totals>) -
     let amount = reader.price(money.minor, money.currency);
     html! {
         section.about.closed[badge.is_some()] {
-            (logo(payee))
+            (logo(payee, "../../"))
             p.payee { (merchant_text(&payee.name)) }
             h1 class=[amount.size()] {
                 @match totals {

@@ -49,7 +49,7 @@ async fn invoice(shop: &Shop) -> Result<Value> {
 }
 
 #[tokio::test]
-async fn every_page_fits_the_narrowest_phone_in_every_language() -> Result<()> {
+async fn every_page_fits_the_narrowest_phone_and_a_desktop_in_every_language() -> Result<()> {
     let shop = Shop::new(Provider::Mock).await?;
     let contact = "Frag uns gern: Donaudampfschifffahrtsgesellschaft@shop.example";
     shop.set(&["--name", "متجر الشاي Ada's", "--support-contact", contact]).await?;
@@ -78,6 +78,7 @@ async fn every_page_fits_the_narrowest_phone_in_every_language() -> Result<()> {
             }
             tab.open(&format!("{}/unsubscribe?lang={language}", super::address(&open)?)).await?;
             tab.top().shows("[role=status]", "متجر الشاي Ada's").await?;
+            tab.top().shows(".contact", contact).await?;
             assert_fits(&tab, &format!("receipts-{language}")).await?;
             if is_checked {
                 assert_accessible(&tab, &tab.top(), "receipts-axe").await?;
@@ -85,6 +86,10 @@ async fn every_page_fits_the_narrowest_phone_in_every_language() -> Result<()> {
             for (object, what) in [(&voided, "voided"), (&largest, "largest")] {
                 open_in(&tab, object, language, Device::SmallPhone).await?;
                 assert_fits(&tab, &format!("{what}-{language}")).await?;
+            }
+            for (object, what) in [(&open, "open"), (&largest, "largest")] {
+                open_in(&tab, object, language, Device::Desktop).await?;
+                assert_fits(&tab, &format!("{what}-{language}-desktop")).await?;
             }
         }
         Ok(())

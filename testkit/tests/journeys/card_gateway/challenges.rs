@@ -40,12 +40,15 @@ async fn confirming_a_challenge_pays_and_returns_to_the_merchant() -> Result<()>
 #[tokio::test]
 async fn refusing_a_challenge_declines_the_payment() -> Result<()> {
     let (shop, cardholder) = (shop().await?, Cardholder::new()?);
+    let books = &shop.merchant.books;
+    let contact = "UPDATE accounts SET support_contact = 'help@shop.example' WHERE id = $1";
+    sqlx::query(contact).bind(books.account).execute(&books.db).await?;
     let payment = challenged_payment(&shop, json!({"capture": false})).await?;
     let bank = cardholder.open_bank_page(&payment).await?;
     let back = cardholder.decide(&bank, "refuse").await?;
     let page = cardholder.open(&back).await?;
     assert_eq!(page.status, 200, "without a returnUrl there is a page");
-    assert!(page.html.contains("declined"), "{}", page.html);
+    assert!(page.html.contains("declined") && page.html.contains("help@shop.example"), "{}", page.html);
     let declined = shop.merchant.payment(&id(&payment)?).await?;
     assert_eq!(
         (&declined["status"], &declined["declineCode"], &declined["declineType"]),
