@@ -62,6 +62,28 @@ async fn a_field_can_be_framed_only_by_its_origin() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_field_has_the_language_and_the_theme_of_its_url() -> Result<()> {
+    let merchant = merchant().await?;
+    let browser = Browser::for_account(cluster().await?, &merchant.account)?;
+    let (client, field) = (client().await?, field_path(&browser).await?);
+    for (query, language, theme) in [
+        ("", "en", "light"),
+        ("?lang=en&theme=dark", "en", "dark"),
+        ("?lang=de&theme=auto", "de", "auto"),
+        ("?lang=es&theme=light", "es", "light"),
+        ("?lang=fr", "fr", "light"),
+        ("?lang=ja&theme=auto", "ja", "auto"),
+        ("?lang=xx&theme=%22evil", "en", "light"),
+    ] {
+        let html = String::from_utf8(client.get(&format!("{field}{query}")).await?.bytes)?;
+        for part in [format!("<html lang=\"{language}\">"), format!("<main data-theme=\"{theme}\">")] {
+            assert!(html.contains(&part), "{query}: no {part} in {html}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_field_expires_with_its_session() -> Result<()> {
     let merchant = merchant().await?;
     let browser = Browser::for_account(cluster().await?, &merchant.account)?;

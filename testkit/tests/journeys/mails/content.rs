@@ -147,6 +147,26 @@ async fn failed_collections_say_what_follows() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_renewal_that_the_bank_wants_confirmed_is_mailed_with_a_link() -> Result<()> {
+    let merchant = merchant().await?;
+    turn_on(&merchant, "en").await?;
+    let ada = customer(&merchant, ADA).await?;
+    let plan = json!({"name": "Basic", "amount": 900, "currency": "EUR", "interval": "month"});
+    let plan = id(created(&merchant.api.post("/v1/plans", plan).await?))?;
+    created(&merchant.save_card(&ada, "tok_authentication").await?);
+    let subscription = json!({"customerId": ada, "planId": plan});
+    let subscription = created(&merchant.api.post("/v1/subscriptions", subscription).await?).clone();
+    let renewal = text(&subscription, "latestInvoiceId");
+    let failed =
+        eventually("a failed collection", async || event(&merchant, "invoice.payment_failed", renewal).await.map(Some));
+    let mail = sent(&failed.await?).await?;
+    let page = ok(&merchant.api.get(&format!("/v1/invoices/{renewal}")).await?)["url"].clone();
+    let page = format!("{}?lang=en", page.as_str().context("a URL")?);
+    assert_says(&parse(&mail)?, &["Your bank asks you to confirm this payment yourself.", "€9.00", &page]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn nothing_is_sent_to_others_in_test_mode_or_about_what_is_out_of_date() -> Result<()> {
     let merchant = merchant().await?;
     // Before e-mails are turned on, and of kinds that are off.
@@ -246,7 +266,8 @@ async fn a_customer_stops_receipts_and_has_them_sent_again() -> Result<()> {
         Ok(response.text().await?)
     };
     for _ in 0..2 {
-        assert!(shown(client.get(url).send().await?).await?.contains("Vous recevez un reçu par e-mail"));
+        let page = shown(client.get(url).send().await?).await?;
+        assert!(page.contains("Vous recevez un reçu par e-mail") && page.contains("help@cafe.example"), "{page}");
     }
     let one_click = "List-Unsubscribe=One-Click";
     let multipart = "--b\r\nContent-Disposition: form-data; name=\"List-Unsubscribe\"\r\n\r\nOne-Click\r\n--b--\r\n";
