@@ -34,7 +34,7 @@ impl SignedHead {
         match self.digest {
             None if body.is_empty() => Ok(self.nonce),
             None => Err("the signature of a request with a body must cover content-digest"),
-            Some(digest) if bool::from(Sha256::digest(body).ct_eq(&digest)) => Ok(self.nonce),
+            Some(digest) if bool::from(Sha256::digest(body)[..].ct_eq(&digest)) => Ok(self.nonce),
             Some(_) => Err("Content-Digest does not match the body"),
         }
     }
@@ -72,7 +72,7 @@ pub(crate) fn verify_head(parts: &Parts, key_id: &str, secret: &str, now: i64) -
     let base = signature_base(parts, input, &covered)?;
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes any key");
     mac.update(base.as_bytes());
-    if !bool::from(mac.finalize().into_bytes().ct_eq(signature)) {
+    if !bool::from(mac.finalize().into_bytes()[..].ct_eq(signature)) {
         return Err("the signature does not match the request");
     }
     let digest = covered.contains(&"content-digest").then(|| digest(&parts.headers)).transpose()?;
