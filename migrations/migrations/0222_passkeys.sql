@@ -17,7 +17,7 @@ CREATE TABLE user_passkeys (
     CONSTRAINT user_passkeys_once UNIQUE (credential_id)
 );
 
-CREATE INDEX user_passkeys_of_user ON user_passkeys (user_id);
+CREATE INDEX user_passkeys_of_user ON user_passkeys (user_id, id);
 
 -- What a browser was given to sign, until it is used once or has expired.
 CREATE TABLE user_passkey_challenges (

@@ -89,22 +89,3 @@ BEGIN
     VALUES (NEW.account_id, 'disputes', NEW.currency, 'infinity', sign, sign * NEW.amount);
     RETURN NULL;
 END $$;
-
--- upgrade: these only write to a new table, and wait for nobody.
-CREATE TRIGGER subscriptions_active_inserted AFTER INSERT ON subscriptions REFERENCING NEW TABLE AS written
-    FOR EACH STATEMENT EXECUTE FUNCTION count_active_subscriptions();
--- upgrade: likewise.
-CREATE TRIGGER subscriptions_active_updated AFTER UPDATE ON subscriptions REFERENCING OLD TABLE AS former NEW TABLE AS written
-    FOR EACH STATEMENT EXECUTE FUNCTION count_active_subscriptions();
--- upgrade: likewise.
-CREATE TRIGGER invoices_due_inserted AFTER INSERT ON invoices REFERENCING NEW TABLE AS written
-    FOR EACH STATEMENT EXECUTE FUNCTION count_due_invoices();
--- upgrade: likewise.
-CREATE TRIGGER invoices_due_updated AFTER UPDATE ON invoices REFERENCING OLD TABLE AS former NEW TABLE AS written
-    FOR EACH STATEMENT EXECUTE FUNCTION count_due_invoices();
--- upgrade: likewise.
-CREATE TRIGGER disputes_open_inserted AFTER INSERT ON disputes FOR EACH ROW
-    WHEN (NEW.status = 'needs_response') EXECUTE FUNCTION count_open_dispute();
--- upgrade: likewise.
-CREATE TRIGGER disputes_open_updated AFTER UPDATE OF status ON disputes FOR EACH ROW
-    WHEN ((OLD.status = 'needs_response') <> (NEW.status = 'needs_response')) EXECUTE FUNCTION count_open_dispute();

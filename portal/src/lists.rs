@@ -242,9 +242,16 @@ pub(crate) async fn customer(
 async fn csv(app: &App, session: &AccountSession, list: &List, list_query: &ListQuery) -> Result<Response, Failure> {
     let search = match list_query.searches(list)[..] {
         [None] if !list_query.search().is_empty() => return Err(Failure::Invalid(text("Nothing found.").to_owned())),
-        [only] => only,
+        [only] if list.search.compared.is_none() => only,
         // Only a page shows which of several searches finds something.
-        _ => read(app, session, list, list_query).await?.map_err(Failure::Invalid)?.0,
+        _ => {
+            let (search, rows) = read(app, session, list, list_query).await?.map_err(Failure::Invalid)?;
+            if search.is_some() && list.search.compared.is_some() && data(&rows).is_empty() {
+                let refused = text("A file has no objects that are found by a part of their name.");
+                return Err(Failure::Invalid(refused.to_owned()));
+            }
+            search
+        }
     };
     let path = format!("/v1/{}?{}", list.resource, list_query.query(search, None).map_err(Failure::Invalid)?);
     let mut response = app.respond(&session.caller, &path, "text/csv; amounts=major").await?;

@@ -4,9 +4,13 @@ for (const note of isSupported ? document.querySelectorAll("[data-unsupported]")
 for (const input of isSupported ? document.querySelectorAll("input[data-passkey]") : []) {
   const { form } = input;
   const problem = form.querySelector("[data-failed]");
+  // A second click would replace the challenge that the first one is about.
+  let isWaiting = false;
   form.hidden = false;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (isWaiting) return;
+    isWaiting = true;
     problem.hidden = true;
     try {
       const response = await fetch(input.dataset.options, { method: "POST" });
@@ -18,6 +22,7 @@ for (const input of isSupported ? document.querySelectorAll("input[data-passkey]
       input.value = JSON.stringify(credential);
       form.submit();
     } catch {
+      isWaiting = false;
       problem.hidden = false;
     }
   });

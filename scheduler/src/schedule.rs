@@ -441,8 +441,10 @@ impl Scheduler {
 
     async fn update_figures(&self) -> Result<()> {
         let add = || figures::add_standing_changes(&self.db, FIGURE_CHANGES);
-        batches(CHANGE_BATCHES_PER_TICK, FIGURE_CHANGES, add).await?;
-        batches(FIGURE_BATCHES_PER_TICK, FIGURE_ACCOUNTS, || figures::update_due(&self.db, FIGURE_ACCOUNTS)).await
+        let added = batches(CHANGE_BATCHES_PER_TICK, FIGURE_CHANGES, add).await;
+        // Also if that has failed: these figures do not need those.
+        batches(FIGURE_BATCHES_PER_TICK, FIGURE_ACCOUNTS, || figures::update_due(&self.db, FIGURE_ACCOUNTS)).await?;
+        added
     }
 
     async fn clean_up(&self) -> Result<()> {

@@ -2,7 +2,6 @@
 //! either the recipient or this sender.
 
 use std::error::Error as _;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lettre::message::Message;
@@ -13,12 +12,15 @@ use lettre::transport::smtp::extension::{ClientId, MailParameter};
 use lettre::transport::smtp::response::{Response, Severity};
 use lettre::transport::smtp::{Error, SMTP_PORT, SUBMISSION_PORT, SUBMISSIONS_PORT};
 use percent_encoding::percent_decode_str;
+use tokio::time::timeout;
 use url::Url;
 
 use super::send_error::SendError;
 
-/// A server that takes longer counts as not having accepted the message.
+/// A server that takes longer until it asks for the message has not accepted it.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// How long to wait for the reply to the message, which the server may have accepted if there is none (RFC 5321 §4.5.3.2.6).
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long to wait for `QUIT`. An accepted message stays accepted without it.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -31,6 +33,7 @@ pub(super) struct Server {
     credentials: Option<Credentials>,
     client_id: ClientId,
     timeout: Duration,
+    reply_timeout: Duration,
 }
 
 /// The steps of a delivery.
@@ -73,27 +76,33 @@ impl Server {
             Some(password) => Some(Credentials::new(text(url.username())?, text(password)?)),
             None => None,
         };
-        Some(Self { port: url.port().unwrap_or(port), host, tls, credentials, client_id, timeout: TIMEOUT })
+        let (timeout, reply_timeout) = (TIMEOUT, REPLY_TIMEOUT);
+        Some(Self { port: url.port().unwrap_or(port), host, tls, credentials, client_id, timeout, reply_timeout })
     }
 
     /// Sends a message to its single recipient.
     pub(super) async fn send(&self, message: &Message) -> Result<(), SendError> {
-        let is_unconfirmed = AtomicBool::new(false);
-        let delivered = tokio::time::timeout(self.timeout, self.deliver(message, &is_unconfirmed)).await;
-        let delivered = delivered.unwrap_or_else(|_| Err(SendError::transient("the server did not respond in time")));
-        let with_certainty = |error| SendError { unconfirmed: is_unconfirmed.load(Ordering::Relaxed), ..error };
-        let mut connection = delivered.map_err(with_certainty)?;
-        let _ = tokio::time::timeout(QUIT_TIMEOUT, connection.quit()).await;
-        Ok(())
+        let slow = || SendError::transient("the server did not respond in time");
+        let announced = timeout(self.timeout, self.announce(message)).await;
+        let mut connection = announced.unwrap_or_else(|_| Err(slow()))?;
+        let accepted = timeout(self.reply_timeout, transmit(&mut connection, message)).await;
+        let _ = timeout(QUIT_TIMEOUT, connection.abort()).await;
+        match accepted {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                Err(SendError { unconfirmed: error.status().is_none(), ..send_error(Step::Message, &error) })
+            }
+            Err(_) => Err(SendError { unconfirmed: true, ..slow() }),
+        }
     }
 
-    /// `is_unconfirmed` is set as long as the server may have accepted the message without saying so.
-    async fn deliver(&self, message: &Message, is_unconfirmed: &AtomicBool) -> Result<AsyncSmtpConnection, SendError> {
+    /// A connection whose server waits for the message.
+    async fn announce(&self, message: &Message) -> Result<AsyncSmtpConnection, SendError> {
         let mut connection = self.connect().await.map_err(|error| send_error(Step::Connection, &error))?;
-        match transmit(&mut connection, message, is_unconfirmed).await {
+        match announce(&mut connection, message).await {
             Ok(()) => Ok(connection),
             Err((step, error)) => {
-                let _ = tokio::time::timeout(QUIT_TIMEOUT, connection.abort()).await;
+                let _ = timeout(QUIT_TIMEOUT, connection.abort()).await;
                 Err(send_error(step, &error))
             }
         }
@@ -118,12 +127,8 @@ impl Server {
     }
 }
 
-/// Transmits a message, or returns the step at which it failed.
-async fn transmit(
-    connection: &mut AsyncSmtpConnection,
-    message: &Message,
-    is_unconfirmed: &AtomicBool,
-) -> Result<(), (Step, Error)> {
+/// Announces a message, or returns the step at which that failed.
+async fn announce(connection: &mut AsyncSmtpConnection, message: &Message) -> Result<(), (Step, Error)> {
     let envelope = message.envelope();
     let plain = envelope.to().iter().chain(envelope.from()).all(|address| address.to_string().is_ascii());
     let parameters = if plain { vec![] } else { vec![MailParameter::SmtpUtfEight] };
@@ -133,12 +138,12 @@ async fn transmit(
         connection.command(Rcpt::new(to.clone(), vec![])).await.map_err(at(Step::Recipient))?;
     }
     let reply = connection.command(Data).await;
-    after(connection, reply, Severity::PositiveCompletion).await.map_err(at(Step::Message))?;
-    is_unconfirmed.store(true, Ordering::Relaxed);
+    after(connection, reply, Severity::PositiveCompletion).await.map_err(at(Step::Message))
+}
+
+async fn transmit(connection: &mut AsyncSmtpConnection, message: &Message) -> Result<(), Error> {
     let reply = connection.message(&message.formatted()).await;
-    let accepted = after(connection, reply, Severity::PositiveIntermediate).await;
-    is_unconfirmed.store(accepted.as_ref().is_err_and(|error| error.status().is_none()), Ordering::Relaxed);
-    accepted.map_err(at(Step::Message))
+    after(connection, reply, Severity::PositiveIntermediate).await
 }
 
 /// The first reply without this severity, which the last command cannot have: a server that answers a command twice has sent
@@ -270,7 +275,7 @@ mod tests {
     async fn assert_fails(command: &str, reply: &str, unconfirmed: bool) {
         let (_mail_server, server) = scripted(&[(command, reply)]).await;
         let timeout = if reply == HANG { Duration::from_secs(3) } else { TIMEOUT };
-        let error = Server { timeout, ..server }.send(&message()).await.expect_err(command);
+        let error = Server { timeout, reply_timeout: timeout, ..server }.send(&message()).await.expect_err(command);
         assert_eq!((error.permanent, error.unconfirmed), (false, unconfirmed), "{command}, {reply}: {error}");
     }
 

@@ -72,7 +72,8 @@ fn filter(query: &str) -> Result<ActionFilter, String> {
         Some(email) if email.contains('@') => (Some(email), None),
         object => (None, object),
     };
-    let last = given("before").and_then(|microseconds| microseconds.parse().ok()).map(Timestamp::from_microsecond);
+    let microseconds = given("before").and_then(|last| last.parse::<i64>().ok()).filter(|last| *last >= 0);
+    let last = microseconds.map(Timestamp::from_microsecond);
     let before = [limit("to", 1)?, last].into_iter().flatten().min();
     Ok(ActionFilter { email, action: given("action"), object, from: limit("from", 0)?, before })
 }

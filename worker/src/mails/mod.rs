@@ -32,6 +32,8 @@ use email_content::EmailTopic;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// E-mails of a queue that a worker sends at the same time.
 const SLOTS: usize = 8;
+/// How often recording a result is tried again. It ends before the claim of the e-mail does.
+const RECORDINGS: usize = 20;
 /// Maximum length of a name or a description in characters.
 const MAX_LINE: usize = 255;
 const MINUTE: u64 = 60;
@@ -95,9 +97,22 @@ impl Sender {
                 "failed"
             }
         };
-        mails::record(&self.db, due, &attempted).await?;
+        self.record(due, &attempted).await?;
         metrics::counter!("mails_total", "kind" => due.subject.kind(), "outcome" => outcome).increment(1);
         Ok(())
+    }
+
+    /// Records the result. While the database fails over, it is tried again, because another attempt would send a second copy.
+    async fn record(&self, due: &Due, attempted: &Attempted) -> Result<()> {
+        let mut recorded = mails::record(&self.db, due, attempted).await;
+        for _ in 0..RECORDINGS {
+            if recorded.is_ok() {
+                break;
+            }
+            sleep(INTERVAL).await;
+            recorded = mails::record(&self.db, due, attempted).await;
+        }
+        recorded
     }
 
     /// Makes an attempt; after a failure the next one follows after `retry`, if there is one.

@@ -93,7 +93,7 @@ pub async fn add_standing_changes(db: &PgPool, limit: i64) -> Result<u64> {
     let added = added.fetch_one(db).await?;
     sqlx::query!(
         "DELETE FROM standing_figures WHERE id = ANY (ARRAY(
-             SELECT id FROM standing_figures WHERE count = 0 ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))",
+             SELECT id FROM standing_figures WHERE count = 0 AND amount = 0 ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))",
         limit,
     )
     .execute(db)

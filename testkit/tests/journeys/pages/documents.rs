@@ -160,7 +160,7 @@ async fn documents_say_what_was_paid_and_refunded() -> Result<()> {
     for (document, is_refunded) in
         [("invoice.pdf", false), ("receipt.pdf", false), ("invoice.pdf", true), ("receipt.pdf", true)]
     {
-        if is_refunded {
+        if (document, is_refunded) == ("invoice.pdf", true) {
             assert_eq!(merchant.void(&payment).await?.status, 200);
         }
         let text = reader::read("pdftotext", &[], &pdf(&payer, document).await?)?;

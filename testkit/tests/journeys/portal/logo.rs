@@ -167,7 +167,7 @@ async fn a_logo_that_is_sent_again_is_saved_once() -> Result<()> {
     let other = owner.send_file(SAVE, nonce, ("logo", &file(HALF_TRANSPARENT)?)).await?;
     assert!(other.status == 422 && other.html.contains("was sent before"), "{} {}", other.status, other.html);
     let activity = owner.open("/test/activity").await?.html;
-    assert_eq!(activity.matches("Settings logo").count(), 1, "{activity}");
+    assert_eq!(activity.matches("<td>Settings logo").count(), 1, "{activity}");
     assert!(owner.open(SETTINGS).await?.html.contains("width=\"30\" height=\"10\""), "the first file");
     Ok(())
 }
